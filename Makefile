@@ -1,0 +1,49 @@
+# Every target is self-sufficient on a fresh machine: it makes .venv and installs what it needs.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: help demo test test-slow check fmt docs bench clean
+help:
+	@echo "make demo       search the Python standard library's docstrings"
+	@echo "make test       run the tests (make test-slow for the long ones)"
+	@echo "make check      formatter, linter and type checker"
+	@echo "make fmt        format the code"
+	@echo "make docs       regenerate the pages under docs/ that are made from code and results"
+	@echo "make bench      run the benchmarks (an hour); results go to benchmarks/*/results"
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+$(VENV)/.core: $(BIN)/python pyproject.toml
+	$(PIP) -e .
+	@touch $@
+$(VENV)/.dev: $(BIN)/python pyproject.toml
+	$(PIP) -e ".[dev]"
+	@touch $@ $(VENV)/.core
+$(VENV)/.bench: $(VENV)/.dev
+	$(PIP) -e ".[dev,bench]"
+	@touch $@
+
+demo: $(VENV)/.core
+	$(BIN)/quoth demo
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest
+test-slow: $(VENV)/.dev
+	$(BIN)/python -m pytest -m slow
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_exports.py
+fmt: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+docs: $(VENV)/.dev
+	$(BIN)/python docs/generate.py
+bench: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.lexical.quality
+	$(BIN)/python -m benchmarks.lexical.speed
+	$(BIN)/python docs/generate.py
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

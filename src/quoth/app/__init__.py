@@ -1,0 +1,1 @@
+"""The only room that knows users, devices and the environment."""

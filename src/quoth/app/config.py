@@ -1,0 +1,193 @@
+"""One configuration: a section per component, from one TOML file and `--section.field` overrides.
+
+Later wins: defaults, what the collection was made with, the TOML file, the command line. All
+problems are reported at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import tomllib
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from quoth.errors import ConfigError
+from quoth.search.lexical import LexicalConfig
+from quoth.text.passages import PassageConfig
+from quoth.text.readers.reading import ReaderConfig
+from quoth.text.words import AnalyserConfig
+
+Values = Mapping[str, Mapping[str, Any]]
+"""Section → field → value."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionConfig:
+    """Settings of working on a collection."""
+
+    wait_seconds: float = 30.0
+    """How long to wait for another process that is writing."""
+
+    batch_documents: int = 1000
+    """Documents per transaction; each batch is durable before the next is read."""
+
+    def __post_init__(self) -> None:
+        if self.wait_seconds < 0 or self.batch_documents < 1:
+            raise ConfigError("collection: wait_seconds must be ≥ 0 and batch_documents ≥ 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All settings, one section per component."""
+
+    collection: CollectionConfig = field(default_factory=CollectionConfig)
+    readers: ReaderConfig = field(default_factory=ReaderConfig)
+    passages: PassageConfig = field(default_factory=PassageConfig)
+    analyser: AnalyserConfig = field(default_factory=AnalyserConfig)
+    lexical: LexicalConfig = field(default_factory=LexicalConfig)
+
+
+KEPT_SECTIONS = ("passages", "analyser")
+"""Sections that shape what is on disk, and so are kept with a collection."""
+
+
+@functools.cache
+def sections() -> dict[str, type]:
+    """Map section names to their dataclasses."""
+    return {name: hint for name, hint in typing.get_type_hints(Config).items()}
+
+
+def build_config(*layers: Values) -> Config:
+    """Lay settings over the defaults, the last layer on top."""
+    problems: list[str] = []
+    built: dict[str, Any] = {}
+    for unknown in {name for layer in layers for name in layer} - sections().keys():
+        problems.append(f"there is no section [{unknown}]; there are {', '.join(sections())}")
+    for name, kind in sections().items():
+        values = {key: value for layer in layers for key, value in layer.get(name, {}).items()}
+        try:
+            built[name] = _build_section(name, kind, values)
+        except ConfigError as error:
+            problems.append(str(error))
+    if problems:
+        raise ConfigError("; ".join(sorted(problems)))
+    return Config(**built)
+
+
+def read_toml(path: Path) -> Values:
+    """Read a configuration file."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({error.strerror})") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML ({error})") from error
+    stray = [name for name, value in content.items() if not isinstance(value, dict)]
+    if stray:
+        raise ConfigError(f"{path}: {', '.join(stray)} must stand in a [section]")
+    return content
+
+
+def overrides_from_text(texts: Mapping[str, str]) -> Values:
+    """Turn `section.field` → text, as given on a command line, into typed values.
+
+    >>> overrides_from_text({"passages.max_words": "90"})
+    {'passages': {'max_words': 90}}
+    """
+    values: dict[str, dict[str, Any]] = {}
+    problems = []
+    for name, text in texts.items():
+        section, _, key = name.partition(".")
+        hint = field_types(sections()[section]).get(key) if section in sections() else None
+        if hint is None:
+            problems.append(f"there is no setting {name}")
+            continue
+        try:
+            values.setdefault(section, {})[key] = _PARSERS[hint](text)
+        except ValueError:
+            problems.append(f"{name} is {text!r}, expected {_EXPECTED[hint]}")
+    if problems:
+        raise ConfigError("; ".join(problems))
+    return values
+
+
+def as_values(config: Config, names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """Give some sections as plain values, to be saved."""
+    return {name: _plain(getattr(config, name)) for name in names}
+
+
+@functools.cache
+def field_types(kind: type) -> dict[str, Any]:
+    """Map the fields of a section to their types."""
+    return typing.get_type_hints(kind)
+
+
+def _build_section(name: str, kind: type, values: Mapping[str, Any]) -> Any:
+    hints = field_types(kind)
+    problems = []
+    ready = {}
+    for key, value in values.items():
+        if key not in hints:
+            problems.append(f"[{name}] has no field {key}; it has {', '.join(hints)}")
+        elif not _fits(value, hints[key]):
+            problems.append(f"{name}.{key} is {value!r}, expected {_EXPECTED[hints[key]]}")
+        else:
+            ready[key] = tuple(value) if isinstance(value, list) else value
+    if problems:
+        raise ConfigError("; ".join(problems))
+    return kind(**ready)
+
+
+def _fits(value: object, hint: Any) -> bool:
+    if hint is bool or isinstance(value, bool):
+        return hint is bool and isinstance(value, bool)
+    if hint == tuple[str, ...]:
+        return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
+    if hint == Mapping[str, float]:
+        return isinstance(value, Mapping) and all(_fits(item, float) for item in value.values())
+    return isinstance(value, (int, float) if hint is float else hint)
+
+
+def _parse_bool(text: str) -> bool:
+    words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+    if text.lower() not in words:
+        raise ValueError(text)
+    return words[text.lower()]
+
+
+def _parse_names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _parse_weights(text: str) -> dict[str, float]:
+    pairs = (item.rpartition("=") for item in _parse_names(text))
+    return {name.strip(): float(value) for name, _, value in pairs}
+
+
+def _plain(section: Any) -> dict[str, Any]:
+    return {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in dataclasses.asdict(section).items()
+    }
+
+
+_PARSERS: dict[Any, Callable[[str], Any]] = {
+    str: str,
+    int: int,
+    float: float,
+    bool: _parse_bool,
+    tuple[str, ...]: _parse_names,
+    Mapping[str, float]: _parse_weights,
+}
+_EXPECTED: dict[Any, str] = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    tuple[str, ...]: "names separated by commas",
+    Mapping[str, float]: "name=weight pairs separated by commas",
+}

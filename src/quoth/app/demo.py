@@ -1,0 +1,95 @@
+"""The main job, shown on a corpus that every machine has: Python's own docstrings."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.rule import Rule
+from rich.text import Text
+
+from quoth.app import show
+from quoth.app.engine import Engine
+from quoth.app.searching import look_up
+from quoth.search.searcher import Progress
+
+_QUERY = "walk a directory tree and match file names"
+_FILTERED = 'kind == "class" and module == "collections"'
+
+
+def play(folder: Path | None, *, progress: Progress) -> None:
+    """Index the standard library's docstrings, then search, explain and filter them."""
+    console = show.out()
+    path = folder or default_folder()
+    console.print(Rule("1. Add documents"))
+    console.print(_command(f"quoth add {path} python:stdlib"))
+    problems: list[str] = []
+    with Engine.open(path, progress=progress) as engine:
+        start = time.perf_counter()
+        report = engine.add(["python:stdlib"], report=lambda each: problems.append(str(each)))
+        seconds = time.perf_counter() - start
+        console.print(
+            f"{report.added:,} docstrings added, {report.unchanged:,} unchanged, "
+            f"in {seconds:.1f} s. Adding again costs little: unchanged documents are recognised."
+        )
+        for line in problems[:3]:
+            console.print(Text(f"skipped {line}"))
+        _show_search(engine, console, path)
+        _show_explanation(engine, console, path)
+        _show_filter(engine, console, path)
+    console.print(Rule("What to try next"))
+    console.print(_next_steps(path))
+
+
+def default_folder() -> Path:
+    """Choose a folder in the user's cache, one per Python version."""
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    version = ".".join(platform.python_version_tuple()[:2])
+    return Path(cache) / "quoth" / f"python-{version}.quoth"
+
+
+def _show_search(engine: Engine, console: Console, path: Path) -> None:
+    console.print(Rule("2. Search: every word that matched is marked"))
+    console.print(_command(f'quoth search {path} "{_QUERY}" -k 3'))
+    for rank, each in enumerate(
+        look_up(engine, _QUERY, k=3, where="", searcher="lexical", explain=False), start=1
+    ):
+        console.print(show.hit_text(rank, each.hit, each.document, each.snippet))
+
+
+def _show_explanation(engine: Engine, console: Console, path: Path) -> None:
+    console.print(Rule("3. Explain: the parts add up to the score"))
+    console.print(_command(f'quoth search {path} "+priority \'\\"heap queue\\"\'" -k 1 --explain'))
+    for each in look_up(
+        engine, '+priority "heap queue"', k=1, where="", searcher="lexical", explain=True
+    ):
+        console.print(show.hit_text(1, each.hit, each.document, each.snippet))
+        if each.explanation is not None:
+            console.print(show.part_tree(each.explanation))
+
+
+def _show_filter(engine: Engine, console: Console, path: Path) -> None:
+    console.print(Rule("4. Filter: conditions apply before ranking, so k hits stay k hits"))
+    console.print(_command(f"quoth search {path} \"count things\" -k 3 --where '{_FILTERED}'"))
+    for rank, each in enumerate(
+        look_up(engine, "count things", k=3, where=_FILTERED, searcher="lexical", explain=False),
+        start=1,
+    ):
+        console.print(show.hit_text(rank, each.hit, each.document, each.snippet))
+
+
+def _command(text: str) -> Text:
+    return Text(f"$ {text}", style="bold")
+
+
+def _next_steps(path: Path) -> Text:
+    return Text(
+        f'  quoth search {path} "YOUR QUESTION"\n'
+        "  quoth add notes.quoth ~/notes          your own txt, md, html, pdf, docx, csv, jsonl\n"
+        '  quoth search notes.quoth "YOUR QUESTION" --json\n'
+        "  quoth status notes.quoth               sizes, fields, settings\n"
+        "  quoth --help                           everything else"
+    )

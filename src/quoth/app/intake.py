@@ -1,0 +1,79 @@
+"""Documents on their way into the store: checked, each once, in batches that fit in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from quoth.app.config import Config
+from quoth.collection.content import find_problem
+from quoth.collection.seen import SeenDocids
+from quoth.collection.store import Store, Written
+from quoth.errors import CorpusError
+from quoth.records import Document, Located, Problem
+from quoth.search.searcher import Progress
+from quoth.text.passages import cut_document
+from quoth.text.readers.reading import Report
+
+_MAX_BATCH_CHARACTERS = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class AddReport:
+    """What became of the documents that were read."""
+
+    added: int
+    updated: int
+    unchanged: int
+    skipped: int
+
+
+def raise_problem(problem: Problem) -> None:
+    """Stop at the first input that cannot be read."""
+    raise CorpusError(str(problem))
+
+
+def pass_once(read: Iterable[Located], report: Report) -> Iterator[Document]:
+    """Pass each docid once, and report what comes again or cannot be stored."""
+    with contextlib.closing(SeenDocids()) as seen:
+        for located in read:
+            document = located.document
+            if problem := find_problem(document):
+                report(Problem(located.place, f"document {document.docid!r} {problem}"))
+            elif not seen.is_new(document.docid):
+                report(Problem(located.place, f"duplicate id {document.docid!r}"))
+            else:
+                yield document
+
+
+def take_in(
+    documents: Iterable[Document], store: Store, config: Config, *, progress: Progress
+) -> Written:
+    """Add or update documents, batch by batch; each batch is durable before the next is read."""
+    cut = functools.partial(cut_document, config=config.passages)
+    total = Written()
+    for batch in _batches(documents, config.collection.batch_documents):
+        done = store.add(batch, cut=cut)
+        total = Written(
+            total.added + done.added,
+            total.updated + done.updated,
+            total.unchanged + done.unchanged,
+        )
+        progress("reading documents", total.added + total.updated + total.unchanged, 0)
+    return total
+
+
+def _batches(documents: Iterable[Document], size: int) -> Iterator[list[Document]]:
+    """Group documents by number and by length, so that a batch of long ones fits in memory too."""
+    batch: list[Document] = []
+    length = 0
+    for document in documents:
+        batch.append(document)
+        length += sum(len(text) for texts in document.fields.values() for text in texts)
+        if len(batch) >= size or length >= _MAX_BATCH_CHARACTERS:
+            yield batch
+            batch, length = [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,101 @@
+"""Options made from the configuration: every `--section.field`, with its docstring as help.
+
+A command names the sections it takes; their options are added to its signature, where typer finds
+them.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import textwrap
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import typer
+
+from quoth.app.config import field_types, sections
+
+
+def with_settings(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of some sections; it receives them as `settings`, text by name."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        parameters = {
+            f"{section}__{key}": f"{section}.{key}"
+            for section in names
+            for key in field_types(sections()[section])
+        }
+
+        @functools.wraps(command)
+        def call(**given: Any) -> None:
+            texts = {
+                parameters[name]: value
+                for name, value in given.items()
+                if name in parameters and value is not None
+            }
+            rest = {name: value for name, value in given.items() if name not in parameters}
+            command(**rest, settings=texts)
+
+        own = inspect.signature(command, eval_str=True)
+        kept = [each for name, each in own.parameters.items() if name != "settings"]
+        extra = [_parameter(*name.split(".")) for name in parameters.values()]
+        call.__signature__ = own.replace(parameters=[*kept, *extra])  # type: ignore[attr-defined]
+        call.__annotations__ = {each.name: each.annotation for each in [*kept, *extra]}
+        del call.__wrapped__  # typer must see the new signature, not the old one
+        return call
+
+    return decorate
+
+
+def _parameter(section: str, key: str) -> inspect.Parameter:
+    kind = sections()[section]
+    option = typer.Option(
+        f"--{section}.{key.replace('_', '-')}",
+        f"--{section}.{key}",
+        help=f"{field_docs(kind).get(key, '')} Default: {_show(_default(kind, key))}.",
+        rich_help_panel=f"Settings: {section}",
+        metavar="VALUE",
+        show_default=False,
+    )
+    return inspect.Parameter(
+        f"{section}__{key}",
+        inspect.Parameter.KEYWORD_ONLY,
+        default=option,
+        annotation=str | None,
+    )
+
+
+def _default(kind: type, key: str) -> Any:
+    return getattr(kind(), key)
+
+
+def _show(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={weight:g}" for name, weight in value.items()) or "none"
+    if isinstance(value, tuple):
+        return ",".join(map(str, value)) or "none"
+    return str(value) if value != "" else "none"
+
+
+@functools.cache
+def field_docs(kind: type) -> dict[str, str]:
+    """Read the docstring that stands below each field of a dataclass.
+
+    >>> from quoth.text.words import AnalyserConfig
+    >>> field_docs(AnalyserConfig)["fold_accents"][:24]
+    'Let words match whether '
+    """
+    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    docs = {}
+    for field, doc in zip(body.body, body.body[1:], strict=False):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and isinstance(doc, ast.Expr)
+            and isinstance(doc.value, ast.Constant)
+        ):
+            docs[field.target.id] = inspect.cleandoc(str(doc.value.value))
+    return docs

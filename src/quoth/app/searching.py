@@ -1,0 +1,55 @@
+"""What a search shows for each hit, gathered in one place for the command line."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from quoth.app.engine import Engine
+from quoth.records import Document, Hit, Part, Snippet
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A hit with everything a reader may want to see of it."""
+
+    hit: Hit
+    document: Document
+    snippet: Snippet | None
+    explanation: Part | None
+
+
+def look_up(
+    engine: Engine, query: str, *, k: int, where: str, searcher: str, explain: bool
+) -> list[Shown]:
+    """Search, and fetch what is shown of each hit."""
+    hits = engine.search(query, k=k, where=where, searcher=searcher)
+    parts: list[Part | None] = [None] * len(hits)
+    if explain:
+        parts = list(engine.explain(query, [hit.docid for hit in hits], searcher=searcher))
+    return [
+        Shown(
+            hit,
+            engine.document(hit.docid),
+            engine.snippet(query, hit.passage) if hit.passage else None,
+            part,
+        )
+        for hit, part in zip(hits, parts, strict=True)
+    ]
+
+
+def as_record(shown: Shown) -> dict[str, Any]:
+    """Give a hit as plain values for JSON."""
+    record: dict[str, Any] = {
+        "docid": shown.hit.docid,
+        "score": shown.hit.score,
+        "passage": asdict(shown.hit.passage) if shown.hit.passage else None,
+        "snippet": asdict(shown.snippet) if shown.snippet else None,
+        "metadata": {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in shown.document.metadata.items()
+        },
+    }
+    if shown.explanation is not None:
+        record["explanation"] = asdict(shown.explanation)
+    return record

@@ -1,0 +1,140 @@
+"""Save and open a built thing: a directory with `artifact.json` beside its files.
+
+`artifact.json` holds the kind, the format version, the configuration it was built with, the number
+of the last change it contains, and a checksum per file. It is written last and renamed into place,
+so a directory without a valid one was never finished.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from quoth.errors import Damaged, FormatMismatch
+
+FILE_NAME = "artifact.json"
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FileSeal:
+    """Size and checksum of one file, as it was when it was written."""
+
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """What `artifact.json` says about the directory it stands in."""
+
+    kind: str
+    version: int
+    change: int
+    config: Mapping[str, Any]
+    files: Mapping[str, FileSeal] = field(default_factory=dict)
+
+
+def seal_file(path: Path) -> FileSeal:
+    """Measure and hash a file, in blocks, so that large files need no memory."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(_BLOCK):
+            digest.update(block)
+    return FileSeal(path.stat().st_size, digest.hexdigest())
+
+
+def write_text_atomically(path: Path, text: str) -> None:
+    """Replace a file in one step: a crash leaves the old or the new content, never a mixture."""
+    temporary = path.with_name(path.name + ".tmp")
+    with temporary.open("w", encoding="utf-8", newline="\n") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(temporary, path)
+    _sync_folder(path.parent)
+
+
+def save_artifact(folder: Path, artifact: Artifact) -> None:
+    """Write `artifact.json` into a folder whose files are complete."""
+    content = {
+        "kind": artifact.kind,
+        "version": artifact.version,
+        "change": artifact.change,
+        "config": artifact.config,
+        "files": {
+            name: {"size": seal.size, "sha256": seal.sha256}
+            for name, seal in sorted(artifact.files.items())
+        },
+    }
+    content["seal"] = _seal_content(content)
+    write_text_atomically(folder / FILE_NAME, json.dumps(content, indent=1, sort_keys=True) + "\n")
+
+
+def open_artifact(folder: Path, *, kind: str, version: int) -> Artifact | None:
+    """Read `artifact.json`; None where there is none, an error where it cannot be trusted."""
+    path = folder / FILE_NAME
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        seal = content.pop("seal")
+        files = {name: FileSeal(**entry) for name, entry in content["files"].items()}
+        found = Artifact(
+            content["kind"], content["version"], content["change"], content["config"], files
+        )
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Damaged(f"{path} cannot be read as an artifact description ({error})") from error
+    if seal != _seal_content(content):
+        raise Damaged(f"{path} was altered: its content does not match its own checksum")
+    if (found.kind, found.version) != (kind, version):
+        raise FormatMismatch(
+            f"{path} describes a {found.kind} of format {found.version}, "
+            f"but this Quoth reads a {kind} of format {version}"
+        )
+    return found
+
+
+def find_damage(folder: Path, artifact: Artifact, *, deep: bool) -> tuple[str, ...]:
+    """Say what is wrong with the files of an artifact; sizes only, unless `deep` re-hashes them."""
+    return tuple(
+        problem
+        for name, seal in sorted(artifact.files.items())
+        if (problem := _check_file(folder / name, seal, deep=deep))
+    )
+
+
+def _check_file(path: Path, seal: FileSeal, *, deep: bool) -> str:
+    try:
+        size = path.stat().st_size
+        if size != seal.size:
+            return f"{path} has {size:,} bytes, but {seal.size:,} were written"
+        if deep and seal_file(path) != seal:
+            return f"{path} was altered: its checksum differs from the one recorded"
+    except FileNotFoundError:
+        return f"{path} is missing"
+    except OSError as error:
+        return f"{path} cannot be read ({error.strerror})"
+    return ""
+
+
+def _seal_content(content: Mapping[str, Any]) -> str:
+    """Hash the description itself, so that a flipped bit in it is noticed too."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename durable, where the platform lets a folder be synced."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:  # Windows cannot open folders; its renames are durable without this
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,108 @@
+"""A document as the store keeps it: one line of JSON and its hash.
+
+What is hashed is what is stored, byte for byte, so a flipped bit is found and an unchanged document
+known.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable
+
+from quoth.records import Document, Scalar
+
+RESERVED_FIELDS = ("", "*")
+"""Names that no field may have: `*` stands for all fields together."""
+
+MAX_DOCID_LENGTH = 4_096
+
+
+def write_content(document: Document) -> str:
+    """Write fields and metadata as JSON, in their own order.
+
+    >>> write_content(Document("d", {"title": ("Œuvre",)}, {"year": 1913}))
+    '{"fields":{"title":["Œuvre"]},"metadata":{"year":1913}}'
+    """
+    content = {"fields": dict(document.fields), "metadata": dict(document.metadata)}
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def read_content(docid: str, content: str) -> Document:
+    """Read back what `write_content` wrote.
+
+    >>> read_content("d", '{"fields":{"title":["a","b"]},"metadata":{"tags":["x",1]}}').metadata
+    {'tags': ('x', 1)}
+    """
+    found = json.loads(content)
+    return Document(
+        docid,
+        {name: tuple(instances) for name, instances in found["fields"].items()},
+        {key: _as_value(value) for key, value in found["metadata"].items()},
+    )
+
+
+def hash_content(docid: str, content: str) -> bytes:
+    """Hash a document's key and content."""
+    return hashlib.blake2b(f"{docid}\0{content}".encode(), digest_size=16).digest()
+
+
+def chain_digest(previous: bytes, *, kind: str, docid: str, digest: bytes) -> bytes:
+    """Hash one entry of the change log together with all before it.
+
+    Two collections whose logs end in the same digest have the same history.
+    """
+    entry = previous + digest + f"{kind}\0{docid}".encode()
+    return hashlib.blake2b(entry, digest_size=16).digest()
+
+
+def find_problem(document: Document) -> str:
+    """Say why a document cannot be stored, or nothing.
+
+    >>> find_problem(Document("", {"text": ("a",)}))
+    'has an empty docid'
+    >>> find_problem(Document("d", {"text": ("a",)}))
+    ''
+    """
+    checks = (
+        (not document.docid, "has an empty docid"),
+        (len(document.docid) > MAX_DOCID_LENGTH, f"has a docid over {MAX_DOCID_LENGTH} characters"),
+        ("\0" in document.docid, "has a NUL character in its docid"),
+        (not any(map(any, document.fields.values())), "has no text"),
+        (any(name in RESERVED_FIELDS for name in document.fields), "has a field named '' or '*'"),
+        (not _encodable(document), "holds characters that are not valid Unicode"),
+        (not all(map(_is_finite, document.metadata.values())), "has metadata that is not finite"),
+    )
+    return next((message for wrong, message in checks if wrong), "")
+
+
+def _encodable(document: Document) -> bool:
+    try:
+        for text in _texts(document):
+            text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _texts(document: Document) -> Iterable[str]:
+    yield document.docid
+    for name, instances in document.fields.items():
+        yield name
+        yield from instances
+    for key, value in document.metadata.items():
+        yield key
+        yield from (item for item in _items(value) if isinstance(item, str))
+
+
+def _is_finite(value: Scalar | tuple[Scalar, ...]) -> bool:
+    return all(math.isfinite(item) for item in _items(value) if isinstance(item, float))
+
+
+def _items(value: Scalar | tuple[Scalar, ...]) -> tuple[Scalar, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _as_value(value: object) -> Scalar | tuple[Scalar, ...]:
+    return tuple(value) if isinstance(value, list) else value  # type: ignore[return-value]

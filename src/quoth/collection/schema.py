@@ -1,0 +1,152 @@
+"""The tables of a collection, and opening a database that has them.
+
+A database says which format it is in (`PRAGMA user_version`) and that it is ours (`PRAGMA
+application_id`). A format older than this one is migrated if a step for it is listed in
+`MIGRATIONS`, otherwise refused; a newer one is always refused.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from quoth.errors import Damaged, FormatMismatch, NoCollection
+
+FORMAT_VERSION = 1
+APPLICATION_ID = 0x51_55_4F_54  # "QUOT"
+
+MIGRATIONS: dict[int, str] = {}
+"""Format version → SQL that lifts a collection to the next one."""
+
+OWNED = (("passages", "document"), ("identifiers", "document"), ("filter_values", "row"))
+"""Tables whose rows belong to a document, and the column that says to which."""
+
+_TABLES = """
+CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE changes (
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  kind TEXT NOT NULL CHECK (kind IN ('add', 'update', 'remove', 'identify')),
+  docid TEXT NOT NULL,
+  hash BLOB NOT NULL,
+  digest BLOB NOT NULL
+);
+CREATE TABLE documents (
+  row INTEGER PRIMARY KEY AUTOINCREMENT,
+  docid TEXT NOT NULL,
+  hash BLOB NOT NULL,
+  content TEXT NOT NULL,
+  added INTEGER NOT NULL REFERENCES changes (number),
+  removed INTEGER REFERENCES changes (number)
+);
+CREATE UNIQUE INDEX documents_live ON documents (docid) WHERE removed IS NULL;
+CREATE INDEX documents_added ON documents (added);
+CREATE INDEX documents_removed ON documents (removed) WHERE removed IS NOT NULL;
+CREATE TABLE fields (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE passages (
+  row INTEGER PRIMARY KEY AUTOINCREMENT,
+  document INTEGER NOT NULL,
+  field INTEGER NOT NULL REFERENCES fields (id),
+  instance INTEGER NOT NULL,
+  start INTEGER NOT NULL,
+  "end" INTEGER NOT NULL
+);
+CREATE INDEX passages_document ON passages (document);
+CREATE TABLE identifiers (
+  row INTEGER PRIMARY KEY AUTOINCREMENT,
+  document INTEGER NOT NULL,
+  origin TEXT NOT NULL,
+  text TEXT NOT NULL
+);
+CREATE INDEX identifiers_document ON identifiers (document);
+CREATE TABLE filter_values (
+  key TEXT NOT NULL, kind INTEGER NOT NULL, value NOT NULL, row INTEGER NOT NULL,
+  PRIMARY KEY (key, kind, value, row)
+) WITHOUT ROWID;
+CREATE INDEX filter_values_row ON filter_values (row);
+"""
+
+
+def require_collection(folder: Path, file_name: str) -> None:
+    """Complain helpfully where a folder holds no collection."""
+    if (folder / file_name).is_file():
+        return
+    if folder.is_dir() and any((folder / name).exists() for name in ("lexical", "writer.lock")):
+        raise Damaged(
+            f"{folder / file_name} is missing: the documents of this collection are gone;"
+            " restore the file from a backup, or remove the folder and add the documents again"
+        )
+    raise NoCollection(
+        f'there is no collection at {folder}; make one with "quoth add {folder} SOURCE"'
+    )
+
+
+def connect(path: Path, *, mode: str) -> sqlite3.Connection:
+    """Open a database that is ours and in this format; mode `rwc` makes or migrates one."""
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        isolation_level=None,
+        timeout=30.0,
+        check_same_thread=False,
+    )
+    try:
+        if mode == "rwc":
+            _prepare(connection)
+        _check_format(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    """Set a writer's promises, and make or migrate the tables in one transaction."""
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA secure_delete = ON")  # removed documents leave no text behind
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if _pragma(connection, "user_version") == 0 and not _has_tables(connection):
+            _execute_all(connection, _TABLES)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+        while (version := _pragma(connection, "user_version")) in MIGRATIONS:
+            _execute_all(connection, MIGRATIONS[version])
+            connection.execute(f"PRAGMA user_version = {version + 1}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _check_format(connection: sqlite3.Connection, path: Path) -> None:
+    if _pragma(connection, "application_id") != APPLICATION_ID:
+        raise Damaged(f"{path} is a database, but not one that Quoth wrote")
+    version = _pragma(connection, "user_version")
+    if version == FORMAT_VERSION:
+        return
+    if version > FORMAT_VERSION:
+        advice = "upgrade Quoth to read it"
+    elif version in MIGRATIONS:
+        advice = f'migrate it with "quoth verify {path.parent} --repair"'
+    else:
+        advice = "open it with the Quoth that wrote it, or add the documents to a new collection"
+    raise FormatMismatch(
+        f"{path} is in format {version}, but this Quoth reads format {FORMAT_VERSION}; {advice}"
+    )
+
+
+def _has_tables(connection: sqlite3.Connection) -> bool:
+    return bool(connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone())
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+def _execute_all(connection: sqlite3.Connection, script: str) -> None:
+    """Run each statement inside the open transaction (`executescript` would commit it)."""
+    for statement in script.split(";"):
+        if statement.strip():
+            connection.execute(statement)

@@ -1,0 +1,77 @@
+"""The exception tree. Everything Quoth raises on purpose is a `QuothError`.
+
+    QuothError
+    ├── ConfigError        a setting is unknown, malformed, or at odds with what is on disk
+    ├── CorpusError        an input cannot be read; carries path:line
+    ├── CollectionError    the collection on disk cannot be used as asked
+    │   ├── NoCollection       there is none at this path
+    │   ├── Busy               another process is writing
+    │   ├── Damaged            a file is truncated, altered or missing
+    │   ├── FormatMismatch     written by another format version of Quoth
+    │   ├── IndexMismatch      an index was built with other settings than those configured
+    │   ├── IndexMoved         a writer replaced the index while it was read; search again
+    │   └── StorageFull        the disk took no more; nothing acknowledged was lost
+    ├── FilterError        a metadata condition cannot be parsed
+    ├── EvaluationError    queries, qrels, runs or measures that cannot be evaluated
+    └── MissingExtra       an optional dependency is not installed
+
+A message says what was found, what was expected, and what to do.
+"""
+
+from __future__ import annotations
+
+
+class QuothError(Exception):
+    """Base of every error that Quoth raises on purpose."""
+
+
+class ConfigError(QuothError):
+    """A setting is unknown, malformed, or at odds with what is on disk."""
+
+
+class CorpusError(QuothError):
+    """An input cannot be read."""
+
+
+class CollectionError(QuothError):
+    """The collection on disk cannot be used as asked."""
+
+
+class NoCollection(CollectionError):
+    """There is no collection at this path."""
+
+
+class Busy(CollectionError):
+    """Another process is writing to the collection."""
+
+
+class Damaged(CollectionError):
+    """A file of the collection is truncated, altered or missing."""
+
+
+class FormatMismatch(CollectionError):
+    """The collection was written by another format version of Quoth."""
+
+
+class IndexMismatch(CollectionError):
+    """An index was built with other settings than those configured."""
+
+
+class IndexMoved(CollectionError):
+    """A writer replaced the index while it was read; searching again finds the new one."""
+
+
+class StorageFull(CollectionError):
+    """The disk took no more; nothing that was acknowledged is lost."""
+
+
+class FilterError(QuothError):
+    """A metadata condition cannot be parsed."""
+
+
+class EvaluationError(QuothError):
+    """Queries, qrels, runs or measures cannot be evaluated."""
+
+
+class MissingExtra(QuothError):
+    """An optional dependency is not installed."""

@@ -1,0 +1,1 @@
+"""Judges only: retrieval measures, significance, latency."""

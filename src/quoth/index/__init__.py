@@ -1,0 +1,1 @@
+"""From vocabulary to what is looked up."""

@@ -1,0 +1,214 @@
+"""BM25 over tantivy: one tantivy field per document field, and one for the whole document.
+
+Terms arrive from our own Analyser, so tantivy only splits at spaces; it stores no text. Each
+document is its row. tantivy removes lazily: its statistics count dead documents until their segment
+is merged. `num_dead` says how many there are, and `state` tells what tantivy scores with meanwhile
+(see search/lexical.py).
+
+On disk: `artifact.json` names the current tantivy folder, its fields, its analyser and a checksum
+per file. Segment files never change, so each is hashed once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import tantivy
+
+from quoth.artifact import Artifact, find_damage, open_artifact, seal_file
+from quoth.errors import Damaged
+from quoth.index.lexical_query import Clause, LexicalQuery
+from quoth.vocabulary.statistics import EVERYTHING
+
+KIND = "lexical index"
+VERSION = 1
+ROW = "row"
+ALL = "all"
+TOKENIZER = "spaces"
+META = "meta.json"
+
+_MAX_TERM_SET = 20_000
+_MANY = 1 << 30
+
+Scored = tuple[int, float]
+"""A row and its score."""
+
+Boost = Callable[[Clause, str], float]
+"""Factor on a clause's weight in a view."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """What tantivy scores with: its own number of documents and mean length in one view."""
+
+    num_documents: int
+    average_length: float
+
+
+def view_names(fields: Sequence[str]) -> dict[str, str]:
+    """Name the tantivy field of each view, since document fields may be called anything."""
+    return {EVERYTHING: ALL, **{field: f"f{at}" for at, field in enumerate(fields)}}
+
+
+def open_tantivy(path: Path) -> tantivy.Index:
+    """Open a tantivy folder with our tokenizer; readers reload only when told."""
+    try:
+        index = tantivy.Index.open(str(path))
+    except (ValueError, OSError) as error:
+        raise Damaged(f"{path} cannot be opened as an index ({error})") from error
+    register_tokenizer(index)
+    index.config_reader("manual")
+    return index
+
+
+def register_tokenizer(index: tantivy.Index) -> None:
+    """Teach tantivy to split at spaces and do nothing else."""
+    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
+    index.register_tokenizer(TOKENIZER, builder.build())
+
+
+def read_segments(path: Path) -> list[dict[str, Any]]:
+    """List the live segments of a tantivy folder."""
+    try:
+        segments: list[dict[str, Any]] = json.loads((path / META).read_text())["segments"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Damaged(f"{path / META} cannot be read ({error})") from error
+    return segments
+
+
+class LexicalIndex:
+    """A lexical index opened for reading: one consistent state until opened anew."""
+
+    def __init__(self, folder: Path, artifact: Artifact) -> None:
+        self.folder = folder
+        self.artifact = artifact
+        self.fields: tuple[str, ...] = tuple(artifact.config["fields"])
+        self.path = folder / artifact.config["folder"]
+        self._names = view_names(self.fields)
+        problems = find_damage(folder, artifact, deep=False) if self.is_settled else ()
+        if problems:
+            raise Damaged(problems[0])
+        index = open_tantivy(self.path)
+        self._schema = index.schema
+        self._searcher = index.searcher()
+        self.num_dead = sum(
+            (each["deletes"] or {}).get("num_deleted_docs", 0) for each in read_segments(self.path)
+        )
+
+    @classmethod
+    def open(cls, folder: Path) -> Self | None:
+        """Open the index, None where none was finished."""
+        artifact = open_artifact(folder, kind=KIND, version=VERSION)
+        return None if artifact is None else cls(folder, artifact)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether tantivy is in the recorded state; not so during a write or after a crash."""
+        name = f"{self.path.name}/{META}"
+        try:
+            return self.artifact.files.get(name) == seal_file(self.path / META)
+        except OSError:
+            return False
+
+    @property
+    def num_documents(self) -> int:
+        """Live documents."""
+        return self._searcher.num_docs
+
+    def rows(self) -> list[int]:
+        """List all live rows, in order."""
+        return sorted(row for row, _score in self._collect(tantivy.Query.all_query(), _MANY))
+
+    def top_k(
+        self, query: LexicalQuery, k: int, *, allowed: set[int] | None, boost: Boost | None = None
+    ) -> list[Scored]:
+        """Find the k best rows, and all that tie with the last of them, best first.
+
+        `allowed` restricts before ranking. The order among ties is not defined here.
+        """
+        if not query.wanted or (allowed is not None and not allowed):
+            return []
+        few = allowed is not None and len(allowed) <= _MAX_TERM_SET
+        built = self._build(query, boost, allowed if few else None)
+        limit = k + 16
+        while True:
+            found = self._collect(built, limit)
+            kept = found if few or allowed is None else [hit for hit in found if hit[0] in allowed]
+            if len(found) < limit or (len(kept) > k and kept[k - 1][1] > found[-1][1]):
+                last = kept[k - 1][1] if len(kept) > k else float("-inf")
+                return [hit for hit in kept if hit[1] >= last]
+            limit *= 4
+
+    def has_view(self, view: str) -> bool:
+        """Whether the view is indexed on its own."""
+        return view in self._names
+
+    def document_frequency(self, view: str, term: str) -> int:
+        """Documents with the term as tantivy counts them, dead ones included."""
+        return self._searcher.doc_freq(self._names[view], term)
+
+    def state(self, view: str, term: str) -> IndexState:
+        """Read from an explanation what tantivy scores with; `term` must occur in the view."""
+        query = tantivy.Query.term_query(self._schema, self._names[view], term)
+        found = self._searcher.search(query, 1, False).hits
+        if not found:
+            raise Damaged(f"{self.path} lacks the term {term!r} that its statistics hold")
+        leaves = dict(_leaves(json.loads(query.explain(self._searcher, found[0][1]).to_json())))
+        return IndexState(int(leaves["N"]), leaves["avgdl"])
+
+    def _collect(self, query: tantivy.Query, limit: int) -> list[Scored]:
+        try:
+            hits = self._searcher.search(query, min(limit, max(1, self.num_documents)), False).hits
+            rows = self._searcher.fast_field_values(ROW, [address for _score, address in hits])
+        except BaseException as error:
+            if type(error).__name__ not in ("PanicException", "ValueError", "OSError"):
+                raise
+            raise Damaged(
+                f"{self.path} cannot be searched ({error});"
+                f' run "quoth verify {self.folder.parent} --repair"'
+            ) from error
+        return [(int(row or 0), score) for row, (score, _address) in zip(rows, hits, strict=True)]
+
+    def _build(
+        self, query: LexicalQuery, boost: Boost | None, allowed: set[int] | None
+    ) -> tantivy.Query:
+        parts = [part for clause in query.clauses for part in self._build_clause(clause, boost)]
+        if allowed is not None:
+            rows = tantivy.Query.term_set_query(self._schema, ROW, sorted(allowed))
+            parts.append((tantivy.Occur.Must, tantivy.Query.const_score_query(rows, 0.0)))
+            if not any(clause.occur == "must" for clause in query.clauses):
+                # A lone Must would make every Should optional, so group what is wanted.
+                wanted = [part for part in parts if part[0] == tantivy.Occur.Should]
+                others = [part for part in parts if part[0] != tantivy.Occur.Should]
+                parts = [(tantivy.Occur.Must, tantivy.Query.boolean_query(wanted)), *others]
+        return tantivy.Query.boolean_query(parts)
+
+    def _build_clause(
+        self, clause: Clause, boost: Boost | None
+    ) -> Iterator[tuple[tantivy.Occur, tantivy.Query]]:
+        if clause.occur == "must_not":
+            yield tantivy.Occur.MustNot, self._match(clause.view, clause.terms)
+            return
+        for view, weight in clause.weights:
+            is_required = clause.occur == "must" and view == clause.view
+            factor = weight if boost is None else weight * boost(clause, view)
+            yield (
+                tantivy.Occur.Must if is_required else tantivy.Occur.Should,
+                tantivy.Query.boost_query(self._match(view, clause.terms), factor),
+            )
+
+    def _match(self, view: str, terms: tuple[str, ...]) -> tantivy.Query:
+        name = self._names[view]
+        if len(terms) == 1:
+            return tantivy.Query.term_query(self._schema, name, terms[0])
+        return tantivy.Query.phrase_query(self._schema, name, list(terms))
+
+
+def _leaves(node: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    yield str(node["description"]).split(",")[0], float(node["value"])
+    for child in node.get("details", ()):
+        yield from _leaves(child)

@@ -1,0 +1,172 @@
+"""Change a lexical index: one batch, one tantivy commit, one `artifact.json`.
+
+A batch either extends the current tantivy folder or builds a fresh one beside it; readers keep what
+they opened, and a crash at any point leaves the last finished state or one that the next batch
+completes.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tantivy
+
+from quoth.artifact import Artifact, FileSeal, save_artifact, seal_file
+from quoth.errors import CollectionError, StorageFull
+from quoth.index.lexical import (
+    ALL,
+    KIND,
+    META,
+    ROW,
+    TOKENIZER,
+    VERSION,
+    LexicalIndex,
+    open_tantivy,
+    read_segments,
+    register_tokenizer,
+    view_names,
+)
+from quoth.vocabulary.statistics import FieldTerms
+
+_HEAP_BYTES = 128_000_000
+_DISK_FULL = re.compile(r"os error (28|27|122)\b|No space left|File too large|quota")
+
+
+class LexicalWriter:
+    """One batch of changes to a lexical index; call `commit` to finish it."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        fields: Sequence[str],
+        identity: Mapping[str, Any],
+        current: LexicalIndex | None,
+    ) -> None:
+        """Extend `current`, or build a new index where it is None."""
+        self._folder = folder
+        self._fields = tuple(fields)
+        self._identity = dict(identity)
+        self._current = current
+        self._max_row = -1 if current is None else int(current.artifact.config["max_row"])
+        try:
+            self._path = _fresh_folder(folder) if current is None else current.path
+            index = (
+                _create(self._path, self._fields) if current is None else open_tantivy(self._path)
+            )
+            self._schema = index.schema
+            self._writer = index.writer(_HEAP_BYTES, 1)
+            # What a killed writer left would collide: tantivy counts on from its last commit.
+            self._writer.garbage_collect_files()
+            if current is not None and not current.is_settled:
+                self._drop_unrecorded()
+        except (ValueError, OSError) as error:
+            raise _explain(self._folder, error) from error
+        self._names = view_names(self._fields)
+
+    def remove(self, rows: Iterable[int]) -> None:
+        """Take documents out."""
+        doomed = list(rows)
+        if doomed:
+            # Not delete_documents_by_term: it reads an int as signed and finds nothing.
+            query = tantivy.Query.term_set_query(self._schema, ROW, doomed)
+            self._writer.delete_documents_by_query(query)
+
+    def add(self, row: int, document: FieldTerms) -> None:
+        """Put a document in; rows must come in increasing order."""
+        entry = tantivy.Document()
+        entry.add_unsigned(ROW, row)
+        for field, instances in document.items():
+            name = self._names.get(field)
+            for terms in instances:  # one value each: phrases never cross from one to the next
+                text = " ".join(terms)
+                entry.add_text(ALL, text)
+                if name is not None:
+                    entry.add_text(name, text)
+        try:
+            self._writer.add_document(entry)
+        except (ValueError, OSError) as error:
+            raise _explain(self._folder, error) from error
+        self._max_row = row
+
+    def commit(self, *, change: int, log: str) -> None:
+        """Make the batch durable and record it as the state after `change` of the log."""
+        try:
+            self._writer.commit()
+            self._writer.wait_merging_threads()
+            files = self._seal_files()
+            config = {
+                "fields": list(self._fields),
+                "analyser": self._identity,
+                "folder": self._path.name,
+                "log": log,
+                "max_row": self._max_row,
+            }
+            save_artifact(self._folder, Artifact(KIND, VERSION, change, config, files))
+        except (ValueError, OSError) as error:
+            raise _explain(self._folder, error) from error
+        _remove_other_folders(self._folder, keep=self._path.name)
+
+    def roll_back(self) -> None:
+        """Drop the batch."""
+        self._writer.rollback()
+
+    def _drop_unrecorded(self) -> None:
+        """Take out what a batch that was cut short had committed but not recorded."""
+        query = tantivy.Query.range_query(
+            self._schema, ROW, tantivy.FieldType.Unsigned, lower_bound=self._max_row + 1
+        )
+        self._writer.delete_documents_by_query(query)
+
+    def _seal_files(self) -> dict[str, FileSeal]:
+        known = {} if self._current is None else self._current.artifact.files
+        live = tuple(each["segment_id"].replace("-", "") for each in read_segments(self._path))
+        seals = {}
+        for path in sorted(self._path.iterdir()):
+            name = f"{self._path.name}/{path.name}"
+            if path.name == META:
+                seals[name] = seal_file(path)
+            elif path.name.startswith(live):
+                seals[name] = known.get(name) or seal_file(path)
+        return seals
+
+
+def _create(path: Path, fields: Sequence[str]) -> tantivy.Index:
+    path.mkdir(parents=True)
+    builder = tantivy.SchemaBuilder()
+    builder.add_unsigned_field(ROW, indexed=True, fast=True)
+    for name in view_names(fields).values():
+        builder.add_text_field(name, tokenizer_name=TOKENIZER, index_option="position")
+    index = tantivy.Index(builder.build(), path=str(path))
+    register_tokenizer(index)
+    return index
+
+
+def _fresh_folder(folder: Path) -> Path:
+    taken = [int(name.rpartition("-")[2]) for name in _index_folders(folder)]
+    return folder / f"index-{max(taken, default=0) + 1}"
+
+
+def _index_folders(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        return []
+    return [path.name for path in folder.iterdir() if re.fullmatch(r"index-\d+", path.name)]
+
+
+def _remove_other_folders(folder: Path, *, keep: str) -> None:
+    for name in _index_folders(folder):
+        if name != keep:
+            shutil.rmtree(folder / name, ignore_errors=True)
+
+
+def _explain(folder: Path, error: Exception) -> CollectionError:
+    if _DISK_FULL.search(str(error)):
+        return StorageFull(
+            f"{folder} could not be written: the disk is full or limited; the documents are safe,"
+            " and search continues on the last finished index until there is room"
+        )
+    return CollectionError(f"{folder} could not be written ({error})")

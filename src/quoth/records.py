@@ -1,0 +1,158 @@
+"""What flows between rooms: frozen records, named by the glossary.
+
+No record holds a row: rows are an index's own business and never leave it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+Scalar = str | int | float | bool
+"""A metadata value that can be compared and filtered on."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """A half-open range of characters.
+
+    >>> "a quotation"[Span(2, 7).start : Span(2, 7).end]
+    'quota'
+    """
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A unit of the corpus: an opaque, stable key, texts by field, and what can be filtered on.
+
+    A field may repeat (several anchors, several keywords): its instances are kept apart and in
+    order.
+    """
+
+    docid: str
+    fields: Mapping[str, tuple[str, ...]]
+    metadata: Mapping[str, Scalar | tuple[Scalar, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the input something stands; `line` counts from 1, None for the file as a whole.
+
+    >>> str(Place("notes/a.jsonl", 3)), str(Place("b.pdf"))
+    ('notes/a.jsonl:3', 'b.pdf')
+    """
+
+    path: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return self.path if self.line is None else f"{self.path}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A document as it was read, with the place it was read from."""
+
+    document: Document
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something in the input that was skipped, and why."""
+
+    place: Place
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A stretch of one instance of one field of one document.
+
+    `text` always equals `document.fields[field][instance][span.start : span.end]`.
+    """
+
+    docid: str
+    field: str
+    span: Span
+    text: str
+    instance: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What the user asks, and its key."""
+
+    qid: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One retrieved document; a higher score is better, and comparable within one searcher only."""
+
+    docid: str
+    score: float
+    passage: Passage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Ranked hits for a set of queries: best first, ties broken by docid."""
+
+    name: str
+    hits: Mapping[str, tuple[Hit, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Qrels:
+    """Judged relevance: qid → docid → grade, where 0 means judged not relevant."""
+
+    grades: Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """What the page shows of a passage: a stretch of its text and the spans to highlight in it.
+
+    `text` is a literal stretch of the field; `span` says which, `highlights` count from its start.
+    """
+
+    text: str
+    span: Span
+    highlights: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One line of an explanation: a value and the parts it is made of.
+
+    Where there are parts, the value is their sum; a leaf's label says how its value came about.
+    """
+
+    label: str
+    value: float
+    parts: tuple[Part, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A link from a stretch of an answer to the stretch of the passage it quotes."""
+
+    answer_span: Span
+    passage: Passage
+    passage_span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Generated text with a citation for every quotation in it."""
+
+    text: str
+    citations: tuple[Citation, ...]

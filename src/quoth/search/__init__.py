@@ -1,0 +1,1 @@
+"""Queries to runs, one searcher per way of searching."""

@@ -1,0 +1,275 @@
+"""BM25 search over all fields, exact at all times.
+
+A term counts where it stands anywhere in the document, and again, with a smaller weight, in each
+field that is not the body. This is better than either the joined text or the sum over fields on
+every fielded collection measured (docs/benchmarks.md).
+
+tantivy counts removed documents until it merges their segments away. While there are any, it only
+proposes: idf is corrected by boosts, candidates are scored by `lexical_score` with the exact
+statistics, and more are fetched until no document outside them can belong among the best. So scores
+never depend on history.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from quoth.collection.store import Store
+from quoth.errors import ConfigError, IndexMoved
+from quoth.index.lexical import Boost, LexicalIndex, Scored
+from quoth.index.lexical_query import Clause, LexicalQuery, join_repeats
+from quoth.records import Document, Hit, Part, Query, Run
+from quoth.search.lexical_score import QueryStatistics, contributions, explain_parts, score
+from quoth.search.lexical_upkeep import STATISTICS_FILE, LexicalUpkeep, analyse, open_index
+from quoth.search.searcher import Progress
+from quoth.text.query_syntax import parse_query, plain_query
+from quoth.text.words import Analyser
+from quoth.vocabulary.statistics import EVERYTHING, FieldTerms, Statistics
+from quoth.vocabulary.weighting import inverse_document_frequency
+
+_ROUNDING = 1.0 + 1e-5  # tantivy computes in single precision
+
+
+@dataclass(frozen=True, slots=True)
+class LexicalConfig:
+    """Settings of lexical search that can change from query to query."""
+
+    boosts: Mapping[str, float] = field(default_factory=lambda: {"text": 0.0})
+    """Extra weight of a match in a field, over the 1.0 of a match anywhere: title=0.5,url=0."""
+
+    default_boost: float = 0.3
+    """Extra weight of a match in any field that boosts does not name."""
+
+    max_fields: int = 32
+    """Fields searched one by one, in order of appearance; later ones count in the whole only."""
+
+    compact_share: float = 0.1
+    """Rebuild the index once removed documents make up this share of it."""
+
+    def __post_init__(self) -> None:
+        problems = [f"boosts.{name} is {w}" for name, w in self.boosts.items() if not w >= 0]
+        if not self.default_boost >= 0:
+            problems.append(f"default_boost is {self.default_boost}")
+        if self.max_fields < 0:
+            problems.append(f"max_fields is {self.max_fields}")
+        if not 0 <= self.compact_share <= 1:
+            problems.append(f"compact_share is {self.compact_share}, expected 0 to 1")
+        if problems:
+            raise ConfigError(f"lexical: weights and counts must not be negative: {problems}")
+
+    def weights(self, fields: Iterable[str]) -> tuple[tuple[str, float], ...]:
+        """List the views that free text is scored in, the whole document first.
+
+        >>> LexicalConfig().weights(["title", "text"])
+        (('*', 1.0), ('title', 0.3))
+        """
+        named = ((name, self.boosts.get(name, self.default_boost)) for name in fields)
+        return ((EVERYTHING, 1.0), *((name, weight) for name, weight in named if weight > 0))
+
+
+class LexicalSearcher:
+    """BM25 search over one collection."""
+
+    name = "lexical"
+
+    def __init__(
+        self, folder: Path, store: Store, *, analyser: Analyser, config: LexicalConfig, syntax: bool
+    ) -> None:
+        """Search what lies in `folder`; with `syntax`, queries may use + - quotes and field:."""
+        self._folder = folder
+        self._store = store
+        self._analyser = analyser
+        self._config = config
+        self._syntax = syntax
+        self._index: LexicalIndex | None = None
+        self._statistics: Statistics | None = None
+
+    # Searching -------------------------------------------------------------------------------
+
+    def search(self, queries: Sequence[Query], *, k: int, allowed: set[int] | None) -> Run:
+        """Find the k best documents for each query among the allowed rows (None: all)."""
+        return Run(self.name, {each.qid: self._search_one(each, k, allowed) for each in queries})
+
+    def explain(self, query: Query, documents: Sequence[Document]) -> tuple[Part, ...]:
+        """Say, for each document, what its score is made of; the parts add up to it."""
+        parsed = self.parse(query)
+        statistics = self._query_statistics(parsed)
+        return tuple(
+            explain_parts(list(contributions(parsed, self.analyse(document), statistics)))
+            for document in documents
+        )
+
+    def parse(self, query: Query) -> LexicalQuery:
+        """Turn what the user typed into weighted clauses over terms."""
+        fields = self._opened().fields
+        asked = parse_query(query.text, fields=fields) if self._syntax else plain_query(query.text)
+        anywhere = self._config.weights(fields)
+        clauses: list[Clause] = []
+        for part in asked:
+            terms = self._analyser.terms(part.text)
+            weights = anywhere if part.field is None else ((part.field, 1.0),)
+            groups = [tuple(terms)] if part.is_phrase and terms else [(term,) for term in terms]
+            clauses += (Clause(group, weights, part.occur) for group in groups)
+        return join_repeats(clauses)
+
+    def term_weights(self, query: Query) -> dict[str, float]:
+        """Give the idf of each wanted term, to choose passages and highlights by."""
+        terms = {term for clause in self.parse(query).wanted for term in clause.terms}
+        counted = self._counted()
+        found = counted.document_frequencies(EVERYTHING, terms)
+        total = counted.num_documents
+        return {
+            term: inverse_document_frequency(found.get(term, 0), num_documents=total)
+            for term in terms
+        }
+
+    def analyse(self, document: Document) -> FieldTerms:
+        """Turn a document into terms, field by field."""
+        return analyse(document, self._analyser)
+
+    def close(self) -> None:
+        """Release what was opened."""
+        if self._statistics is not None:
+            self._statistics.close()
+        self._index = self._statistics = None
+
+    def is_current(self, change: int) -> bool:
+        """Whether index and statistics on disk hold everything up to a change."""
+        index = LexicalIndex.open(self._folder)
+        if index is None or index.artifact.change != change or not index.is_settled:
+            return False
+        with contextlib.closing(Statistics.open(self._folder / STATISTICS_FILE)) as counted:
+            return counted.change == change
+
+    def describe(self) -> dict[str, Any]:
+        """Say what the index holds and how it was built."""
+        index = self._opened()
+        return {
+            "change": index.artifact.change,
+            "documents": index.num_documents,
+            "removed_but_counted": index.num_dead,
+            "fields": list(index.fields),
+            "analyser": index.artifact.config["analyser"],
+            "terms": self._counted().num_terms,
+        }
+
+    def refresh(self) -> None:
+        """Look at the newest state on disk from now on."""
+        self.close()
+
+    # Upkeep ----------------------------------------------------------------------------------
+
+    def catch_up(self, store: Store, *, progress: Progress) -> None:
+        """Apply all changes of the store that the index does not hold yet."""
+        self._upkeep(store, progress).catch_up()
+
+    def rebuild(self, store: Store, *, progress: Progress) -> None:
+        """Build index and statistics anew from the store alone."""
+        self._upkeep(store, progress).rebuild()
+
+    def find_damage(self, store: Store, *, progress: Progress) -> tuple[str, ...]:
+        """Check every checksum, and index and statistics against the store."""
+        return tuple(self._upkeep(store, progress).find_damage())
+
+    def _upkeep(self, store: Store, progress: Progress) -> LexicalUpkeep:
+        self.close()
+        return LexicalUpkeep(
+            self._folder,
+            store,
+            analyser=self._analyser,
+            max_fields=self._config.max_fields,
+            compact_share=self._config.compact_share,
+            progress=progress,
+        )
+
+    # Inner workings --------------------------------------------------------------------------
+
+    def _search_one(self, query: Query, k: int, allowed: set[int] | None) -> tuple[Hit, ...]:
+        parsed = self.parse(query)
+        index = self._opened()
+        top = self._top_exact if index.num_dead else self._top_clean
+        scored = top(parsed, k, allowed)
+        docids = self._store.docids([row for row, _value in scored])
+        if len(docids) < len(scored):
+            raise IndexMoved("a writer replaced the lexical index during a search; search again")
+        hits = [Hit(docids[row], value) for row, value in scored]
+        return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.docid))[:k])
+
+    def _top_clean(self, query: LexicalQuery, k: int, allowed: set[int] | None) -> list[Scored]:
+        return self._opened().top_k(query, k, allowed=allowed)
+
+    def _top_exact(self, query: LexicalQuery, k: int, allowed: set[int] | None) -> list[Scored]:
+        """Find the k best rows by exact statistics, with ties, while the index counts dead ones."""
+        statistics = self._query_statistics(query)
+        boost, slack = self._corrections(query, statistics)
+        depth = k
+        while True:
+            proposed = self._opened().top_k(query, depth, allowed=allowed, boost=boost)
+            scored = self._score_exactly(query, proposed, statistics)
+            # A document that was not proposed scores at most `slack` times the last proposal.
+            if len(proposed) < depth or scored[k - 1][1] > proposed[-1][1] * slack:
+                return scored
+            depth *= 4
+
+    def _score_exactly(
+        self, query: LexicalQuery, proposed: Sequence[Scored], statistics: QueryStatistics
+    ) -> list[Scored]:
+        documents = self._store.documents([row for row, _value in proposed])
+        scored = [
+            (row, score(query, self.analyse(document), statistics))
+            for row, document in documents.items()
+        ]
+        return sorted(scored, key=lambda pair: -pair[1])
+
+    def _corrections(self, query: LexicalQuery, statistics: QueryStatistics) -> tuple[Boost, float]:
+        """Give the boosts that mend tantivy's idf, and how far its length norm can still be off."""
+        index, slack = self._opened(), _ROUNDING
+        used: dict[str, QueryStatistics] = {}
+        for view, terms in _terms_by_view(query).items():
+            probe = self._counted().any_term(view)
+            if probe is None:
+                continue
+            state = index.state(view, probe)
+            slack = max(slack, _ROUNDING * statistics.average_lengths[view] / state.average_length)
+            counts = {term: index.document_frequency(view, term) for term in terms}
+            used[view] = QueryStatistics(state.num_documents, {}, {view: counts})
+
+        def boost(clause: Clause, view: str) -> float:
+            if view not in used:
+                return 1.0
+            return statistics.idf(view, clause.terms) / used[view].idf(view, clause.terms)
+
+        return boost, slack
+
+    def _query_statistics(self, query: LexicalQuery) -> QueryStatistics:
+        counted = self._counted()
+        return QueryStatistics(
+            counted.num_documents,
+            counted.average_lengths(),
+            {
+                view: counted.document_frequencies(view, terms)
+                for view, terms in _terms_by_view(query).items()
+            },
+        )
+
+    def _opened(self) -> LexicalIndex:
+        if self._index is None:
+            self._index = open_index(self._folder, self._analyser)
+        return self._index
+
+    def _counted(self) -> Statistics:
+        if self._statistics is None:
+            self._statistics = Statistics.open(self._folder / STATISTICS_FILE)
+            self._statistics.pin()
+        return self._statistics
+
+
+def _terms_by_view(query: LexicalQuery) -> dict[str, set[str]]:
+    terms: dict[str, set[str]] = {}
+    for view, term in query.terms():
+        terms.setdefault(view, set()).add(term)
+    return terms

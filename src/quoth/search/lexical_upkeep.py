@@ -1,0 +1,260 @@
+"""Keep the lexical index and the statistics equal to what a rebuild from the store would give.
+
+Both follow the store's change log and record how far they got, together with the log's digest
+there, so an index that belongs to another history (a restored backup, say) is noticed and rebuilt.
+Statistics are committed right after the index; whichever a crash leaves behind is caught up on its
+own.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from quoth.artifact import find_damage
+from quoth.collection.store import Store
+from quoth.errors import CollectionError, Damaged, IndexMismatch
+from quoth.index.lexical import LexicalIndex
+from quoth.index.lexical_writer import LexicalWriter
+from quoth.records import Document
+from quoth.search.searcher import Progress
+from quoth.text.words import Analyser
+from quoth.vocabulary.statistics import FieldTerms, Statistics
+
+STATISTICS_FILE = "statistics.db"
+
+_REPORT_EVERY = 500
+_logger = logging.getLogger(__name__)
+
+
+def analyse(document: Document, analyser: Analyser) -> FieldTerms:
+    """Turn a document into terms, field by field."""
+    return {
+        name: [analyser.terms(instance) for instance in instances]
+        for name, instances in document.fields.items()
+    }
+
+
+def open_index(folder: Path, analyser: Analyser) -> LexicalIndex:
+    """Open an index that was built with this very analyser, or say how to get one."""
+    index = LexicalIndex.open(folder)
+    collection = folder.parent
+    if index is None:
+        raise CollectionError(
+            f'{collection} has no lexical index yet; run "quoth verify {collection} --repair"'
+        )
+    require_analyser(index, analyser, collection)
+    return index
+
+
+def require_analyser(index: LexicalIndex, analyser: Analyser, collection: Path) -> None:
+    """Refuse an index that was built with another analyser."""
+    built, wanted = index.artifact.config["analyser"], analyser.identity()
+    if built != wanted:
+        differing = ", ".join(
+            f"{key} = {built.get(key)!r} (now {wanted.get(key)!r})"
+            for key in wanted
+            if built.get(key) != wanted.get(key)
+        )
+        raise IndexMismatch(
+            f"the lexical index of {collection} was built with {differing}; keep those settings, or"
+            f' rebuild {index.num_documents:,} documents with "quoth verify {collection} --repair"'
+        )
+
+
+class LexicalUpkeep:
+    """One pass of upkeep over a collection's lexical side; the caller holds the writer's lock."""
+
+    def __init__(
+        self,
+        folder: Path,
+        store: Store,
+        *,
+        analyser: Analyser,
+        max_fields: int,
+        compact_share: float,
+        progress: Progress,
+    ) -> None:
+        self._folder = folder
+        self._store = store
+        self._analyser = analyser
+        self._compact_share = compact_share
+        self._progress = progress
+        self._upto = store.change
+        self._fields = store.fields()[:max_fields]
+
+    def catch_up(self) -> None:
+        """Apply what changed since the last time; rebuild where that is impossible or wasteful."""
+        index = LexicalIndex.open(self._folder)
+        if index is not None:
+            require_analyser(index, self._analyser, self._folder.parent)
+        if (
+            index is None
+            or index.fields != self._fields
+            or not self._follows(index.artifact.change, index.artifact.config["log"])
+        ):
+            self.rebuild()
+            return
+        statistics = Statistics.open(self._folder / STATISTICS_FILE, write=True)
+        try:
+            if not self._follows(statistics.change, statistics.basis.get("log", "")):
+                self._recount(statistics)
+            self._extend(index, statistics)
+        finally:
+            statistics.close()
+        self._compact_if_due()
+
+    def rebuild(self) -> None:
+        """Build index and statistics from the store alone."""
+        _logger.info("building the lexical index of %s", self._folder.parent)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        statistics = _open_or_replace(self._folder / STATISTICS_FILE)
+        try:
+            writer = self._writer(None)
+            statistics.begin()
+            statistics.clear()
+            self._apply(0, writer=writer, statistics=statistics)
+            writer.commit(change=self._upto, log=self._log())
+            statistics.commit(change=self._upto, basis=self._basis())
+        finally:
+            statistics.close()
+
+    def find_damage(self) -> Iterator[str]:
+        """Say what is wrong with the index or the statistics, compared with the store."""
+        try:
+            index = LexicalIndex.open(self._folder)
+            if index is None:
+                yield f"{self._folder} holds no finished index"
+                return
+            require_analyser(index, self._analyser, self._folder.parent)
+            damaged = find_damage(self._folder, index.artifact, deep=True)
+            yield from damaged
+            if not damaged:
+                yield from self._compare(index)
+        except CollectionError as error:
+            yield str(error)
+
+    def _compare(self, index: LexicalIndex) -> Iterator[str]:
+        if index.artifact.change != self._upto:
+            yield f"{self._folder} is at change {index.artifact.change}, the store at {self._upto}"
+            return
+        live = [stored.row for stored in self._store.live_documents()]
+        if index.rows() != live:
+            yield f"{index.path} holds other documents than the store"
+        statistics = Statistics.open(self._folder / STATISTICS_FILE)
+        try:
+            yield from self._compare_counts(index, statistics)
+        finally:
+            statistics.close()
+
+    def _compare_counts(self, index: LexicalIndex, statistics: Statistics) -> Iterator[str]:
+        path = self._folder / STATISTICS_FILE
+        with tempfile.TemporaryDirectory() as scratch:
+            recounted = Statistics.open(Path(scratch) / STATISTICS_FILE, write=True)
+            try:
+                self._recount(recounted)
+                if recounted.summary() != statistics.summary():
+                    yield f"{path}: totals differ from the documents"
+                pairs = zip_longest(recounted.all_frequencies(), statistics.all_frequencies())
+                if any(right != found for right, found in pairs):
+                    yield f"{path}: document frequencies differ from the documents"
+                elif not index.num_dead and any(
+                    index.document_frequency(view, term) != df
+                    for view, term, df in recounted.all_frequencies()
+                    if index.has_view(view)
+                ):
+                    yield f"{index.path}: postings differ from the documents"
+            finally:
+                recounted.close()
+
+    def _follows(self, change: int, log: str) -> bool:
+        """Whether something at this point of this history can be caught up."""
+        return self._store.forgotten <= change <= self._upto and log == self._store.log_digest(
+            change
+        )
+
+    def _extend(self, index: LexicalIndex, statistics: Statistics) -> None:
+        after, counted = index.artifact.change, statistics.change
+        is_current = after == self._upto and index.is_settled
+        if is_current and counted == self._upto:
+            return
+        writer = None if is_current else self._writer(index)
+        if counted < self._upto:
+            statistics.begin()
+        try:
+            if after == counted:
+                self._apply(after, writer=writer, statistics=statistics)
+            else:  # a crash fell between the two commits
+                self._apply(after, writer=writer, statistics=None)
+                self._apply(counted, writer=None, statistics=statistics)
+            if writer is not None:
+                writer.commit(change=self._upto, log=self._log())
+            if counted < self._upto:
+                statistics.commit(change=self._upto, basis=self._basis())
+        except BaseException:
+            statistics.roll_back()
+            raise
+
+    def _apply(
+        self, after: int, *, writer: LexicalWriter | None, statistics: Statistics | None
+    ) -> None:
+        if after == self._upto:
+            return
+        gone = []
+        for stored in self._store.removed_between(after, self._upto):
+            gone.append(stored.row)
+            if statistics is not None:
+                statistics.count(analyse(stored.document, self._analyser), sign=-1)
+        if writer is not None:
+            writer.remove(gone)
+        total = self._store.count_between(after, self._upto)
+        for done, stored in enumerate(self._store.added_between(after, self._upto)):
+            if done % _REPORT_EVERY == 0:
+                self._progress("indexing words", done, total)
+            terms = analyse(stored.document, self._analyser)
+            if writer is not None:
+                writer.add(stored.row, terms)
+            if statistics is not None:
+                statistics.count(terms)
+        self._progress("indexing words", total, total)
+
+    def _recount(self, statistics: Statistics) -> None:
+        statistics.begin()
+        statistics.clear()
+        self._apply(0, writer=None, statistics=statistics)
+        statistics.commit(change=self._upto, basis=self._basis())
+
+    def _compact_if_due(self) -> None:
+        index = LexicalIndex.open(self._folder)
+        if index is not None and index.num_dead > self._compact_share * index.num_documents:
+            self.rebuild()
+
+    def _writer(self, current: LexicalIndex | None) -> LexicalWriter:
+        return LexicalWriter(
+            self._folder,
+            fields=self._fields,
+            identity=self._analyser.identity(),
+            current=current,
+        )
+
+    def _log(self) -> str:
+        return self._store.log_digest(self._upto)
+
+    def _basis(self) -> dict[str, Any]:
+        return {"log": self._log(), "analyser": self._analyser.identity()}
+
+
+def _open_or_replace(path: Path) -> Statistics:
+    """Open the statistics for a recount, discarding a file that is beyond use."""
+    try:
+        statistics = Statistics.open(path, write=True)
+        statistics.summary()
+        return statistics
+    except Damaged:
+        for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+            path.with_name(name).unlink(missing_ok=True)
+        return Statistics.open(path, write=True)

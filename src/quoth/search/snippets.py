@@ -1,0 +1,76 @@
+"""Choose what to show of a hit: its best passage, and where in it the query's words stand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from quoth.records import Passage, Snippet, Span
+from quoth.text.words import Analyser, Word
+from quoth.vocabulary.weighting import saturate
+
+
+def best_passage(
+    passages: Sequence[Passage], weights: Mapping[str, float], *, analyser: Analyser
+) -> Passage | None:
+    """Pick the passage where the weighted terms stand most, the earliest of equals."""
+    return max(
+        passages, key=lambda passage: _passage_weight(passage, weights, analyser), default=None
+    )
+
+
+def make_snippet(
+    passage: Passage, weights: Mapping[str, float], *, analyser: Analyser, max_chars: int = 240
+) -> Snippet:
+    """Cut a stretch of at most `max_chars` around the heaviest cluster of query words."""
+    words = [word for word in analyser.words(passage.text) if word.term in weights]
+    start = _window_start(words, weights, max_chars)
+    start, end = _whole_words(passage.text, start, max_chars)
+    highlights = _join([word for word in words if start <= word.start and word.end <= end])
+    return Snippet(
+        passage.text[start:end],
+        Span(passage.span.start + start, passage.span.start + end),
+        tuple(Span(span.start - start, span.end - start) for span in highlights),
+    )
+
+
+def _passage_weight(passage: Passage, weights: Mapping[str, float], analyser: Analyser) -> float:
+    counts = Counter(term for term in analyser.terms(passage.text) if term in weights)
+    return sum(weights[term] * saturate(tf, 1.0) for term, tf in counts.items())
+
+
+def _window_start(words: Sequence[Word], weights: Mapping[str, float], max_chars: int) -> int:
+    """Find the query word to open with: the window from it holds the most distinct weight."""
+    best, best_weight = 0, 0.0
+    for at, first in enumerate(words):
+        inside = {word.term for word in words[at : at + 64] if word.end <= first.start + max_chars}
+        weight = sum(weights[term] for term in inside)
+        if weight > best_weight:
+            best, best_weight = first.start, weight
+    return best
+
+
+def _whole_words(text: str, start: int, max_chars: int) -> tuple[int, int]:
+    """Widen to the left for context and end at a word's end, within the allowance."""
+    if len(text) <= max_chars:
+        return 0, len(text)
+    lead = max(0, start - max_chars // 6)
+    if lead > 0:
+        space = text.find(" ", lead, start)
+        lead = space + 1 if space >= 0 else start
+    end = min(len(text), lead + max_chars)
+    if end < len(text):
+        space = text.rfind(" ", lead + max_chars // 2, end)
+        end = space if space >= 0 else end
+    return lead, end
+
+
+def _join(words: Sequence[Word]) -> list[Span]:
+    """Join overlapping spans, as overlapping pairs of characters give them."""
+    spans: list[Span] = []
+    for word in words:
+        if spans and word.start < spans[-1].end:
+            spans[-1] = Span(spans[-1].start, max(spans[-1].end, word.end))
+        else:
+            spans.append(Span(word.start, word.end))
+    return spans

@@ -1,0 +1,61 @@
+"""What a user may type: free text, `"exact phrase"`, `+must`, `-not`, `field:word`.
+
+Anything else is free text, so no input is ever a syntax error: a lone quote, a dash between words,
+a colon after a word that names no field are all read as plain words. A quoted phrase must occur, as
+in web search.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+Occur = Literal["should", "must", "must_not"]
+
+_SIGN: dict[str, Occur] = {"+": "must", "-": "must_not"}
+_UNIT = re.compile(
+    r"""(?P<sign>(?<!\S)[+-](?=["\w]))?   # a sign counts at the start of a word only
+        (?:(?P<field>[^\s:"]+):(?=["\w]))?
+        (?:"(?P<phrase>[^"]*)"|(?P<word>[^\s"]+|"))""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryClause:
+    """One thing asked for: words or a phrase, in one field or (None) anywhere."""
+
+    text: str
+    occur: Occur = "should"
+    field: str | None = None
+    is_phrase: bool = False
+
+
+def parse_query(text: str, *, fields: Collection[str]) -> tuple[QueryClause, ...]:
+    """Read a query; `fields` are the names that may stand before a colon.
+
+    >>> parse_query('title:owl -barn "night bird"', fields=["title"])[0]
+    QueryClause(text='owl', occur='should', field='title', is_phrase=False)
+    >>> [clause.occur for clause in parse_query('title:owl -barn "night bird"', fields=["title"])]
+    ['should', 'must_not', 'must']
+    >>> [clause.text for clause in parse_query('why: state-of-the-art "', fields=["title"])]
+    ['why:', 'state-of-the-art', '"']
+    """
+    return tuple(_clauses(text, fields))
+
+
+def plain_query(text: str) -> tuple[QueryClause, ...]:
+    """Read a query as words alone, whatever signs it holds."""
+    return (QueryClause(text),)
+
+
+def _clauses(text: str, fields: Collection[str]) -> Iterator[QueryClause]:
+    for match in _UNIT.finditer(text):
+        field, phrase, word = match["field"], match["phrase"], match["word"]
+        content = word if phrase is None else phrase
+        if field is not None and field not in fields:
+            content, field = f"{field}:{content}", None
+        occur = _SIGN.get(match["sign"] or "", "must" if phrase is not None else "should")
+        yield QueryClause(content, occur, field, phrase is not None)

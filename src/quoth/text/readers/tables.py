@@ -1,0 +1,170 @@
+"""Comma- and tab-separated tables: the first row names the columns, every other row is a document.
+
+Rows may hold quoted newlines; a problem names the physical line on which its row starts. Malformed
+quoting is a problem rather than a guess (`strict`), and reading resumes on the next line.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from quoth.errors import CorpusError
+from quoth.records import Place, Problem
+from quoth.text.readers.decoding import bad_bytes
+from quoth.text.readers.keys import Keys, find_id_key, read_record
+from quoth.text.readers.lines import Line
+from quoth.text.readers.outcomes import Outcome
+from quoth.text.readers.scalars import parse_scalar
+
+_ALWAYS_TEXT = ("title", "text")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """The cells of a row and the line it starts on."""
+
+    number: int
+    cells: list[str]
+
+
+class _Feed:
+    """Lines for `csv.reader`, noting where the current row starts and what spoils it.
+
+    A spoilt line is still fed, as far as it can be, so that the quoting around it stays in step.
+    """
+
+    def __init__(self, lines: Iterator[Line | Problem], *, path: str, max_row_bytes: int) -> None:
+        self.path = path
+        self._lines = lines
+        self._max_row_bytes = max_row_bytes
+        self.start_row()
+
+    def start_row(self) -> None:
+        """Forget the row before."""
+        self.first, self.last, self._size = 0, 0, 0
+        self.problem: Problem | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        if isinstance(line, Problem):
+            self._note(line.place.line or 1, line)
+            return ""
+        self._size += len(line.data) + 1
+        if self._size > self._max_row_bytes + 1:
+            self._note(line.number, None)
+            raise csv.Error(f"row longer than max_line_bytes ({self._max_row_bytes:,})")
+        return self._decode(line)
+
+    def _decode(self, line: Line) -> str:
+        try:
+            text = line.data.decode(line.encoding)
+        except UnicodeError as error:
+            place = Place(self.path, line.number)
+            self._note(line.number, Problem(place, bad_bytes(line.encoding, error)))
+            return line.data.decode(line.encoding, errors="replace") + "\n"
+        self._note(line.number, None)
+        return text + "\n"
+
+    def _note(self, number: int, problem: Problem | None) -> None:
+        self.first, self.last = self.first or number, number
+        self.problem = self.problem or problem
+
+
+def read_table(
+    lines: Iterable[Line | Problem], *, path: str, delimiter: str, keys: Keys, max_line_bytes: int
+) -> Iterator[Outcome]:
+    """Read one document from every row below the header."""
+    feed = _Feed(iter(lines), path=path, max_row_bytes=max_line_bytes)
+    rows = _read_rows(feed, delimiter=delimiter, max_cell=max_line_bytes)
+    header = next(rows, None)
+    if isinstance(header, Problem):
+        yield header
+    names = _column_names(header.cells) if isinstance(header, _Row) else []
+    flaw = _find_header_flaw(names, keys=keys)
+    if flaw:
+        yield Problem(Place(path), flaw)
+        return
+    for row in rows:
+        yield row if isinstance(row, Problem) else _read_row(row, names, path=path, keys=keys)
+
+
+def _read_rows(feed: _Feed, *, delimiter: str, max_cell: int) -> Iterator[_Row | Problem]:
+    """Cut lines into rows; blank lines are passed over."""
+    reader = csv.reader(feed, delimiter=delimiter, strict=True)
+    while True:
+        feed.start_row()
+        try:
+            cells = _next_row(reader, max_cell=max_cell)
+        except csv.Error as error:
+            yield feed.problem or Problem(Place(feed.path, feed.first), _malformed(feed, error))
+            continue
+        if cells is None:
+            return
+        if feed.problem is not None:
+            yield feed.problem
+        elif cells:
+            yield _Row(feed.first, cells)
+
+
+def _next_row(reader: Iterator[list[str]], *, max_cell: int) -> list[str] | None:
+    """Read the next row, None after the last.
+
+    The limit on a cell is global to `csv`: it is set for one row only and put back.
+    """
+    before = csv.field_size_limit(max_cell + 1)
+    try:
+        return next(reader, None)
+    finally:
+        csv.field_size_limit(before)
+
+
+def _malformed(feed: _Feed, error: csv.Error) -> str:
+    """Say what is wrong with a row, and how far it reached if over more than one line."""
+    reach = f"; lines {feed.first} to {feed.last} were skipped" if feed.last > feed.first else ""
+    return f"malformed row: {error}{reach}"
+
+
+def _column_names(cells: Sequence[str]) -> list[str]:
+    """Name the columns; one without a name is called after its position.
+
+    >>> _column_names(["", " id ", "text"])
+    ['column_1', 'id', 'text']
+    """
+    return [cell.strip() or f"column_{number}" for number, cell in enumerate(cells, start=1)]
+
+
+def _find_header_flaw(names: Sequence[str], *, keys: Keys) -> str:
+    """Say why rows cannot be read under this header, or nothing where they can.
+
+    >>> _find_header_flaw(["id", "a", "a"], keys=Keys("", frozenset()))
+    'file skipped: column "a" stands twice in the header'
+    """
+    if not names:
+        return "file skipped: no header row that names the columns"
+    name, count = Counter(names).most_common(1)[0]
+    if count > 1:
+        return f'file skipped: column "{name}" stands twice in the header'
+    try:
+        find_id_key(names, keys=keys)
+    except CorpusError as error:
+        return f"file skipped: header without a docid column: {error}"
+    return ""
+
+
+def _read_row(row: _Row, names: Sequence[str], *, path: str, keys: Keys) -> Outcome:
+    """Make a document of a row; cells that are numbers become metadata, empty cells nothing."""
+    place = Place(path, row.number)
+    if len(row.cells) != len(names):
+        return Problem(place, f"{len(row.cells)} columns, but the header has {len(names)}")
+    always_text = {*_ALWAYS_TEXT, find_id_key(names, keys=keys)}
+    record = {
+        name: cell if name in always_text or not cell else parse_scalar(cell)
+        for name, cell in zip(names, row.cells, strict=True)
+    }
+    return read_record(record, place=place, keys=keys)

@@ -1,0 +1,161 @@
+"""Normalise, split, stem: the Analyser, the one way from text to terms.
+
+A word is a run of letters and digits with the marks that belong to them; an apostrophe between
+letters stays inside it, an underscore does not. Text written without spaces (Han, Kana, Thai, Lao,
+Khmer, Myanmar) is cut into overlapping pairs of characters. A term is the word in compatibility
+form, case-folded, stemmed by Snowball, and stripped of Latin, Greek and Cyrillic accents. Queries
+and documents take the same way.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import Stemmer
+
+from quoth.errors import ConfigError
+
+_MAX_TERM_LENGTH = 100
+_MAX_CACHED_WORDS = 1_000_000
+_ACCENTS = re.compile("[\u0300-\u036f]")
+_ASCII_WORD = re.compile(r"[A-Za-z0-9]+(?:'[A-Za-z0-9]+)*")
+_EUROPEAN_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_BEYOND_EUROPEAN = re.compile("[\u0300-\u1dff\u2c00-\U0010ffff]")  # marks, or no spaces
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Myanmar, Khmer
+    "\u3005\u3040-\u30ff\u31f0-\u31ff"  # Kana
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyserConfig:
+    """Settings of the analyser; an index carries them, so nobody can search with others."""
+
+    language: str = "english"
+    """Snowball stemmer: english, german, french, …, or none for no stemming."""
+
+    fold_accents: bool = True
+    """Let words match whether or not they are written with accents (café, cafe)."""
+
+    def __post_init__(self) -> None:
+        if self.language not in languages():
+            raise ConfigError(
+                f"analyser.language is {self.language!r}; choose one of {', '.join(languages())}"
+            )
+
+
+class Word(NamedTuple):
+    """A term and where the word it comes from stands in the text."""
+
+    term: str
+    start: int
+    end: int
+
+
+class Analyser:
+    """Turns text into terms, with or without their places."""
+
+    def __init__(self, config: AnalyserConfig) -> None:
+        self.config = config
+        stemmer = None if config.language == "none" else Stemmer.Stemmer(config.language, 0)
+        self._cache = _TermCache(stemmer, fold_accents=config.fold_accents)
+
+    def terms(self, text: str) -> list[str]:
+        """List the terms of a text in order.
+
+        >>> Analyser(AnalyserConfig()).terms("The Café's waiters, waiting_for 3 orders")
+        ['the', 'cafe', 'waiter', 'wait', 'for', '3', 'order']
+        """
+        if _needs_every_rule(text) and _unspaced_pattern().search(text):
+            return [word.term for word in self.words(text)]
+        return list(map(self._cache.__getitem__, _pattern_for(text).findall(text)))
+
+    def words(self, text: str) -> Iterator[Word]:
+        """Yield each term with the span of its word: the same terms in the same order as `terms`.
+
+        >>> list(Analyser(AnalyserConfig()).words("東京へ go"))  # doctest: +NORMALIZE_WHITESPACE
+        [Word(term='東京', start=0, end=2), Word(term='京へ', start=1, end=3),
+         Word(term='go', start=4, end=6)]
+        """
+        for match in _pattern_for(text).finditer(text):
+            start, end = match.span()
+            if _unspaced_pattern().match(match[0]):
+                for at in range(start, max(start + 1, end - 1)):
+                    yield Word(self._cache[text[at : at + 2][: end - at]], at, min(at + 2, end))
+            else:
+                yield Word(self._cache[match[0]], start, end)
+
+    def identity(self) -> dict[str, Any]:
+        """Describe everything that decides which terms come out, to be kept with an index."""
+        return {**asdict(self.config), "stemmer": f"snowball {Stemmer.version()}"}
+
+
+@functools.cache
+def languages() -> tuple[str, ...]:
+    """List the languages that can be stemmed, and `none`."""
+    return (*sorted(set(Stemmer.algorithms()) - {"porter"}), "none")
+
+
+class _TermCache(dict[str, str]):
+    """Word → term, computed once per distinct word; emptied when it grows too large."""
+
+    def __init__(self, stemmer: Any, *, fold_accents: bool) -> None:
+        super().__init__()
+        self._stemmer = stemmer
+        self._fold_accents = fold_accents
+
+    def __missing__(self, word: str) -> str:
+        if len(self) >= _MAX_CACHED_WORDS:
+            self.clear()
+        term = unicodedata.normalize("NFKC", word).casefold().replace("’", "'")
+        if self._stemmer is not None:
+            term = str(self._stemmer.stemWord(term)) or term
+        if self._fold_accents:
+            bare = _ACCENTS.sub("", unicodedata.normalize("NFD", term))
+            term = unicodedata.normalize("NFC", bare) or term
+        # Compatibility forms may bring spaces in (⑴ → "(1)" does not, ﷺ does): a term has none.
+        self[word] = term = "".join(term.split())[:_MAX_TERM_LENGTH] or word
+        return term
+
+
+def _pattern_for(text: str) -> re.Pattern[str]:
+    """Choose the cheapest pattern that finds the same words in this text as the full one."""
+    if text.isascii():
+        return _ASCII_WORD
+    return _full_pattern() if _needs_every_rule(text) else _EUROPEAN_WORD
+
+
+def _needs_every_rule(text: str) -> bool:
+    return not text.isascii() and _BEYOND_EUROPEAN.search(text) is not None
+
+
+@functools.cache
+def _full_pattern() -> re.Pattern[str]:
+    inner = f"[^\\W_{_UNSPACED}]"
+    tail = f"(?:{inner}|[{_marks()}])"
+    word = f"{inner}{tail}*(?:['’]{inner}{tail}*)*"
+    return re.compile(f"[{_UNSPACED}]+|{word}")
+
+
+@functools.cache
+def _unspaced_pattern() -> re.Pattern[str]:
+    return re.compile(f"[{_UNSPACED}]")
+
+
+@functools.cache
+def _marks() -> str:
+    """List the combining marks of the basic plane as ranges of a character class."""
+    marks = [code for code in range(0x300, 0x10000) if unicodedata.category(chr(code))[0] == "M"]
+    ranges: list[list[int]] = []
+    for code in marks:
+        if ranges and ranges[-1][1] == code - 1:
+            ranges[-1][1] = code
+        else:
+            ranges.append([code, code])
+    return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)

@@ -1,0 +1,1 @@
+"""From words to what is counted and generated."""

@@ -1,0 +1,221 @@
+"""What BM25 and GLOW count: documents per term, lengths per field, collection totals.
+
+Counts are kept per view: one view per field, and `EVERYTHING`, the whole document. They live in a
+small SQLite file of their own, so memory stays flat and one changed document costs a few rows; the
+number of the last change they contain is committed with them. Derived: they can be recounted from
+the documents at any time.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from quoth.errors import Damaged
+
+EVERYTHING = "*"
+"""The view that joins all fields of a document."""
+
+FieldTerms = Mapping[str, Sequence[Sequence[str]]]
+"""A document after the analyser: field → its instances → their terms."""
+
+_MAX_PENDING = 300_000
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS frequencies (
+  view TEXT NOT NULL, term TEXT NOT NULL, df INTEGER NOT NULL, PRIMARY KEY (view, term)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS lengths (view TEXT PRIMARY KEY, total INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
+"""
+
+
+def view_terms(document: FieldTerms) -> Iterator[tuple[str, list[str]]]:
+    """Yield each view of a document with all its terms in order, `EVERYTHING` last.
+
+    >>> list(view_terms({"title": [["red"]], "text": [["a"], ["b"]]}))
+    [('title', ['red']), ('text', ['a', 'b']), ('*', ['red', 'a', 'b'])]
+    """
+    everything: list[str] = []
+    for field, instances in document.items():
+        terms = [term for instance in instances for term in instance]
+        everything += terms
+        yield field, terms
+    yield EVERYTHING, everything
+
+
+class Statistics:
+    """Collection statistics on disk; one writer at a time, any number of readers."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+        self._frequencies: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._lengths: Counter[str] = Counter()
+        self._num_documents = 0
+
+    @classmethod
+    def open(cls, path: Path, *, write: bool = False) -> Self:
+        """Open the statistics file; a writer creates it where it is missing."""
+        mode = "rwc" if write else "ro"
+        try:
+            connection = sqlite3.connect(
+                f"{path.absolute().as_uri()}?mode={mode}",
+                uri=True,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+            connection.execute("PRAGMA busy_timeout = 10000")
+            if write:
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.executescript(_SCHEMA)
+        except sqlite3.DatabaseError as error:
+            raise Damaged(f"{path} cannot be opened ({error})") from error
+        return cls(connection, path)
+
+    def close(self) -> None:
+        """Release the file; counts not yet committed are dropped."""
+        self._connection.close()
+
+    @property
+    def change(self) -> int:
+        """Number of the last change that is counted."""
+        return int(self._fact("change", 0))
+
+    @property
+    def num_documents(self) -> int:
+        """Documents counted."""
+        return int(self._fact("num_documents", 0))
+
+    @property
+    def num_terms(self) -> int:
+        """Distinct terms."""
+        query = "SELECT count(*) FROM frequencies WHERE view = ?"
+        return int(self._select(query, (EVERYTHING,))[0][0])
+
+    @property
+    def basis(self) -> dict[str, Any]:
+        """What `commit` was told the counts rest on: the log and the analyser."""
+        found: dict[str, Any] = json.loads(str(self._fact("basis", "{}")))
+        return found
+
+    def pin(self) -> None:
+        """Keep looking at the present state until closed, whatever is committed meanwhile."""
+        self._select("BEGIN")
+        self._fact("change", 0)  # the first read fixes the state
+
+    def summary(self) -> tuple[int, dict[str, int]]:
+        """Give what is counted besides frequencies: documents, and terms per view."""
+        return self.num_documents, self.total_lengths()
+
+    def total_lengths(self) -> dict[str, int]:
+        """Terms in all documents together, per view."""
+        return dict(self._select("SELECT view, total FROM lengths"))
+
+    def average_lengths(self) -> dict[str, float]:
+        """Mean number of terms per view, documents without the field counted as empty."""
+        count = max(1, self.num_documents)
+        return {view: total / count for view, total in self.total_lengths().items()}
+
+    def document_frequencies(self, view: str, terms: Iterable[str]) -> dict[str, int]:
+        """Number of documents that hold each term in this view; terms never seen are left out."""
+        return dict(
+            self._select(
+                "SELECT term, df FROM frequencies WHERE view = ?"
+                " AND term IN (SELECT value FROM json_each(?))",
+                (view, json.dumps(list(terms))),
+            )
+        )
+
+    def any_term(self, view: str) -> str | None:
+        """Give some term of the view, None where it is empty."""
+        for (term,) in self._select("SELECT term FROM frequencies WHERE view = ? LIMIT 1", (view,)):
+            return str(term)
+        return None
+
+    def all_frequencies(self) -> Iterator[tuple[str, str, int]]:
+        """Yield view, term and document frequency, sorted."""
+        try:
+            yield from self._connection.execute(
+                "SELECT view, term, df FROM frequencies ORDER BY view, term"
+            )
+        except sqlite3.DatabaseError as error:
+            raise Damaged(f"{self._path} cannot be read ({error})") from error
+
+    def begin(self) -> None:
+        """Start a batch of changes, visible to readers only once committed."""
+        self._frequencies.clear()
+        self._lengths.clear()
+        self._connection.execute("BEGIN IMMEDIATE")
+        self._num_documents = self.num_documents
+
+    def count(self, document: FieldTerms, *, sign: int = 1) -> None:
+        """Count a document in (sign 1) or out (sign −1)."""
+        self._num_documents += sign
+        for view, terms in view_terms(document):
+            self._lengths[view] += sign * len(terms)
+            counts = self._frequencies[view]
+            (counts.update if sign > 0 else counts.subtract)(set(terms))
+            if len(counts) > _MAX_PENDING:
+                self._flush()
+
+    def clear(self) -> None:
+        """Forget all counts, within a batch."""
+        self._connection.execute("DELETE FROM frequencies")
+        self._connection.execute("DELETE FROM lengths")
+        self._num_documents = 0
+
+    def commit(self, *, change: int, basis: Mapping[str, Any]) -> None:
+        """Make the batch durable, as the state after a change."""
+        self._flush()
+        self._connection.execute("DELETE FROM frequencies WHERE df = 0")
+        self._connection.execute("DELETE FROM lengths WHERE total = 0")
+        for name, value in (
+            ("change", change),
+            ("num_documents", self._num_documents),
+            ("basis", json.dumps(dict(basis), sort_keys=True)),
+        ):
+            self._connection.execute(
+                "INSERT INTO facts VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
+                (name, value),
+            )
+        self._connection.execute("COMMIT")
+
+    def roll_back(self) -> None:
+        """Drop the batch."""
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    def _flush(self) -> None:
+        # Sorted, so that neighbouring rows of the B-tree are touched together.
+        self._connection.executemany(
+            "INSERT INTO frequencies VALUES (?, ?, ?)"
+            " ON CONFLICT DO UPDATE SET df = df + excluded.df",
+            (
+                (view, term, df)
+                for view, counts in sorted(self._frequencies.items())
+                for term, df in sorted(counts.items())
+                if df
+            ),
+        )
+        self._connection.executemany(
+            "INSERT INTO lengths VALUES (?, ?)"
+            " ON CONFLICT DO UPDATE SET total = total + excluded.total",
+            sorted(self._lengths.items()),
+        )
+        self._frequencies.clear()
+        self._lengths.clear()
+
+    def _fact(self, name: str, default: object) -> Any:
+        for (value,) in self._select("SELECT value FROM facts WHERE name = ?", (name,)):
+            return value
+        return default
+
+    def _select(self, sql: str, parameters: tuple[object, ...] = ()) -> list[Any]:
+        try:
+            return self._connection.execute(sql, parameters).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise Damaged(f"{self._path} cannot be read ({error})") from error

@@ -1,0 +1,104 @@
+"""BM25 and BM25F as pure functions.
+
+The letters are the literature's: N documents, df of them with the term, tf occurrences in this one,
+dl its length, avgdl the mean length. The idf is the non-negative form ln(1 + (N − df + ½) / (df +
+½)); k1 = 1.2 and b = 0.75 are what the lexical index scores with. Lengths there are kept in one
+byte, so `quantise_length` is part of the formula wherever the index's scores are to be met exactly.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import math
+from collections.abc import Sequence
+
+K1 = 1.2
+B = 0.75
+
+
+def inverse_document_frequency(df: int, *, num_documents: int) -> float:
+    """Weigh a term by how few documents hold it; never negative.
+
+    >>> inverse_document_frequency(1, num_documents=2) == math.log(1 + 1.5 / 1.5)
+    True
+    """
+    return math.log1p((num_documents - df + 0.5) / (df + 0.5))
+
+
+def length_norm(dl: float, avgdl: float, *, b: float = B) -> float:
+    """Relate a length to the mean length: 1 for a document as long as the mean.
+
+    >>> length_norm(30.0, 20.0, b=0.5)
+    1.25
+    """
+    return 1.0 - b + b * dl / avgdl if avgdl > 0 else 1.0
+
+
+def saturate(tf: float, norm: float, *, k1: float = K1) -> float:
+    """Let occurrences count less and less, from 0 towards k1 + 1.
+
+    >>> saturate(1.0, 1.0)
+    1.0
+    """
+    return tf * (k1 + 1.0) / (tf + k1 * norm) if tf else 0.0
+
+
+def bm25(
+    tf: float, *, df: int, dl: float, avgdl: float, num_documents: int, k1: float = K1, b: float = B
+) -> float:
+    """Score one term in one field.
+
+    >>> round(bm25(2.0, df=1, dl=10, avgdl=10, num_documents=2) / math.log(2), 9)  # 2·2.2 / (2+1.2)
+    1.375
+    """
+    idf = inverse_document_frequency(df, num_documents=num_documents)
+    return idf * saturate(tf, length_norm(dl, avgdl, b=b), k1=k1)
+
+
+def bm25f_tf(
+    tfs: Sequence[float],
+    *,
+    lengths: Sequence[float],
+    averages: Sequence[float],
+    weights: Sequence[float],
+    bs: Sequence[float],
+) -> float:
+    """Join the occurrences in several fields into one: Σ weight · tf / length norm.
+
+    >>> bm25f_tf([1, 2], lengths=[4, 20], averages=[4, 20], weights=[3.0, 1.0], bs=[0.5, 0.75])
+    5.0
+    """
+    fields = zip(tfs, lengths, averages, weights, bs, strict=True)
+    return sum(w * tf / length_norm(dl, avgdl, b=b) for tf, dl, avgdl, w, b in fields)
+
+
+def bm25f(joined_tf: float, *, df: int, num_documents: int, k1: float = K1) -> float:
+    """Score one term over all fields, saturating once, after the fields are joined.
+
+    >>> bm25f(1.0, df=1, num_documents=2) == math.log(2) * 1.0
+    True
+    """
+    idf = inverse_document_frequency(df, num_documents=num_documents)
+    return idf * saturate(joined_tf, 1.0, k1=k1)
+
+
+def quantise_length(length: int) -> int:
+    """Round a length down to one that fits the index's byte: exact to 40, then 3 bits of precision.
+
+    >>> [quantise_length(length) for length in (0, 40, 41, 43, 1000)]
+    [0, 40, 40, 42, 984]
+    """
+    lengths = _kept_lengths()
+    return lengths[bisect.bisect_right(lengths, length) - 1]
+
+
+@functools.cache
+def _kept_lengths() -> tuple[int, ...]:
+    """List the 256 lengths that one byte can tell apart: 24 exact ones, then a small float."""
+    return tuple(code if code < 24 else 24 + _small_float(code - 24) for code in range(256))
+
+
+def _small_float(code: int) -> int:
+    mantissa, exponent = code & 7, code >> 3
+    return mantissa if exponent == 0 else (mantissa | 8) << (exponent - 1)
