@@ -22,7 +22,8 @@ from quoth.app.measuring import run_timed
 from quoth.evaluation.compare import compare
 from quoth.evaluation.files import read_qrels, read_queries
 from quoth.records import Document, Problem, Qrels, Query, Run
-from quoth.text.readers.reading import ReaderConfig, read_documents
+from quoth.text.readers.config import ReaderConfig
+from quoth.text.readers.reading import read_documents
 
 RESULTS = Path(__file__).parent / "results" / "quality.json"
 MEASURES = ("nDCG@10", "RR@10", "R@100")

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 import pytest
 
+from quoth.collection.filter_syntax import parse_filter
 from quoth.collection.filters import matches as filter_matches
-from quoth.collection.filters import parse_filter
 from quoth.index.lexical_query import Clause, join_repeats
 from quoth.records import Document, Hit
-from quoth.search.lexical import LexicalConfig
+from quoth.search.lexical_config import LexicalConfig
 from quoth.search.lexical_score import QueryStatistics, matches, score
 from quoth.text.query_syntax import parse_query
 from quoth.text.words import Analyser, AnalyserConfig

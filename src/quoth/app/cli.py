@@ -80,10 +80,19 @@ def main() -> None:
         sys.exit(0)
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"quoth {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def common(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", is_eager=True)
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
     ] = False,
 ) -> None:
     """Search your own documents without a single label."""

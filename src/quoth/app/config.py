@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from quoth.errors import ConfigError
-from quoth.search.lexical import LexicalConfig
+from quoth.search.lexical_config import LexicalConfig
 from quoth.text.passages import PassageConfig
-from quoth.text.readers.reading import ReaderConfig
+from quoth.text.readers.config import ReaderConfig
 from quoth.text.words import AnalyserConfig
 
 Values = Mapping[str, Mapping[str, Any]]

@@ -17,7 +17,8 @@ from quoth.app.searching import look_up
 from quoth.search.searcher import Progress
 
 _QUERY = "walk a directory tree and match file names"
-_FILTERED = 'kind == "class" and module == "collections"'
+_PHRASE = '+priority "heap queue"'
+_FILTERED = 'kind == "class"'
 
 
 def play(folder: Path | None, *, progress: Progress) -> None:
@@ -62,10 +63,8 @@ def _show_search(engine: Engine, console: Console, path: Path) -> None:
 
 def _show_explanation(engine: Engine, console: Console, path: Path) -> None:
     console.print(Rule("3. Explain: the parts add up to the score"))
-    console.print(_command(f'quoth search {path} "+priority \'\\"heap queue\\"\'" -k 1 --explain'))
-    for each in look_up(
-        engine, '+priority "heap queue"', k=1, where="", searcher="lexical", explain=True
-    ):
+    console.print(_command(f"quoth search {path} '{_PHRASE}' -k 1 --explain"))
+    for each in look_up(engine, _PHRASE, k=1, where="", searcher="lexical", explain=True):
         console.print(show.hit_text(1, each.hit, each.document, each.snippet))
         if each.explanation is not None:
             console.print(show.part_tree(each.explanation))

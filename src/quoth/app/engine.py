@@ -18,7 +18,7 @@ from typing import Any, Self, TypeVar
 
 from quoth.app.config import KEPT_SECTIONS, Config, Values, as_values, build_config
 from quoth.app.intake import AddReport, pass_once, raise_problem, take_in
-from quoth.collection.filters import parse_filter
+from quoth.collection.filter_syntax import parse_filter
 from quoth.collection.lock import hold_writer_lock
 from quoth.collection.schema import require_collection
 from quoth.collection.store import FILE_NAME, Store, Written

@@ -11,7 +11,7 @@ import functools
 import inspect
 import textwrap
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -62,8 +62,8 @@ def _parameter(section: str, key: str) -> inspect.Parameter:
     return inspect.Parameter(
         f"{section}__{key}",
         inspect.Parameter.KEYWORD_ONLY,
-        default=option,
-        annotation=str | None,
+        default=None,
+        annotation=Annotated[str | None, option],
     )
 
 

@@ -15,7 +15,6 @@ from typing import Any
 
 from rich.console import Console, Group
 from rich.padding import Padding
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
@@ -27,7 +26,7 @@ _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 def out() -> Console:
     """Standard output."""
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 100)
 
 
 def err() -> Console:
@@ -117,7 +116,7 @@ def key_values(values: Mapping[str, Any], *, depth: int = 0) -> Iterator[str]:
 class Bar:
     """A progress bar on standard error that follows an engine's reports."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Any) -> None:
         self._progress = progress
         self._tasks: dict[str, Any] = {}
 
@@ -131,6 +130,8 @@ class Bar:
 @contextmanager
 def progress_bar() -> Iterator[Bar]:
     """Show progress while the block runs; nothing where standard error is no terminal."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
     console = err()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(

@@ -27,7 +27,8 @@ from quoth.collection.content import (
 )
 from quoth.collection.damage import find_damage
 from quoth.collection.database import Database, explain_failure
-from quoth.collection.filters import Condition, filter_entries, to_sql
+from quoth.collection.filter_syntax import Condition
+from quoth.collection.filters import filter_entries, to_sql
 from quoth.errors import CorpusError, Damaged
 from quoth.records import Document, Passage, Span
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from quoth.collection.filters import (
+from quoth.collection.filter_syntax import (
     And,
     Comparison,
     Condition,
@@ -20,12 +20,10 @@ from quoth.collection.filters import (
     Membership,
     Not,
     Or,
-    filter_entries,
-    matches,
     parse_filter,
     render,
-    to_sql,
 )
+from quoth.collection.filters import filter_entries, matches, to_sql
 from quoth.errors import FilterError
 from quoth.records import Document, Scalar
 

@@ -13,10 +13,8 @@ from typing import TypeVar
 
 from quoth.errors import CorpusError
 from quoth.records import Document, Located, Place, Problem, Scalar
+from quoth.text.readers.config import LINE_ID
 from quoth.text.readers.outcomes import Metadata, Outcome
-
-LINE_ID = "#line"
-"""The id key that asks for path:line as the docid."""
 
 _T = TypeVar("_T")
 _USUAL_ID_KEYS = ("_id", "id", "docid")

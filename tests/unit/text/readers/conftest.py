@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from quoth.records import Document, Located, Problem
-from quoth.text.readers.reading import ReaderConfig, read_documents
+from quoth.text.readers.config import ReaderConfig
+from quoth.text.readers.reading import read_documents
 
 
 @dataclass

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quoth.records import Problem
+from quoth.text.readers.config import ReaderConfig
 from quoth.text.readers.lines import Line, read_lines
-from quoth.text.readers.reading import ReaderConfig, read_documents
+from quoth.text.readers.reading import read_documents
 
 FIRST = b'{"id": "first", "text": "x"}\n'
 LAST = b'{"id": "last", "text": "x"}\n'
@@ -74,7 +75,8 @@ def test_a_line_too_long_is_skipped_without_being_held(tmp_path, name):
 
 PROGRAM = """
 import sys
-from quoth.text.readers.reading import ReaderConfig, read_documents
+from quoth.text.readers.config import ReaderConfig
+from quoth.text.readers.reading import read_documents
 
 def peak():
     [line] = [line for line in open("/proc/self/status") if line.startswith("VmHWM")]

@@ -10,7 +10,8 @@ import pytest
 
 from quoth.errors import ConfigError, CorpusError
 from quoth.records import Problem
-from quoth.text.readers.reading import ReaderConfig, read_documents
+from quoth.text.readers.config import ReaderConfig
+from quoth.text.readers.reading import read_documents
 
 
 @pytest.fixture(autouse=True)
