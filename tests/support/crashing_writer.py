@@ -93,4 +93,5 @@ def main(folder: str, step: str) -> None:
             store._retire(live[0], store._log("remove", "d2", live[1]))
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])

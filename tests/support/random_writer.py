@@ -40,4 +40,5 @@ def main(folder: str, seed: str) -> None:
         _say("done", {})
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -9,6 +9,8 @@ from quoth.records import Passage, Snippet, Span
 from quoth.text.words import Analyser, Word
 from quoth.vocabulary.weighting import saturate
 
+_TELLING_LENGTH = 10
+
 
 def best_passage(
     passages: Sequence[Passage], weights: Mapping[str, float], *, analyser: Analyser
@@ -35,8 +37,11 @@ def make_snippet(
 
 
 def _passage_weight(passage: Passage, weights: Mapping[str, float], analyser: Analyser) -> float:
-    counts = Counter(term for term in analyser.terms(passage.text) if term in weights)
-    return sum(weights[term] * saturate(tf, 1.0) for term, tf in counts.items())
+    """Weigh a passage; one of a few words, such as a title, counts only in proportion."""
+    terms = analyser.terms(passage.text)
+    counts = Counter(term for term in terms if term in weights)
+    matched = sum(weights[term] * saturate(tf, 1.0) for term, tf in counts.items())
+    return matched * min(1.0, len(terms) / _TELLING_LENGTH)
 
 
 def _window_start(words: Sequence[Word], weights: Mapping[str, float], max_chars: int) -> int:

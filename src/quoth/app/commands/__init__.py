@@ -1,0 +1,1 @@
+"""The commands, each one call on `Engine` plus formatting."""

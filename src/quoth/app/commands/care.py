@@ -1,0 +1,60 @@
+"""`quoth status` and `quoth verify`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+
+from quoth.app import show
+from quoth.app.commands.arguments import AsJson, Collection, ConfigFile, open_engine
+from quoth.app.options import with_settings
+
+
+@with_settings("collection")
+def status(
+    collection: Collection,
+    *,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+    settings: Mapping[str, str],
+) -> None:
+    """Describe a collection: sizes, fields, settings, and how current each index is."""
+    with open_engine(collection, config, settings) as engine:
+        found = engine.status()
+    if as_json:
+        show.print_json(found)
+    else:
+        show.out().print("\n".join(show.key_values(found)), markup=False)
+
+
+@with_settings("passages", "analyser", "collection")
+def verify(
+    collection: Collection,
+    *,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Rebuild what differs from the store.")
+    ] = False,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+    settings: Mapping[str, str],
+) -> None:
+    """Check every checksum, and every index against the documents."""
+    with open_engine(collection, config, settings) as engine:
+        damage = engine.verify(repair=repair)
+    if as_json:
+        show.print_json(
+            {
+                "clean": damage.is_clean,
+                "store": list(damage.store),
+                "indexes": list(damage.indexes),
+                "repaired": damage.repaired,
+            }
+        )
+    else:
+        for line in (*damage.store, *damage.indexes):
+            show.note(line)
+        show.out().print(damage.verdict(), markup=False)
+    if not damage.is_clean:
+        raise typer.Exit(1)

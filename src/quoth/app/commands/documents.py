@@ -1,0 +1,93 @@
+"""`quoth add` and `quoth remove`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+
+from quoth.app import show
+from quoth.app.commands.arguments import AsJson, Collection, ConfigFile, open_engine
+from quoth.app.options import with_settings
+from quoth.records import Problem
+
+
+@with_settings("readers", "passages", "analyser", "collection")
+def add(
+    collection: Collection,
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SOURCE",
+            help="Files, folders, globs, BEIR folders, python:NAME (docstrings), or - (stdin).",
+        ),
+    ],
+    *,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad input.")] = False,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+    settings: Mapping[str, str],
+) -> None:
+    """Add documents, or update those whose content changed."""
+    problems = _Problems(limit=None if as_json else 20)
+    with open_engine(collection, config, settings) as engine:
+        report = engine.add(sources, report=None if strict else problems)
+    counts = {
+        "added": report.added,
+        "updated": report.updated,
+        "unchanged": report.unchanged,
+        "skipped": report.skipped,
+    }
+    if as_json:
+        show.print_json({**counts, "problems": problems.lines})
+    else:
+        problems.tell_rest()
+        rows = [[name, f"{count:,}"] for name, count in counts.items()]
+        show.out().print(show.table(str(collection), ["documents", "count"], rows))
+    if report.skipped:
+        raise typer.Exit(1)
+
+
+@with_settings("collection")
+def remove(
+    collection: Collection,
+    docids: Annotated[list[str], typer.Argument(metavar="DOCID", help="Documents to remove.")],
+    *,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+    settings: Mapping[str, str],
+) -> None:
+    """Remove documents by their docid."""
+    with open_engine(collection, config, settings) as engine:
+        missing = engine.remove(docids)
+    removed = len(set(docids)) - len(set(missing))
+    if as_json:
+        show.print_json({"removed": removed, "missing": list(missing)})
+    else:
+        show.out().print(f"removed {removed:,} of {len(set(docids)):,} documents", markup=False)
+        for docid in missing:
+            show.note(f"not in the collection: {docid}")
+    if missing:
+        raise typer.Exit(1)
+
+
+class _Problems:
+    """Shows the first problems as they come and keeps count of the rest."""
+
+    def __init__(self, limit: int | None) -> None:
+        self.lines: list[str] = []
+        self._limit = limit
+        self._count = 0
+
+    def __call__(self, problem: Problem) -> None:
+        self._count += 1
+        if self._limit is None:
+            self.lines.append(str(problem))
+        elif self._count <= self._limit:
+            show.note(f"skipped {problem}")
+
+    def tell_rest(self) -> None:
+        """Say how many problems were not shown."""
+        if self._limit is not None and self._count > self._limit:
+            show.note(f"… and {self._count - self._limit:,} more (--json lists them all)")

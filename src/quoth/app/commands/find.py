@@ -1,0 +1,68 @@
+"""`quoth search` and `quoth demo`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quoth.app import show
+from quoth.app.commands.arguments import (
+    AsJson,
+    Collection,
+    ConfigFile,
+    Depth,
+    Where,
+    With,
+    open_engine,
+)
+from quoth.app.options import with_settings
+
+
+@with_settings("lexical", "collection")
+def search(
+    collection: Collection,
+    query: Annotated[
+        str, typer.Argument(help='Free text; also "exact phrase", +must, -not, field:word.')
+    ],
+    *,
+    k: Depth = 10,
+    where: Where = "",
+    searcher: With = "lexical",
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show what scores are made of.")
+    ] = False,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+    settings: Mapping[str, str],
+) -> None:
+    """Find documents, best first, with the words that matched."""
+    from quoth.app.searching import as_record, look_up
+
+    with open_engine(collection, config, settings) as engine:
+        found = look_up(engine, query, k=k, where=where, searcher=searcher, explain=explain)
+    if as_json:
+        show.print_json({"query": query, "hits": [as_record(each) for each in found]})
+        return
+    console = show.out()
+    for rank, each in enumerate(found, start=1):
+        console.print(show.hit_text(rank, each.hit, each.document, each.snippet))
+        if each.explanation is not None:
+            console.print(show.part_tree(each.explanation))
+    if not found:
+        show.note("nothing found; try fewer or other words, or leave out --where")
+
+
+def demo(
+    collection: Annotated[
+        Path | None,
+        typer.Argument(help="Where to keep the demo's collection; default: your cache."),
+    ] = None,
+) -> None:
+    """Search the docstrings of the Python standard library, step by step."""
+    from quoth.app.demo import play
+
+    with show.progress_bar() as progress:
+        play(collection, progress=progress)

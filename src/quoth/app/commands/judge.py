@@ -1,0 +1,114 @@
+"""`quoth run`, `quoth evaluate` and `quoth compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quoth.app import show
+from quoth.app.commands.arguments import (
+    AsJson,
+    Collection,
+    ConfigFile,
+    Depth,
+    Measures,
+    QrelsFile,
+    Syntax,
+    Where,
+    With,
+    open_engine,
+    split_names,
+)
+from quoth.app.options import with_settings
+
+
+@with_settings("lexical", "collection")
+def run(
+    collection: Collection,
+    queries: Annotated[Path, typer.Argument(help="Queries: JSONL or TSV, plain or gz.")],
+    *,
+    out: Annotated[Path, typer.Option(help="Where to write the TREC run.", metavar="RUN")],
+    k: Depth = 1000,
+    where: Where = "",
+    searcher: With = "lexical",
+    syntax: Syntax = False,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+    settings: Mapping[str, str],
+) -> None:
+    """Search many queries and write a TREC run."""
+    from quoth.evaluation.files import read_queries, write_run
+
+    asked = read_queries(queries)
+    with open_engine(collection, config, settings) as engine:
+        found = engine.run(asked, k=k, where=where, searcher=searcher, syntax=syntax)
+    write_run(found, out)
+    hits = sum(len(each) for each in found.hits.values())
+    if as_json:
+        show.print_json({"queries": len(asked), "hits": hits, "run": str(out)})
+    else:
+        show.note(f"{len(asked):,} queries, {hits:,} hits → {out}")
+
+
+@with_settings("lexical", "collection")
+def evaluate(
+    collection: Collection,
+    *,
+    queries: Annotated[Path, typer.Option(help="Queries: JSONL or TSV, plain or gz.")],
+    qrels: QrelsFile,
+    searcher: With = "lexical",
+    measures: Measures = "nDCG@10,RR@10,R@100",
+    k: Depth = 1000,
+    syntax: Syntax = False,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+    settings: Mapping[str, str],
+) -> None:
+    """Measure search against judgements, with confidence intervals and latency."""
+    from quoth.app.measuring import measure
+
+    with open_engine(collection, config, settings) as engine:
+        measured = measure(
+            engine,
+            queries=queries,
+            qrels=qrels,
+            searcher=searcher,
+            measures=split_names(measures),
+            k=k,
+            syntax=syntax,
+        )
+    if as_json:
+        show.print_json(measured.as_record())
+        return
+    rows = [
+        [row.measure, f"{row.mean:.4f}", f"{row.low:.4f} to {row.high:.4f}"]
+        for row in measured.rows
+    ]
+    title = f"{collection}, {measured.num_queries:,} queries"
+    show.out().print(show.table(title, ["measure", "mean", "95 % interval"], rows))
+    show.note(measured.latency_line())
+
+
+def compare(
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN", help="TREC runs; the first is the baseline.")
+    ],
+    *,
+    qrels: QrelsFile,
+    measures: Measures = "nDCG@10,RR@10,R@100",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for comparison.json, .csv and .tex.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare runs with a baseline: means, intervals, corrected significance."""
+    from quoth.app.measuring import compare_runs
+
+    compared = compare_runs(runs, qrels=qrels, measures=split_names(measures), out=out)
+    if as_json:
+        show.print_json(compared.record)
+    else:
+        show.out().print(show.table("comparison", compared.table[0], compared.table[1:]))
