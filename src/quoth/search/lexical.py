@@ -1,8 +1,7 @@
 """BM25 search over all fields, exact at all times.
 
 A term counts where it stands anywhere in the document, and again, with a smaller weight, in each
-field that is not the body. This is better than either the joined text or the sum over fields on
-every fielded collection measured (docs/benchmarks.md).
+field that is not the body; docs/benchmarks.md compares this with title and text joined.
 
 tantivy counts removed documents until it merges their segments away. While there are any, it only
 proposes: idf is corrected by boosts, candidates are scored by `lexical_score` with the exact

@@ -76,11 +76,25 @@ def cut_text(text: str, config: PassageConfig) -> tuple[Span, ...]:
     >>> [text[span.start : span.end] for span in cut_text(text, PassageConfig(max_words=6))]
     ['# Birds\\n\\nA raven spoke.', 'It said one word.']
     """
+    if _fits_at_a_glance(text, config.max_words):
+        start = len(text) - len(text.lstrip())
+        return (Span(start, len(text.rstrip())),)
     packer = _Packer(text, config)
     for unit in _divide_into_blocks(text):
         packer.add(unit)
     packer.close()
     return tuple(packer.spans)
+
+
+def _fits_at_a_glance(text: str, max_words: int) -> bool:
+    """Whether a text is surely one passage: one short line of plain characters, as most are."""
+    return (
+        len(text) <= _LONGEST_WORD
+        and text.isascii()
+        and "\n" not in text
+        and "\r" not in text
+        and 0 < len(text.split()) <= max_words
+    )
 
 
 _LONGEST_WORD = 2000

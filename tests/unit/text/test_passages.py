@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from quoth.errors import ConfigError
 from quoth.records import Document, Passage, Span
+from quoth.text import passages
 from quoth.text.passages import (
     PassageConfig,
     count_words,
@@ -68,6 +69,17 @@ def sentences(text: str) -> list[str]:
 def test_no_character_is_lost(text: str, config: PassageConfig) -> None:
     covered = {at for span in cut_text(text, config) for at in range(span.start, span.end)}
     assert all(at in covered or character.isspace() for at, character in enumerate(text))
+
+
+@settings(deadline=None)
+@given(st.text(" \tab.#-", max_size=60), configs())
+def test_the_short_cut_for_short_lines_gives_what_the_long_way_gives(
+    text: str, config: PassageConfig
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passages, "_fits_at_a_glance", lambda _text, _max_words: False)
+        long_way = cut_text(text, config)
+    assert cut_text(text, config) == long_way
 
 
 @settings(deadline=None)
