@@ -125,7 +125,7 @@ def speed_section(results: dict[str, Any]) -> Iterable[str]:
     yield ""
     yield f"`python -m benchmarks.lexical.speed`, {results['machine']}, {results['rounds']} rounds"
     yield "in turns, one query at a time, k = 10. All systems see the same terms. *zipf-N*:"
-    yield "N made-up passages of about 60 words over a Zipfian vocabulary of 300,000. Building Quoth"
+    yield "N made-up passages of about 60 words over 300,000 Zipfian words. Building Quoth"
     yield "includes the durable store, passages, filters, statistics and checksums; tantivy and"
     yield "bm25s build their index alone, so their build times are a lower bound, not a rival."
     yield ""

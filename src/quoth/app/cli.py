@@ -1,12 +1,13 @@
 """The command line: what `quoth` is, and what becomes of its errors.
 
 Exit codes: 0 done; 1 done, but some input was skipped or damage was found; 2 wrong usage or
-settings; 3 the collection cannot be used; 4 an input stopped the command (--strict); 5 queries,
-judgements or measures are unusable; 130 interrupted.
+settings; 3 the collection or the output cannot be used; 4 an input stopped the command (--strict);
+5 queries, judgements or measures are unusable; 130 interrupted.
 """
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from quoth.app.commands.care import status, verify
 from quoth.app.commands.documents import add, remove
 from quoth.app.commands.find import demo, search
 from quoth.app.commands.judge import compare, evaluate, run
+from quoth.app.options import with_hyphens
 from quoth.errors import (
     CollectionError,
     ConfigError,
@@ -35,8 +37,10 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"token_normalize_func": with_hyphens},
     epilog="Exit codes: 0 done · 1 done, but some input was skipped or damage found · 2 usage or"
-    " settings · 3 collection unusable · 4 stopped by --strict · 5 evaluation input · 130 stopped.",
+    " settings · 3 collection or output unusable · 4 stopped by --strict · 5 evaluation input"
+    " · 130 interrupted.",
 )
 
 _EXIT_CODES: tuple[tuple[type[QuothError], int], ...] = (
@@ -48,22 +52,33 @@ _EXIT_CODES: tuple[tuple[type[QuothError], int], ...] = (
     (EvaluationError, 5),
 )
 
+_INTERRUPTED = 130
+
 
 def main() -> None:
     """Run the command line; every error of ours becomes a message and an exit code."""
+    _replace_what_cannot_be_written()
     try:
-        app()
+        app(prog_name="quoth")
     except QuothError as error:
         show.error(_advise(error))
         sys.exit(next(code for kind, code in _EXIT_CODES if isinstance(error, kind)))
-    except KeyboardInterrupt:
-        show.error(
-            "interrupted; what was acknowledged is kept, and running the command again resumes"
-        )
-        sys.exit(130)
-    except BrokenPipeError:  # the reader of our output went away, as `quoth search … | head` does
-        sys.stderr.close()
-        sys.exit(0)
+    except OSError as error:  # a full disk, or no permission, where a file is written
+        show.error(f"{error.filename or 'output'}: {error.strerror}")
+        sys.exit(3)
+    except SystemExit as end:
+        if end.code == _INTERRUPTED:  # typer has made it of a KeyboardInterrupt
+            show.error(
+                "interrupted; what was acknowledged is kept, and running the command again resumes"
+            )
+        raise
+
+
+def _replace_what_cannot_be_written() -> None:
+    """Write ? for what the output's encoding lacks, rather than fail."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _print_version(wanted: bool) -> None:
@@ -77,7 +92,11 @@ def common(
     _version: Annotated[
         bool,
         typer.Option(
-            "--version", help="Print the version.", callback=_print_version, is_eager=True
+            "--version",
+            help="Print the version.",
+            callback=_print_version,
+            is_eager=True,
+            metavar="",
         ),
     ] = False,
 ) -> None:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
+import sys
 import tomllib
 import typing
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +27,8 @@ from quoth.text.words import AnalyserConfig
 Values = Mapping[str, Mapping[str, Any]]
 """Section → field → value."""
 
+_MAX_WAIT_SECONDS = 1_000_000  # more milliseconds than that do not fit into what SQLite takes
+
 
 @dataclass(frozen=True, slots=True)
 class CollectionConfig:
@@ -36,8 +41,14 @@ class CollectionConfig:
     """Documents per transaction; each batch is durable before the next is read."""
 
     def __post_init__(self) -> None:
-        if self.wait_seconds < 0 or self.batch_documents < 1:
-            raise ConfigError("collection: wait_seconds must be ≥ 0 and batch_documents ≥ 1")
+        problems = []
+        if not 0 <= self.wait_seconds <= _MAX_WAIT_SECONDS:
+            limits = f"0 to {_MAX_WAIT_SECONDS:,}"
+            problems.append(f"wait_seconds is {self.wait_seconds}, expected {limits}")
+        if self.batch_documents < 1:
+            problems.append(f"batch_documents is {self.batch_documents}, expected at least 1")
+        if problems:
+            raise ConfigError("; ".join(problems))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +79,14 @@ def build_config(*layers: Values) -> Config:
     for unknown in {name for layer in layers for name in layer} - sections().keys():
         problems.append(f"there is no section [{unknown}]; there are {', '.join(sections())}")
     for name, kind in sections().items():
-        values = {key: value for layer in layers for key, value in layer.get(name, {}).items()}
+        given = [layer[name] for layer in layers if name in layer]
+        if not all(isinstance(values, Mapping) for values in given):
+            problems.append(f"[{name}] must hold fields and their values")
+            continue
         try:
-            built[name] = _build_section(name, kind, values)
+            built[name] = _build_section(name, kind, dict(ChainMap(*map(dict, reversed(given)))))
         except ConfigError as error:
-            problems.append(str(error))
+            problems.append(_name_section(name, str(error)))
     if problems:
         raise ConfigError("; ".join(sorted(problems)))
     return Config(**built)
@@ -149,7 +163,21 @@ def _fits(value: object, hint: Any) -> bool:
         return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
     if hint == Mapping[str, float]:
         return isinstance(value, Mapping) and all(_fits(item, float) for item in value.values())
-    return isinstance(value, (int, float) if hint is float else hint)
+    if hint is float:
+        return isinstance(value, int | float) and abs(value) <= sys.float_info.max
+    return isinstance(value, hint)
+
+
+def _name_section(name: str, problem: str) -> str:
+    """Say which section a problem is in, unless it does so itself."""
+    return problem if problem.startswith((name, f"[{name}]")) else f"{name}: {problem}"
+
+
+def _parse_number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
 
 
 def _parse_bool(text: str) -> bool:
@@ -164,8 +192,10 @@ def _parse_names(text: str) -> tuple[str, ...]:
 
 
 def _parse_weights(text: str) -> dict[str, float]:
-    pairs = (item.rpartition("=") for item in _parse_names(text))
-    return {name.strip(): float(value) for name, _, value in pairs}
+    pairs = [item.rpartition("=") for item in _parse_names(text)]
+    if not all(name.strip() for name, _, _ in pairs):
+        raise ValueError(text)
+    return {name.strip(): _parse_number(value) for name, _, value in pairs}
 
 
 def _plain(section: Any) -> dict[str, Any]:
@@ -178,7 +208,7 @@ def _plain(section: Any) -> dict[str, Any]:
 _PARSERS: dict[Any, Callable[[str], Any]] = {
     str: str,
     int: int,
-    float: float,
+    float: _parse_number,
     bool: _parse_bool,
     tuple[str, ...]: _parse_names,
     Mapping[str, float]: _parse_weights,

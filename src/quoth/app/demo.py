@@ -6,6 +6,7 @@ import os
 import platform
 import time
 from pathlib import Path
+from shlex import quote
 
 from rich.console import Console
 from rich.rule import Rule
@@ -14,35 +15,43 @@ from rich.text import Text
 from quoth.app import show
 from quoth.app.engine import Engine
 from quoth.app.searching import look_up
-from quoth.search.searcher import Progress
 
 _QUERY = "walk a directory tree and match file names"
 _PHRASE = '+priority "heap queue"'
 _FILTERED = 'kind == "class"'
 
 
-def play(folder: Path | None, *, progress: Progress) -> None:
+def play(folder: Path | None) -> None:
     """Index the standard library's docstrings, then search, explain and filter them."""
     console = show.out()
     path = folder or default_folder()
     console.print(Rule("1. Add documents"))
-    console.print(_command(f"quoth add {path} python:stdlib"))
-    problems: list[str] = []
-    with Engine.open(path, progress=progress) as engine:
-        start = time.perf_counter()
-        report = engine.add(["python:stdlib"], report=lambda each: problems.append(str(each)))
-        seconds = time.perf_counter() - start
-        console.print(
-            f"{report.added:,} docstrings added, {report.unchanged:,} unchanged, "
-            f"in {seconds:.1f} s. Adding again costs little: unchanged documents are recognised."
-        )
-        for line in problems[:3]:
-            console.print(Text(f"skipped {line}"))
+    _type(console, f"quoth add {quote(str(path))} python:stdlib")
+    _add(console, path)
+    with Engine.open(path) as engine:
         _show_search(engine, console, path)
         _show_explanation(engine, console, path)
         _show_filter(engine, console, path)
     console.print(Rule("What to try next"))
-    console.print(_next_steps(path))
+    console.print(_next_steps(path), soft_wrap=True)
+
+
+def _add(console: Console, path: Path) -> None:
+    problems: list[str] = []
+    start = time.perf_counter()
+    with show.progress_bar() as progress, Engine.open(path, progress=progress) as engine:
+        report = engine.add(["python:stdlib"], report=lambda each: problems.append(str(each)))
+    seconds = time.perf_counter() - start
+    if report.added or report.updated:
+        console.print(
+            f"{report.added:,} docstrings added, {report.updated:,} updated, "
+            f"{report.unchanged:,} unchanged, in {seconds:.1f} s. "
+            "Run the demo again: unchanged documents are recognised."
+        )
+    else:
+        console.print(f"All {report.unchanged:,} docstrings are unchanged ({seconds:.1f} s).")
+    for line in problems[:3]:
+        console.print(Text(show.make_safe(f"skipped {line}")))
 
 
 def default_folder() -> Path:
@@ -54,7 +63,7 @@ def default_folder() -> Path:
 
 def _show_search(engine: Engine, console: Console, path: Path) -> None:
     console.print(Rule("2. Search: every word that matched is marked"))
-    console.print(_command(f'quoth search {path} "{_QUERY}" -k 3'))
+    _type(console, f'quoth search {quote(str(path))} "{_QUERY}" -k 3')
     for rank, each in enumerate(
         look_up(engine, _QUERY, k=3, where="", searcher="lexical", explain=False), start=1
     ):
@@ -63,7 +72,7 @@ def _show_search(engine: Engine, console: Console, path: Path) -> None:
 
 def _show_explanation(engine: Engine, console: Console, path: Path) -> None:
     console.print(Rule("3. Explain: the parts add up to the score"))
-    console.print(_command(f"quoth search {path} '{_PHRASE}' -k 1 --explain"))
+    _type(console, f"quoth search {quote(str(path))} '{_PHRASE}' -k 1 --explain")
     for each in look_up(engine, _PHRASE, k=1, where="", searcher="lexical", explain=True):
         console.print(show.hit_text(1, each.hit, each.document, each.snippet))
         if each.explanation is not None:
@@ -72,7 +81,7 @@ def _show_explanation(engine: Engine, console: Console, path: Path) -> None:
 
 def _show_filter(engine: Engine, console: Console, path: Path) -> None:
     console.print(Rule("4. Filter: conditions apply before ranking, so k hits stay k hits"))
-    console.print(_command(f"quoth search {path} \"count things\" -k 3 --where '{_FILTERED}'"))
+    _type(console, f"quoth search {quote(str(path))} 'count things' -k 3 --where '{_FILTERED}'")
     for rank, each in enumerate(
         look_up(engine, "count things", k=3, where=_FILTERED, searcher="lexical", explain=False),
         start=1,
@@ -80,13 +89,14 @@ def _show_filter(engine: Engine, console: Console, path: Path) -> None:
         console.print(show.hit_text(rank, each.hit, each.document, each.snippet))
 
 
-def _command(text: str) -> Text:
-    return Text(f"$ {text}", style="bold")
+def _type(console: Console, command: str) -> None:
+    """Show a command as typed: in one line, so that it can be copied."""
+    console.print(Text(f"$ {command}", style="bold"), soft_wrap=True)
 
 
 def _next_steps(path: Path) -> Text:
     return Text(
-        f'  quoth search {path} "YOUR QUESTION"\n'
+        f'  quoth search {quote(str(path))} "YOUR QUESTION"\n'
         "  quoth add notes.quoth ~/notes          your own txt, md, html, pdf, docx, csv, jsonl\n"
         '  quoth search notes.quoth "YOUR QUESTION" --json\n'
         "  quoth status notes.quoth               sizes, fields, settings\n"

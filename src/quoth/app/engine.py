@@ -54,7 +54,7 @@ class Damage:
     def verdict(self) -> str:
         """Sum up in one sentence."""
         if self.is_clean:
-            return "repaired: indexes were rebuilt" if self.indexes else "everything is as written"
+            return "repaired: rebuilt what differed" if self.indexes else "everything is as written"
         if self.store:
             return "documents are damaged; restore collection.db from a backup or add them again"
         return "indexes are damaged; --repair rebuilds them from the documents"
@@ -86,11 +86,10 @@ class Engine:
 
     def close(self) -> None:
         """Release all files."""
-        for searcher in self._searchers.values():
-            searcher.close()
+        self._let_go()
         if self._store is not None:
             self._store.close()
-        self._searchers, self._store = {}, None
+            self._store = None
 
     def __enter__(self) -> Self:
         return self
@@ -110,7 +109,7 @@ class Engine:
         def tell(problem: Problem) -> None:
             nonlocal skipped
             skipped += 1
-            (report or raise_problem)(problem)
+            (raise_problem if report is None else report)(problem)
 
         with self._writing() as (store, config):
             read = read_documents(sources, config=config.readers, report=tell)
@@ -207,7 +206,8 @@ class Engine:
         with self._locked():
             store = Store.create(self.folder)
             try:
-                return self._verify(store, self._resolve(store), repair=repair)
+                config = self._resolve(store) if repair else self._require_kept_settings(store)
+                return self._verify(store, config, repair=repair)
             finally:
                 store.close()
 
@@ -233,6 +233,12 @@ class Engine:
     @contextlib.contextmanager
     def _locked(self, wait_seconds: float | None = None) -> Iterator[None]:
         wait = build_config(*self._given).collection.wait_seconds
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CollectionError(
+                f"{self.folder} cannot hold a collection ({error.strerror}); name another folder"
+            ) from error
         with hold_writer_lock(
             self.folder, wait_seconds=wait if wait_seconds is None else wait_seconds
         ):
@@ -295,19 +301,25 @@ class Engine:
 
     def _follow(self, store: Store) -> None:
         """Look at the newest state; finish what a killed writer left, unless one is at work."""
-        for searcher in self._searchers.values():
-            searcher.refresh()
+        self._let_go()
         change = store.change
         if any(not self._searcher(name, syntax=True).is_current(change) for name in SEARCHERS):
             with contextlib.suppress(Busy), self._locked(wait_seconds=0.0):
                 writable = Store.create(self.folder)
                 try:
+                    self._require_kept_settings(writable)
                     self._catch_up(writable)
                 finally:
                     writable.close()
-            for searcher in self._searchers.values():
-                searcher.refresh()
+            self._let_go()
         self._seen_change = change
+
+    def _let_go(self) -> None:
+        """Close what was read with the settings of an earlier state."""
+        for searcher in self._searchers.values():
+            searcher.close()
+        self._searchers = {}
+        self.__dict__.pop("_analyser", None)
 
     def _words(self) -> LexicalSearcher:
         return self._searcher("lexical", syntax=True)
@@ -350,13 +362,13 @@ class Engine:
 
     def _verify(self, store: Store, config: Config, *, repair: bool) -> Damage:
         cut = functools.partial(cut_document, config=config.passages)
-        kept = store.setting("config") or {}
-        if repair and kept != as_values(config, KEPT_SECTIONS):
-            store.recut(cut=cut)
-            store.set_setting("config", as_values(config, KEPT_SECTIONS))
+        wanted = as_values(config, KEPT_SECTIONS)
+        in_indexes: list[str] = []
+        if repair and store.setting("config") != wanted:
+            in_indexes.append(f"{self.folder}: passages were cut with other settings")
+            store.recut(cut=cut, config=wanted)
         self._progress("checking documents", 0, 0)
         in_store = tuple(store.find_damage(cut=cut))
-        in_indexes: list[str] = []
         for name in SEARCHERS:
             searcher = self._make_searcher(name, store, syntax=True)
             found = searcher.find_damage(store, progress=self._progress)

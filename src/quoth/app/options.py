@@ -52,8 +52,7 @@ def with_settings(*names: str) -> Callable[[Callable[..., None]], Callable[..., 
 def _parameter(section: str, key: str) -> inspect.Parameter:
     kind = sections()[section]
     option = typer.Option(
-        f"--{section}.{key.replace('_', '-')}",
-        f"--{section}.{key}",
+        f"--{with_hyphens(f'{section}.{key}')}",
         help=f"{field_docs(kind).get(key, '')} Default: {_show(_default(kind, key))}.",
         rich_help_panel=f"Settings: {section}",
         metavar="VALUE",
@@ -73,10 +72,21 @@ def _default(kind: type, key: str) -> Any:
 
 def _show(value: object) -> str:
     if isinstance(value, Mapping):
-        return ",".join(f"{name}={weight:g}" for name, weight in value.items()) or "none"
+        return ",".join(f"{name}={weight:g}" for name, weight in value.items()) or "empty"
     if isinstance(value, tuple):
-        return ",".join(map(str, value)) or "none"
-    return str(value) if value != "" else "none"
+        return ",".join(map(str, value)) or "empty"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:,}" if isinstance(value, int) else str(value) or "empty"
+
+
+def with_hyphens(name: str) -> str:
+    """Let an option be written as in a TOML file, too.
+
+    >>> with_hyphens("passages.max_words")
+    'passages.max-words'
+    """
+    return name.replace("_", "-")
 
 
 @functools.cache

@@ -6,12 +6,14 @@ nothing in it is read as markup.
 
 from __future__ import annotations
 
+import functools
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from rich.console import Console, Group
 from rich.padding import Padding
@@ -21,22 +23,61 @@ from rich.tree import Tree
 
 from quoth.records import Document, Hit, Part, Snippet
 
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_MAX_TITLE = 120
+_MAX_DOCID = 80
+
+
+class _Output(Console):
+    """Standard output; where its reader goes away, as in `quoth search … | head`, that is all."""
+
+    def on_broken_pipe(self) -> None:
+        """End quietly."""
+        _leave_quietly()
 
 
 def out() -> Console:
     """Standard output."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 100)
+    return _Output(highlight=False, width=None if sys.stdout.isatty() else 100)
 
 
+@functools.cache
 def err() -> Console:
-    """Standard error."""
+    """Standard error: one console, so that messages and the progress bar know of each other."""
     return Console(stderr=True, highlight=False)
 
 
 def print_json(value: object) -> None:
-    """Print one JSON value, and nothing else, on standard output."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+    """Print one JSON value, and nothing else, on standard output.
+
+    What a terminal might obey is escaped, as JSON allows for any character.
+    """
+    is_utf8 = sys.stdout.encoding.lower().replace("-", "") == "utf8"
+    text = json.dumps(value, ensure_ascii=not is_utf8, indent=2)
+    lines = text.split("\n")  # json.dumps escapes line ends, so these are its own
+    try:
+        for line in lines:
+            sys.stdout.write(_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", line) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _leave_quietly()
+
+
+def _leave_quietly() -> NoReturn:
+    """End as if all had been read; nothing is left to be flushed into the broken pipe."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise SystemExit(0)
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """Write a number with its noun.
+
+    >>> count(1, "hit"), count(1200, "hit"), count(2, "query", "queries")
+    ('1 hit', '1,200 hits', '2 queries')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def make_safe(text: str) -> str:
@@ -46,6 +87,17 @@ def make_safe(text: str) -> str:
     'red�[31m'
     """
     return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def one_line(text: str, *, max_chars: int) -> str:
+    r"""Make text safe and fit for one line; what is too long loses its middle.
+
+    >>> one_line("a\n title ", max_chars=20), one_line("0123456789", max_chars=7)
+    ('a title', '012…789')
+    """
+    line = make_safe(" ".join(text.split()))
+    half = (max_chars - 1) // 2
+    return line if len(line) <= max_chars else f"{line[:half]}…{line[-half:]}"
 
 
 def error(message: str) -> None:
@@ -63,18 +115,20 @@ def hit_text(rank: int, hit: Hit, document: Document, snippet: Snippet | None) -
     title = next(
         (document.fields[name][0] for name in ("title", "name") if document.fields.get(name)), ""
     )
+    docid = one_line(hit.docid, max_chars=_MAX_DOCID)
+    heading = one_line(title, max_chars=_MAX_TITLE) or docid
     head = Text.assemble(
         (f"{rank:>2}. ", "bold"),
-        (make_safe(title or hit.docid), "bold cyan"),
+        (heading, "bold cyan"),
         (f"  {hit.score:.3f}", "green"),
-        (f"  {make_safe(hit.docid)}" if title and title != hit.docid else "", "dim"),
+        (f"  {docid}" if heading != docid else "", "dim"),
     )
     if snippet is None:
         return Group(head)
-    body = Text(" ".join(re.split(r"[\r\n\t]", make_safe(snippet.text))))
+    body = Text(re.sub(r"[\n\t]", " ", make_safe(snippet.text)))
     for span in snippet.highlights:
         body.stylize("bold yellow", span.start, span.end)
-    return Group(head, Padding(body, (0, 0, 0, 4)))
+    return Group(head, Padding(body, (0, 0, 0, 4), expand=False))
 
 
 def part_tree(part: Part) -> Tree:
@@ -92,14 +146,14 @@ def part_tree(part: Part) -> Tree:
     return tree
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Lay out a table; columns after the first are numbers."""
-    built = Table(title=title, title_justify="left")
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Group:
+    """Lay out a table below its title; columns after the first are numbers."""
+    built = Table()
     for at, column in enumerate(columns):
-        built.add_column(column, justify="left" if at == 0 else "right")
+        built.add_column(Text(make_safe(column)), justify="left" if at == 0 else "right")
     for row in rows:
         built.add_row(*(Text(make_safe(cell)) for cell in row))
-    return built
+    return Group(Text(make_safe(title), style="italic"), built)
 
 
 def key_values(values: Mapping[str, Any], *, depth: int = 0) -> Iterator[str]:
@@ -109,8 +163,15 @@ def key_values(values: Mapping[str, Any], *, depth: int = 0) -> Iterator[str]:
             yield f"{'  ' * depth}{key}:"
             yield from key_values(value, depth=depth + 1)
         else:
-            shown = ", ".join(map(str, value)) if isinstance(value, list) else f"{value}"
-            yield f"{'  ' * depth}{key}: {shown}"
+            yield f"{'  ' * depth}{key}: {_plain(value)}"
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(make_safe(str(each)) for each in value) or "(empty)"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:,}" if isinstance(value, int) else make_safe(str(value))
 
 
 class Bar:
@@ -118,13 +179,16 @@ class Bar:
 
     def __init__(self, progress: Any) -> None:
         self._progress = progress
-        self._tasks: dict[str, Any] = {}
+        self._what = ""
+        self._task: Any = None
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """Show how far something has come."""
-        if what not in self._tasks:
-            self._tasks[what] = self._progress.add_task(what, total=total or None)
-        self._progress.update(self._tasks[what], completed=done, total=total or None)
+        """Show how far something has come; what went on before is over."""
+        if what != self._what:
+            if self._task is not None:
+                self._progress.remove_task(self._task)
+            self._what, self._task = what, self._progress.add_task(what, total=total or None)
+        self._progress.update(self._task, completed=done, total=total or None)
 
 
 @contextmanager

@@ -18,6 +18,8 @@ RESERVED_FIELDS = ("", "*")
 
 MAX_DOCID_LENGTH = 4_096
 
+_MAX_INTEGER_BITS = 13_000  # just below the 4,300 digits that Python writes and reads
+
 
 def write_content(document: Document) -> str:
     """Write fields and metadata as JSON, in their own order.
@@ -65,6 +67,8 @@ def find_problem(document: Document) -> str:
     >>> find_problem(Document("d", {"text": ("a",)}))
     ''
     """
+    if problem := _find_wrong_type(document):
+        return problem
     checks = (
         (not document.docid, "has an empty docid"),
         (len(document.docid) > MAX_DOCID_LENGTH, f"has a docid over {MAX_DOCID_LENGTH} characters"),
@@ -73,8 +77,22 @@ def find_problem(document: Document) -> str:
         (any(name in RESERVED_FIELDS for name in document.fields), "has a field named '' or '*'"),
         (not _encodable(document), "holds characters that are not valid Unicode"),
         (not all(map(_is_finite, document.metadata.values())), "has metadata that is not finite"),
+        (not all(map(_is_writable, document.metadata.values())), "has a number that is too long"),
     )
     return next((message for wrong, message in checks if wrong), "")
+
+
+def _find_wrong_type(document: Document) -> str:
+    """Say what would not read back as it was given, whatever the annotations promise."""
+    fields, metadata = document.fields, document.metadata
+    if not all(isinstance(text, str) for text in (document.docid, *fields, *metadata)):
+        return "has a docid, a field name or a metadata key that is not a text"
+    for instances in fields.values():
+        if not isinstance(instances, tuple) or not all(isinstance(text, str) for text in instances):
+            return "has a field that is not a tuple of texts"
+    if not all(isinstance(item, Scalar) for value in metadata.values() for item in _items(value)):
+        return "has metadata that are not texts, numbers, booleans or tuples of them"
+    return ""
 
 
 def _encodable(document: Document) -> bool:
@@ -98,6 +116,11 @@ def _texts(document: Document) -> Iterable[str]:
 
 def _is_finite(value: Scalar | tuple[Scalar, ...]) -> bool:
     return all(math.isfinite(item) for item in _items(value) if isinstance(item, float))
+
+
+def _is_writable(value: Scalar | tuple[Scalar, ...]) -> bool:
+    integers = (item for item in _items(value) if isinstance(item, int))
+    return all(item.bit_length() <= _MAX_INTEGER_BITS for item in integers)
 
 
 def _items(value: Scalar | tuple[Scalar, ...]) -> tuple[Scalar, ...]:

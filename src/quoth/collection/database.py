@@ -10,6 +10,9 @@ from typing import Any
 
 from quoth.errors import Busy, CollectionError, Damaged, StorageFull
 
+SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""What SQLite may raise; the latter where its own message quotes an altered page."""
+
 
 class Database:
     """One connection; every failure becomes a `CollectionError` that names the file."""
@@ -26,21 +29,21 @@ class Database:
         """Execute one statement."""
         try:
             return self.connection.execute(sql, parameters)
-        except sqlite3.Error as error:
+        except SQLITE_ERRORS as error:
             raise explain_failure(self.path, error) from error
 
     def run_many(self, sql: str, parameters: Iterable[tuple[object, ...]]) -> None:
         """Execute one statement for each tuple of parameters."""
         try:
             self.connection.executemany(sql, parameters)
-        except sqlite3.Error as error:
+        except SQLITE_ERRORS as error:
             raise explain_failure(self.path, error) from error
 
     def all(self, sql: str, parameters: tuple[object, ...] = ()) -> list[Any]:
         """Fetch all rows of a query."""
         try:
             return self.connection.execute(sql, parameters).fetchall()
-        except sqlite3.Error as error:
+        except SQLITE_ERRORS as error:
             raise explain_failure(self.path, error) from error
 
     def one(self, sql: str, parameters: tuple[object, ...] = ()) -> Any:
@@ -50,8 +53,10 @@ class Database:
     def stream(self, sql: str, parameters: tuple[object, ...] = ()) -> Iterator[Any]:
         """Yield the rows of a query without holding them."""
         try:
-            yield from self.connection.execute(sql, parameters)
-        except sqlite3.Error as error:
+            # Not `yield from`: it would close the cursor, perhaps after the connection.
+            for found in self.connection.execute(sql, parameters):  # noqa: UP028
+                yield found
+        except SQLITE_ERRORS as error:
             raise explain_failure(self.path, error) from error
 
     @contextlib.contextmanager
@@ -75,14 +80,15 @@ class Database:
             self.run("COMMIT")
         except BaseException:
             if self.connection.in_transaction:
-                self.connection.execute("ROLLBACK")
+                with contextlib.suppress(*SQLITE_ERRORS):  # what went wrong first is what counts
+                    self.connection.execute("ROLLBACK")
             raise
 
 
-def explain_failure(path: Path, error: sqlite3.Error) -> CollectionError:
+def explain_failure(path: Path, error: Exception) -> CollectionError:
     """Say in our own terms why SQLite refused."""
     name = getattr(error, "sqlite_errorname", "")
-    if name == "SQLITE_FULL" or name.startswith("SQLITE_IOERR_WRITE"):
+    if name in ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE"):
         return StorageFull(
             f"{path} could not be written: the disk is full or limited;"
             " everything acknowledged before is kept, so free some space and run the command again"

@@ -11,7 +11,8 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from quoth.errors import Busy, CollectionError
+from quoth.collection.database import explain_failure
+from quoth.errors import Busy, CollectionError, StorageFull
 
 FILE_NAME = "writer.lock"
 
@@ -36,7 +37,10 @@ def _take(connection: sqlite3.Connection, folder: Path, wait_seconds: float) -> 
     try:
         connection.execute("BEGIN EXCLUSIVE")
     except sqlite3.DatabaseError as error:
-        if "locked" not in str(error):
+        failure = explain_failure(folder / FILE_NAME, error)
+        if isinstance(failure, StorageFull):
+            raise failure from error
+        if not isinstance(failure, Busy):
             raise CollectionError(f"{folder / FILE_NAME} cannot be locked ({error})") from error
         raise Busy(
             f"another process is writing to {folder} (waited {wait_seconds:g} s);"

@@ -68,16 +68,21 @@ CREATE INDEX filter_values_row ON filter_values (row);
 
 def require_collection(folder: Path, file_name: str) -> None:
     """Complain helpfully where a folder holds no collection."""
-    if (folder / file_name).is_file():
-        return
-    if folder.is_dir() and any((folder / name).exists() for name in ("lexical", "writer.lock")):
+    require_not_lost(folder / file_name)
+    if not (folder / file_name).is_file():
+        raise NoCollection(
+            f'there is no collection at {folder}; make one with "quoth add {folder} SOURCE"'
+        )
+
+
+def require_not_lost(path: Path) -> None:
+    """Complain where an index is left of a collection, but not its documents."""
+    is_there = path.is_file() and path.stat().st_size > 0
+    if not is_there and (path.parent / "lexical").exists():
         raise Damaged(
-            f"{folder / file_name} is missing: the documents of this collection are gone;"
+            f"{path} is missing or empty: the documents of this collection are gone;"
             " restore the file from a backup, or remove the folder and add the documents again"
         )
-    raise NoCollection(
-        f'there is no collection at {folder}; make one with "quoth add {folder} SOURCE"'
-    )
 
 
 def connect(path: Path, *, mode: str) -> sqlite3.Connection:
@@ -91,7 +96,8 @@ def connect(path: Path, *, mode: str) -> sqlite3.Connection:
     )
     try:
         if mode == "rwc":
-            _prepare(connection)
+            _prepare(connection, path)
+        _require_ours(connection, path)
         _check_format(connection, path)
     except BaseException:
         connection.close()
@@ -99,14 +105,16 @@ def connect(path: Path, *, mode: str) -> sqlite3.Connection:
     return connection
 
 
-def _prepare(connection: sqlite3.Connection) -> None:
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     """Set a writer's promises, and make or migrate the tables in one transaction."""
+    if not _is_blank(connection):
+        _require_ours(connection, path)  # before anything is written to it
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA secure_delete = ON")  # removed documents leave no text behind
     connection.execute("BEGIN IMMEDIATE")
     try:
-        if _pragma(connection, "user_version") == 0 and not _has_tables(connection):
+        if _is_blank(connection):
             _execute_all(connection, _TABLES)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
@@ -120,9 +128,12 @@ def _prepare(connection: sqlite3.Connection) -> None:
         raise
 
 
-def _check_format(connection: sqlite3.Connection, path: Path) -> None:
+def _require_ours(connection: sqlite3.Connection, path: Path) -> None:
     if _pragma(connection, "application_id") != APPLICATION_ID:
         raise Damaged(f"{path} is a database, but not one that Quoth wrote")
+
+
+def _check_format(connection: sqlite3.Connection, path: Path) -> None:
     version = _pragma(connection, "user_version")
     if version == FORMAT_VERSION:
         return
@@ -137,8 +148,9 @@ def _check_format(connection: sqlite3.Connection, path: Path) -> None:
     )
 
 
-def _has_tables(connection: sqlite3.Connection) -> bool:
-    return bool(connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone())
+def _is_blank(connection: sqlite3.Connection) -> bool:
+    has_tables = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+    return _pragma(connection, "user_version") == 0 and not has_tables
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

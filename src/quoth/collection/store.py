@@ -10,27 +10,24 @@ number of readers, each on one consistent state inside `snapshot`.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from quoth.collection import schema
 from quoth.collection.content import (
     chain_digest,
     find_problem,
     hash_content,
-    read_content,
     write_content,
 )
 from quoth.collection.damage import find_damage
-from quoth.collection.database import Database, explain_failure
-from quoth.collection.filter_syntax import Condition
-from quoth.collection.filters import filter_entries, to_sql
-from quoth.errors import CorpusError, Damaged
-from quoth.records import Document, Passage, Span
+from quoth.collection.database import SQLITE_ERRORS, Database, explain_failure
+from quoth.collection.filters import filter_entries
+from quoth.collection.store_reader import StoreReader
+from quoth.errors import CorpusError
+from quoth.records import Document, Passage
 
 FILE_NAME = "collection.db"
 CutDocument = Callable[[Document], tuple[Passage, ...]]
@@ -45,25 +42,14 @@ class Written:
     unchanged: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class StoredDocument:
-    """A document with its row, for those who keep an index of rows."""
-
-    row: int
-    document: Document
-
-
-class Store:
+class Store(StoreReader):
     """Documents on disk; see the module's docstring for its promises."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
-        self.path = database.path
 
     @classmethod
     def create(cls, folder: Path) -> Self:
         """Open the collection in this folder for writing, making an empty one if there is none."""
         folder.mkdir(parents=True, exist_ok=True)
+        schema.require_not_lost(folder / FILE_NAME)
         return cls._connect(folder / FILE_NAME, mode="rwc")
 
     @classmethod
@@ -76,59 +62,8 @@ class Store:
     def _connect(cls, path: Path, *, mode: str) -> Self:
         try:
             return cls(Database(schema.connect(path, mode=mode), path))
-        except sqlite3.Error as error:
+        except SQLITE_ERRORS as error:
             raise explain_failure(path, error) from error
-
-    def close(self) -> None:
-        """Release the file."""
-        self._db.close()
-
-    def snapshot(self) -> AbstractContextManager[None]:
-        """Read one consistent state until the block ends, whatever others write meanwhile."""
-        return self._db.snapshot()
-
-    # What the collection is like -------------------------------------------------------------
-
-    @property
-    def change(self) -> int:
-        """Number of the last acknowledged change, 0 for none."""
-        return int(self._db.one("SELECT coalesce(max(number), 0) FROM changes"))
-
-    def log_digest(self, change: int) -> str:
-        """Name the history up to a change: equal only where all changes so far are equal."""
-        for (digest,) in self._db.all("SELECT digest FROM changes WHERE number = ?", (change,)):
-            return bytes(digest).hex()
-        return ""
-
-    @property
-    def forgotten(self) -> int:
-        """Number of the last change whose removed content may be gone."""
-        return int(self.setting("forgotten") or 0)
-
-    @property
-    def num_documents(self) -> int:
-        """Live documents."""
-        return int(self._db.one("SELECT count(*) FROM documents WHERE removed IS NULL"))
-
-    @property
-    def num_passages(self) -> int:
-        """Passages of live documents."""
-        return int(
-            self._db.one(
-                "SELECT count(*) FROM passages JOIN documents ON documents.row = document"
-                " WHERE removed IS NULL"
-            )
-        )
-
-    def fields(self) -> tuple[str, ...]:
-        """Names of all fields ever seen, in order of first appearance."""
-        return tuple(name for (name,) in self._db.all("SELECT name FROM fields ORDER BY id"))
-
-    def setting(self, name: str) -> Any:
-        """Read a value kept with the collection, None where it was never set."""
-        for (value,) in self._db.all("SELECT value FROM settings WHERE name = ?", (name,)):
-            return json.loads(value)
-        return None
 
     def set_setting(self, name: str, value: object) -> None:
         """Keep a JSON value with the collection."""
@@ -181,9 +116,10 @@ class Store:
                 )
         return tuple(missing)
 
-    def recut(self, *, cut: CutDocument) -> None:
-        """Cut the passages of all documents anew, as after a change of the passage settings."""
+    def recut(self, *, cut: CutDocument, config: object) -> None:
+        """Cut the passages of all documents anew, and keep the settings they are cut with."""
         with self._db.transaction():
+            self.set_setting("config", config)
             self._db.run("DELETE FROM passages")
             field_ids = self._field_ids()
             for stored in self.live_documents():
@@ -199,107 +135,6 @@ class Store:
             if count:
                 self.set_setting("forgotten", upto)
             return count
-
-    # Reading ---------------------------------------------------------------------------------
-
-    def get(self, docid: str) -> Document | None:
-        """Find a live document by its docid."""
-        for row, content in self._db.all(
-            "SELECT row, content FROM documents WHERE docid = ? AND removed IS NULL", (docid,)
-        ):
-            return self._read(row, docid, content)
-        return None
-
-    def docids(self, rows: Sequence[int]) -> dict[int, str]:
-        """Map rows to docids, retired rows included as long as they are kept."""
-        return dict(
-            self._db.all(
-                "SELECT row, docid FROM documents WHERE row IN (SELECT value FROM json_each(?))",
-                (json.dumps(rows),),
-            )
-        )
-
-    def all_docids(self) -> tuple[str, ...]:
-        """List the docids of all live documents, in row order."""
-        found = self._db.all("SELECT docid FROM documents WHERE removed IS NULL ORDER BY row")
-        return tuple(docid for (docid,) in found)
-
-    def documents(self, rows: Sequence[int]) -> dict[int, Document]:
-        """Map rows to documents, retired rows included as long as they are kept."""
-        found = self._db.all(
-            "SELECT row, docid, content FROM documents"
-            " WHERE row IN (SELECT value FROM json_each(?))",
-            (json.dumps(rows),),
-        )
-        return {row: self._read(row, docid, content) for row, docid, content in found}
-
-    def rows(self, docids: Sequence[str]) -> dict[str, int]:
-        """Map docids to their newest rows, retired ones included as long as they are kept."""
-        return dict(
-            self._db.all(
-                "SELECT docid, max(row) FROM ("
-                "SELECT docid, row FROM documents WHERE removed IS NULL"
-                " AND docid IN (SELECT value FROM json_each(?1)) UNION ALL "
-                "SELECT docid, row FROM documents WHERE removed IS NOT NULL"
-                " AND docid IN (SELECT value FROM json_each(?1))) GROUP BY docid",
-                (json.dumps(docids),),
-            )
-        )
-
-    def live_documents(self) -> Iterator[StoredDocument]:
-        """Yield all live documents in row order, without holding them."""
-        return self._stream("removed IS NULL", ())
-
-    def added_between(self, after: int, upto: int) -> Iterator[StoredDocument]:
-        """Yield documents that an index at change `after` lacks at change `upto`."""
-        return self._stream(
-            "added > ? AND added <= ? AND (removed IS NULL OR removed > ?)", (after, upto, upto)
-        )
-
-    def removed_between(self, after: int, upto: int) -> Iterator[StoredDocument]:
-        """Yield documents that an index at change `after` holds and must drop by change `upto`."""
-        return self._stream("removed > ? AND removed <= ? AND added <= ?", (after, upto, after))
-
-    def count_between(self, after: int, upto: int) -> int:
-        """Count what `added_between` would yield."""
-        return int(
-            self._db.one(
-                "SELECT count(*) FROM documents WHERE added > ? AND added <= ?"
-                " AND (removed IS NULL OR removed > ?)",
-                (after, upto, upto),
-            )
-        )
-
-    def passages(self, document: Document, row: int) -> tuple[Passage, ...]:
-        """List the passages of a stored document, in order."""
-        found = self._db.all(
-            'SELECT name, instance, start, "end" FROM passages JOIN fields ON fields.id = field'
-            " WHERE document = ? ORDER BY passages.row",
-            (row,),
-        )
-        return tuple(
-            Passage(
-                document.docid,
-                field,
-                Span(start, end),
-                document.fields[field][instance][start:end],
-                instance,
-            )
-            for field, instance, start, end in found
-        )
-
-    def identifiers(self, docid: str) -> tuple[str, ...]:
-        """List the identifiers of a live document, in order."""
-        live = self._live(docid)
-        found = self._db.all(
-            "SELECT text FROM identifiers WHERE document = ? ORDER BY row",
-            (live[0] if live else None,),
-        )
-        return tuple(text for (text,) in found)
-
-    def allowed_rows(self, condition: Condition) -> set[int]:
-        """Find the rows of live documents whose metadata meet a condition."""
-        return {row for (row,) in self._db.all(*to_sql(condition))}
 
     def find_damage(self, *, cut: CutDocument) -> Iterator[str]:
         """Check the database's structure, every document's hash, and what follows from them."""
@@ -353,13 +188,6 @@ class Store:
         assert identity is not None
         return identity
 
-    def _live(self, docid: str) -> tuple[int, bytes] | None:
-        for row, digest in self._db.all(
-            "SELECT row, hash FROM documents WHERE docid = ? AND removed IS NULL", (docid,)
-        ):
-            return row, digest
-        return None
-
     def _log(self, kind: str, docid: str, digest: bytes) -> int:
         last = self._db.all("SELECT digest FROM changes ORDER BY number DESC LIMIT 1")
         chained = chain_digest(last[0][0] if last else b"", kind=kind, docid=docid, digest=digest)
@@ -372,17 +200,3 @@ class Store:
 
     def _retire(self, row: int, number: int) -> None:
         self._db.run("UPDATE documents SET removed = ? WHERE row = ?", (number, row))
-
-    def _stream(self, where: str, parameters: tuple[object, ...]) -> Iterator[StoredDocument]:
-        query = f"SELECT row, docid, content FROM documents WHERE {where} ORDER BY row"
-        for row, docid, content in self._db.stream(query, parameters):
-            yield StoredDocument(row, self._read(row, docid, content))
-
-    def _read(self, row: int, docid: str, content: str) -> Document:
-        try:
-            return read_content(docid, content)
-        except ValueError as error:
-            raise Damaged(
-                f"{self.path}: document {docid!r} (row {row}) cannot be read ({error});"
-                f' run "quoth verify {self.path.parent}"'
-            ) from error

@@ -6,11 +6,14 @@ is merged. `num_dead` says how many there are, and `state` tells what tantivy sc
 (see search/lexical.py).
 
 On disk: `artifact.json` names the current tantivy folder, its fields, its analyser and a checksum
-per file. Segment files never change, so each is hashed once.
+per file. Segment files never change, so each is hashed once. While tantivy may be ahead of
+`artifact.json`, a file named `unfinished` stands beside it: without that file, a `meta.json` other
+than the recorded one is damage.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,7 +23,7 @@ from typing import Any, Self
 import tantivy
 
 from quoth.artifact import Artifact, find_damage, open_artifact, seal_file
-from quoth.errors import Damaged
+from quoth.errors import Damaged, IndexMoved
 from quoth.index.lexical_query import Clause, LexicalQuery
 from quoth.vocabulary.statistics import EVERYTHING
 
@@ -30,7 +33,9 @@ ROW = "row"
 ALL = "all"
 TOKENIZER = "spaces"
 META = "meta.json"
+UNFINISHED = "unfinished"
 
+_OPEN_ATTEMPTS = 10
 _MAX_TERM_SET = 20_000
 _MANY = 1 << 30
 
@@ -54,15 +59,32 @@ def view_names(fields: Sequence[str]) -> dict[str, str]:
     return {EVERYTHING: ALL, **{field: f"f{at}" for at, field in enumerate(fields)}}
 
 
+@contextlib.contextmanager
+def tantivy_errors(path: Path) -> Iterator[None]:
+    """Turn every failure of tantivy, panics included, into a report of damage."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ not in ("PanicException", "ValueError", "OSError"):
+            raise
+        raise Damaged(
+            f"{path} cannot be used as an index ({error});"
+            f' run "quoth verify {path.parent.parent} --repair"'
+        ) from error
+
+
 def open_tantivy(path: Path) -> tantivy.Index:
     """Open a tantivy folder with our tokenizer; readers reload only when told."""
-    try:
+    with tantivy_errors(path):
         index = tantivy.Index.open(str(path))
-    except (ValueError, OSError) as error:
-        raise Damaged(f"{path} cannot be opened as an index ({error})") from error
-    register_tokenizer(index)
-    index.config_reader("manual")
+        register_tokenizer(index)
+        index.config_reader("manual")
     return index
+
+
+def read_artifact(folder: Path) -> Artifact | None:
+    """Read the description of an index, None where none was finished."""
+    return open_artifact(folder, kind=KIND, version=VERSION)
 
 
 def register_tokenizer(index: tantivy.Index) -> None:
@@ -89,12 +111,11 @@ class LexicalIndex:
         self.fields: tuple[str, ...] = tuple(artifact.config["fields"])
         self.path = folder / artifact.config["folder"]
         self._names = view_names(self.fields)
-        problems = find_damage(folder, artifact, deep=False) if self.is_settled else ()
-        if problems:
-            raise Damaged(problems[0])
+        self._require_whole()
         index = open_tantivy(self.path)
         self._schema = index.schema
-        self._searcher = index.searcher()
+        with tantivy_errors(self.path):
+            self._searcher = index.searcher()
         self.num_dead = sum(
             (each["deletes"] or {}).get("num_deleted_docs", 0) for each in read_segments(self.path)
         )
@@ -102,8 +123,18 @@ class LexicalIndex:
     @classmethod
     def open(cls, folder: Path) -> Self | None:
         """Open the index, None where none was finished."""
-        artifact = open_artifact(folder, kind=KIND, version=VERSION)
-        return None if artifact is None else cls(folder, artifact)
+        for _attempt in range(_OPEN_ATTEMPTS):
+            artifact = read_artifact(folder)
+            if artifact is None:
+                return None
+            try:
+                return cls(folder, artifact)
+            except Damaged:
+                is_at_rest = not (folder / UNFINISHED).exists()
+                # A writer that replaced files meanwhile has recorded it before coming to rest.
+                if is_at_rest and read_artifact(folder) == artifact:
+                    raise
+        raise IndexMoved(f"a writer kept replacing {folder} while it was opened; search again")
 
     @property
     def is_settled(self) -> bool:
@@ -149,28 +180,34 @@ class LexicalIndex:
 
     def document_frequency(self, view: str, term: str) -> int:
         """Documents with the term as tantivy counts them, dead ones included."""
-        return self._searcher.doc_freq(self._names[view], term)
+        with tantivy_errors(self.path):
+            return self._searcher.doc_freq(self._names[view], term)
 
-    def state(self, view: str, term: str) -> IndexState:
-        """Read from an explanation what tantivy scores with; `term` must occur in the view."""
+    def state(self, view: str, term: str) -> IndexState | None:
+        """Read from an explanation what tantivy scores with, None where it scores nothing."""
         query = tantivy.Query.term_query(self._schema, self._names[view], term)
-        found = self._searcher.search(query, 1, False).hits
-        if not found:
-            raise Damaged(f"{self.path} lacks the term {term!r} that its statistics hold")
-        leaves = dict(_leaves(json.loads(query.explain(self._searcher, found[0][1]).to_json())))
+        with tantivy_errors(self.path):
+            found = self._searcher.search(query, 1, False).hits
+            if not found:
+                return None
+            leaves = dict(_leaves(json.loads(query.explain(self._searcher, found[0][1]).to_json())))
         return IndexState(int(leaves["N"]), leaves["avgdl"])
 
+    def _require_whole(self) -> None:
+        """Compare sizes with those recorded, unless a writer is, or was stopped, in between."""
+        if self.is_settled:
+            problems = find_damage(self.folder, self.artifact, deep=False)
+        elif not (self.folder / UNFINISHED).exists():
+            problems = (f"{self.path / META} is missing or not the one that was written",)
+        else:
+            problems = ()
+        if problems:
+            raise Damaged(f'{problems[0]}; run "quoth verify {self.folder.parent} --repair"')
+
     def _collect(self, query: tantivy.Query, limit: int) -> list[Scored]:
-        try:
+        with tantivy_errors(self.path):
             hits = self._searcher.search(query, min(limit, max(1, self.num_documents)), False).hits
             rows = self._searcher.fast_field_values(ROW, [address for _score, address in hits])
-        except BaseException as error:
-            if type(error).__name__ not in ("PanicException", "ValueError", "OSError"):
-                raise
-            raise Damaged(
-                f"{self.path} cannot be searched ({error});"
-                f' run "quoth verify {self.folder.parent} --repair"'
-            ) from error
         return [(int(row or 0), score) for row, (score, _address) in zip(rows, hits, strict=True)]
 
     def _build(

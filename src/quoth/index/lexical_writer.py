@@ -15,7 +15,7 @@ from typing import Any
 
 import tantivy
 
-from quoth.artifact import Artifact, FileSeal, save_artifact, seal_file
+from quoth.artifact import Artifact, FileSeal, save_artifact, seal_file, write_text_atomically
 from quoth.errors import CollectionError, StorageFull
 from quoth.index.lexical import (
     ALL,
@@ -23,6 +23,7 @@ from quoth.index.lexical import (
     META,
     ROW,
     TOKENIZER,
+    UNFINISHED,
     VERSION,
     LexicalIndex,
     open_tantivy,
@@ -96,6 +97,8 @@ class LexicalWriter:
     def commit(self, *, change: int, log: str) -> None:
         """Make the batch durable and record it as the state after `change` of the log."""
         try:
+            if self._current is not None:
+                write_text_atomically(self._folder / UNFINISHED, "")
             self._writer.commit()
             self._writer.wait_merging_threads()
             files = self._seal_files()
@@ -107,13 +110,14 @@ class LexicalWriter:
                 "max_row": self._max_row,
             }
             save_artifact(self._folder, Artifact(KIND, VERSION, change, config, files))
+            (self._folder / UNFINISHED).unlink(missing_ok=True)
         except (ValueError, OSError) as error:
             raise _explain(self._folder, error) from error
         _remove_other_folders(self._folder, keep=self._path.name)
 
-    def roll_back(self) -> None:
-        """Drop the batch."""
-        self._writer.rollback()
+    def close(self) -> None:
+        """Let go of tantivy's lock; a batch that was not committed is dropped."""
+        del self._writer
 
     def _drop_unrecorded(self) -> None:
         """Take out what a batch that was cut short had committed but not recorded."""

@@ -30,6 +30,7 @@ from quoth.text.words import Analyser
 from quoth.vocabulary.statistics import EVERYTHING, FieldTerms, Statistics
 from quoth.vocabulary.weighting import inverse_document_frequency
 
+_MOVED = "a writer replaced the lexical index during a search; search again"
 _ROUNDING = 1.0 + 1e-5  # tantivy computes in single precision
 
 
@@ -100,12 +101,15 @@ class LexicalSearcher:
         self._index = self._statistics = None
 
     def is_current(self, change: int) -> bool:
-        """Whether index and statistics on disk hold everything up to a change."""
+        """Whether index and statistics on disk hold everything up to a change of this history."""
         index = LexicalIndex.open(self._folder)
-        if index is None or index.artifact.change != change or not index.is_settled:
+        wanted = (change, self._store.log_digest(change))
+        if index is None or not index.is_settled:
+            return False
+        if (index.artifact.change, index.artifact.config["log"]) != wanted:
             return False
         with contextlib.closing(Statistics.open(self._folder / STATISTICS_FILE)) as counted:
-            return counted.change == change
+            return (counted.change, counted.basis.get("log")) == wanted
 
     def describe(self) -> dict[str, Any]:
         """Say what the index holds and how it was built."""
@@ -143,7 +147,6 @@ class LexicalSearcher:
             self._folder,
             store,
             analyser=self._analyser,
-            max_fields=self._config.max_fields,
             compact_share=self._config.compact_share,
             progress=progress,
         )
@@ -157,7 +160,7 @@ class LexicalSearcher:
         scored = top(parsed, k, allowed)
         docids = self._store.docids([row for row, _value in scored])
         if len(docids) < len(scored):
-            raise IndexMoved("a writer replaced the lexical index during a search; search again")
+            raise IndexMoved(_MOVED)
         hits = [Hit(docids[row], value) for row, value in scored]
         return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.docid))[:k])
 
@@ -181,6 +184,8 @@ class LexicalSearcher:
         self, query: LexicalQuery, proposed: Sequence[Scored], statistics: QueryStatistics
     ) -> list[Scored]:
         documents = self._store.documents([row for row, _value in proposed])
+        if len(documents) < len(proposed):
+            raise IndexMoved(_MOVED)
         scored = [
             (row, score(query, self.analyse(document), statistics))
             for row, document in documents.items()
@@ -192,10 +197,10 @@ class LexicalSearcher:
         index, slack = self._opened(), _ROUNDING
         used: dict[str, QueryStatistics] = {}
         for view, terms in _terms_by_view(query).items():
-            probe = self._counted().any_term(view)
-            if probe is None:
+            states = (index.state(view, term) for term in terms)
+            state = next(filter(None, states), None)
+            if state is None:  # no term of the query is left in this view
                 continue
-            state = index.state(view, probe)
             slack = max(slack, _ROUNDING * statistics.average_lengths[view] / state.average_length)
             counts = {term: index.document_frequency(view, term) for term in terms}
             used[view] = QueryStatistics(state.num_documents, {}, {view: counts})

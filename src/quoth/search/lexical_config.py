@@ -19,22 +19,21 @@ class LexicalConfig:
     default_boost: float = 0.3
     """Extra weight of a match in any field that boosts does not name."""
 
-    max_fields: int = 32
-    """Fields searched one by one, in order of appearance; later ones count in the whole only."""
-
     compact_share: float = 0.1
     """Rebuild the index once removed documents make up this share of it."""
 
     def __post_init__(self) -> None:
-        problems = [f"boosts.{name} is {w}" for name, w in self.boosts.items() if not w >= 0]
+        problems = [
+            f"boosts.{name} is {weight}, expected 0 or more"
+            for name, weight in self.boosts.items()
+            if not weight >= 0
+        ]
         if not self.default_boost >= 0:
-            problems.append(f"default_boost is {self.default_boost}")
-        if self.max_fields < 0:
-            problems.append(f"max_fields is {self.max_fields}")
+            problems.append(f"default_boost is {self.default_boost}, expected 0 or more")
         if not 0 <= self.compact_share <= 1:
             problems.append(f"compact_share is {self.compact_share}, expected 0 to 1")
         if problems:
-            raise ConfigError(f"lexical: weights and counts must not be negative: {problems}")
+            raise ConfigError("lexical: " + "; ".join(problems))
 
     def weights(self, fields: Iterable[str]) -> tuple[tuple[str, float], ...]:
         """List the views that free text is scored in, the whole document first.

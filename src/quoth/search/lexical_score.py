@@ -68,7 +68,9 @@ def contributions(
             tf = count_phrase(clause.terms, _instances(document, view))
             if tf and weight:
                 idf = statistics.idf(view, clause.terms)
-                norm = length_norm(quantise_length(len(terms)), statistics.average_lengths[view])
+                norm = length_norm(
+                    quantise_length(len(terms)), statistics.average_lengths.get(view, 0)
+                )
                 value = weight * idf * saturate(tf, norm)
                 yield Contribution(clause, view, weight, idf, tf, len(terms), value)
 

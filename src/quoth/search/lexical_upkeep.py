@@ -8,6 +8,7 @@ own.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import tempfile
 from collections.abc import Iterator
@@ -15,10 +16,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from quoth.artifact import find_damage
+from quoth.artifact import FILE_NAME, find_damage
 from quoth.collection.store import Store
 from quoth.errors import CollectionError, Damaged, IndexMismatch
-from quoth.index.lexical import LexicalIndex
+from quoth.index.lexical import UNFINISHED, LexicalIndex, read_artifact
 from quoth.index.lexical_writer import LexicalWriter
 from quoth.records import Document
 from quoth.search.searcher import Progress
@@ -26,6 +27,8 @@ from quoth.text.words import Analyser
 from quoth.vocabulary.statistics import FieldTerms, Statistics
 
 STATISTICS_FILE = "statistics.db"
+MAX_FIELDS = 32
+"""Fields searched one by one, in order of appearance; later ones count in the whole only."""
 
 _REPORT_EVERY = 500
 _logger = logging.getLogger(__name__)
@@ -75,7 +78,6 @@ class LexicalUpkeep:
         store: Store,
         *,
         analyser: Analyser,
-        max_fields: int,
         compact_share: float,
         progress: Progress,
     ) -> None:
@@ -85,7 +87,7 @@ class LexicalUpkeep:
         self._compact_share = compact_share
         self._progress = progress
         self._upto = store.change
-        self._fields = store.fields()[:max_fields]
+        self._fields = store.fields()[:MAX_FIELDS]
 
     def catch_up(self) -> None:
         """Apply what changed since the last time; rebuild where that is impossible or wasteful."""
@@ -99,48 +101,53 @@ class LexicalUpkeep:
         ):
             self.rebuild()
             return
-        statistics = Statistics.open(self._folder / STATISTICS_FILE, write=True)
-        try:
+        path = self._folder / STATISTICS_FILE
+        with contextlib.closing(Statistics.open(path, write=True)) as statistics:
             if not self._follows(statistics.change, statistics.basis.get("log", "")):
                 self._recount(statistics)
             self._extend(index, statistics)
-        finally:
-            statistics.close()
         self._compact_if_due()
 
     def rebuild(self) -> None:
         """Build index and statistics from the store alone."""
         _logger.info("building the lexical index of %s", self._folder.parent)
         self._folder.mkdir(parents=True, exist_ok=True)
-        statistics = _open_or_replace(self._folder / STATISTICS_FILE)
-        try:
-            writer = self._writer(None)
+        with contextlib.closing(_open_or_replace(self._folder / STATISTICS_FILE)) as statistics:
             statistics.begin()
             statistics.clear()
-            self._apply(0, writer=writer, statistics=statistics)
-            writer.commit(change=self._upto, log=self._log())
+            with contextlib.closing(self._writer(None)) as writer:
+                self._apply(0, writer=writer, statistics=statistics)
+                writer.commit(change=self._upto, log=self._log())
             statistics.commit(change=self._upto, basis=self._basis())
-        finally:
-            statistics.close()
 
     def find_damage(self) -> Iterator[str]:
         """Say what is wrong with the index or the statistics, compared with the store."""
         try:
-            index = LexicalIndex.open(self._folder)
-            if index is None:
-                yield f"{self._folder} holds no finished index"
-                return
-            require_analyser(index, self._analyser, self._folder.parent)
-            damaged = find_damage(self._folder, index.artifact, deep=True)
+            damaged = self._check_files()
             yield from damaged
-            if not damaged:
+            index = None if damaged else LexicalIndex.open(self._folder)
+            if index is not None:
+                require_analyser(index, self._analyser, self._folder.parent)
                 yield from self._compare(index)
         except CollectionError as error:
             yield str(error)
 
+    def _check_files(self) -> tuple[str, ...]:
+        """Check all checksums first: tantivy trusts what it opens."""
+        artifact = read_artifact(self._folder)
+        if artifact is None:
+            return (f"{self._folder / FILE_NAME} is missing: the index was never finished",)
+        damaged = find_damage(self._folder, artifact, deep=True)
+        if damaged and (self._folder / UNFINISHED).exists():
+            return (f"{self._folder}: a writer was stopped; the next search finishes its work",)
+        return damaged
+
     def _compare(self, index: LexicalIndex) -> Iterator[str]:
         if index.artifact.change != self._upto:
             yield f"{self._folder} is at change {index.artifact.change}, the store at {self._upto}"
+            return
+        if index.artifact.config["log"] != self._log():
+            yield f"{self._folder} belongs to another history of changes than the store"
             return
         live = [stored.row for stored in self._store.live_documents()]
         if index.rows() != live:
@@ -153,6 +160,12 @@ class LexicalUpkeep:
 
     def _compare_counts(self, index: LexicalIndex, statistics: Statistics) -> Iterator[str]:
         path = self._folder / STATISTICS_FILE
+        broken = statistics.find_damage()
+        yield from broken
+        if broken:
+            return
+        if (statistics.change, statistics.basis) != (self._upto, self._basis()):
+            yield f"{path}: counted at another change, or otherwise, than the store's last one"
         with tempfile.TemporaryDirectory() as scratch:
             recounted = Statistics.open(Path(scratch) / STATISTICS_FILE, write=True)
             try:
@@ -198,6 +211,9 @@ class LexicalUpkeep:
         except BaseException:
             statistics.roll_back()
             raise
+        finally:
+            if writer is not None:
+                writer.close()
 
     def _apply(
         self, after: int, *, writer: LexicalWriter | None, statistics: Statistics | None

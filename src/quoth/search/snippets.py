@@ -26,8 +26,8 @@ def make_snippet(
 ) -> Snippet:
     """Cut a stretch of at most `max_chars` around the heaviest cluster of query words."""
     words = [word for word in analyser.words(passage.text) if word.term in weights]
-    start = _window_start(words, weights, max_chars)
-    start, end = _whole_words(passage.text, start, max_chars)
+    cluster = _heaviest_cluster(words, weights, max_chars)
+    start, end = _whole_words(passage.text, cluster, max_chars)
     highlights = _join([word for word in words if start <= word.start and word.end <= end])
     return Snippet(
         passage.text[start:end],
@@ -44,28 +44,28 @@ def _passage_weight(passage: Passage, weights: Mapping[str, float], analyser: An
     return matched * min(1.0, len(terms) / _TELLING_LENGTH)
 
 
-def _window_start(words: Sequence[Word], weights: Mapping[str, float], max_chars: int) -> int:
-    """Find the query word to open with: the window from it holds the most distinct weight."""
-    best, best_weight = 0, 0.0
+def _heaviest_cluster(words: Sequence[Word], weights: Mapping[str, float], max_chars: int) -> Span:
+    """Find the stretch from one query word to another that holds the most distinct weight."""
+    best, best_weight = Span(0, 0), 0.0
     for at, first in enumerate(words):
-        inside = {word.term for word in words[at : at + 64] if word.end <= first.start + max_chars}
-        weight = sum(weights[term] for term in inside)
+        inside = [word for word in words[at : at + 64] if word.end <= first.start + max_chars]
+        weight = sum(weights[term] for term in {word.term for word in inside})
         if weight > best_weight:
-            best, best_weight = first.start, weight
+            best, best_weight = Span(first.start, inside[-1].end), weight
     return best
 
 
-def _whole_words(text: str, start: int, max_chars: int) -> tuple[int, int]:
+def _whole_words(text: str, cluster: Span, max_chars: int) -> tuple[int, int]:
     """Widen to the left for context and end at a word's end, within the allowance."""
     if len(text) <= max_chars:
         return 0, len(text)
-    lead = max(0, start - max_chars // 6)
+    lead = max(0, cluster.start - max_chars // 6, cluster.end - max_chars)
     if lead > 0:
-        space = text.find(" ", lead, start)
-        lead = space + 1 if space >= 0 else start
+        space = text.find(" ", lead, cluster.start)
+        lead = space + 1 if space >= 0 else cluster.start
     end = min(len(text), lead + max_chars)
     if end < len(text):
-        space = text.rfind(" ", lead + max_chars // 2, end)
+        space = text.rfind(" ", max(cluster.end, lead + max_chars // 2), end)
         end = space if space >= 0 else end
     return lead, end
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from quoth.errors import Damaged
+from quoth.errors import CollectionError, Damaged, StorageFull
 
 EVERYTHING = "*"
 """The view that joins all fields of a document."""
@@ -24,6 +24,7 @@ FieldTerms = Mapping[str, Sequence[Sequence[str]]]
 """A document after the analyser: field → its instances → their terms."""
 
 _MAX_PENDING = 300_000
+_SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)  # its message may quote an altered page
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS frequencies (
   view TEXT NOT NULL, term TEXT NOT NULL, df INTEGER NOT NULL, PRIMARY KEY (view, term)
@@ -72,8 +73,8 @@ class Statistics:
             if write:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.executescript(_SCHEMA)
-        except sqlite3.DatabaseError as error:
-            raise Damaged(f"{path} cannot be opened ({error})") from error
+        except _SQLITE_ERRORS as error:
+            raise _explain(path, error) from error
         return cls(connection, path)
 
     def close(self) -> None:
@@ -83,28 +84,31 @@ class Statistics:
     @property
     def change(self) -> int:
         """Number of the last change that is counted."""
-        return int(self._fact("change", 0))
+        return self._number("change")
 
     @property
     def num_documents(self) -> int:
         """Documents counted."""
-        return int(self._fact("num_documents", 0))
+        return self._number("num_documents")
 
     @property
     def num_terms(self) -> int:
         """Distinct terms."""
         query = "SELECT count(*) FROM frequencies WHERE view = ?"
-        return int(self._select(query, (EVERYTHING,))[0][0])
+        return int(self._run(query, (EVERYTHING,))[0][0])
 
     @property
     def basis(self) -> dict[str, Any]:
         """What `commit` was told the counts rest on: the log and the analyser."""
-        found: dict[str, Any] = json.loads(str(self._fact("basis", "{}")))
+        try:
+            found: dict[str, Any] = json.loads(str(self._fact("basis", "{}")))
+        except ValueError as error:
+            raise Damaged(f"{self._path} cannot be read ({error})") from error
         return found
 
     def pin(self) -> None:
         """Keep looking at the present state until closed, whatever is committed meanwhile."""
-        self._select("BEGIN")
+        self._run("BEGIN")
         self._fact("change", 0)  # the first read fixes the state
 
     def summary(self) -> tuple[int, dict[str, int]]:
@@ -113,7 +117,7 @@ class Statistics:
 
     def total_lengths(self) -> dict[str, int]:
         """Terms in all documents together, per view."""
-        return dict(self._select("SELECT view, total FROM lengths"))
+        return dict(self._run("SELECT view, total FROM lengths"))
 
     def average_lengths(self) -> dict[str, float]:
         """Mean number of terms per view, documents without the field counted as empty."""
@@ -123,33 +127,34 @@ class Statistics:
     def document_frequencies(self, view: str, terms: Iterable[str]) -> dict[str, int]:
         """Number of documents that hold each term in this view; terms never seen are left out."""
         return dict(
-            self._select(
+            self._run(
                 "SELECT term, df FROM frequencies WHERE view = ?"
                 " AND term IN (SELECT value FROM json_each(?))",
                 (view, json.dumps(list(terms))),
             )
         )
 
-    def any_term(self, view: str) -> str | None:
-        """Give some term of the view, None where it is empty."""
-        for (term,) in self._select("SELECT term FROM frequencies WHERE view = ? LIMIT 1", (view,)):
-            return str(term)
-        return None
-
     def all_frequencies(self) -> Iterator[tuple[str, str, int]]:
         """Yield view, term and document frequency, sorted."""
         try:
-            yield from self._connection.execute(
+            # Not `yield from`: it would close the cursor, perhaps after the connection.
+            for counted in self._connection.execute(  # noqa: UP028
                 "SELECT view, term, df FROM frequencies ORDER BY view, term"
-            )
-        except sqlite3.DatabaseError as error:
-            raise Damaged(f"{self._path} cannot be read ({error})") from error
+            ):
+                yield counted
+        except _SQLITE_ERRORS as error:
+            raise _explain(self._path, error) from error
+
+    def find_damage(self) -> tuple[str, ...]:
+        """Let SQLite check the structure of the file."""
+        lines = self._run("PRAGMA integrity_check(5)")
+        return tuple(f"{self._path}: {line}" for (line,) in lines if line != "ok")
 
     def begin(self) -> None:
         """Start a batch of changes, visible to readers only once committed."""
         self._frequencies.clear()
         self._lengths.clear()
-        self._connection.execute("BEGIN IMMEDIATE")
+        self._run("BEGIN IMMEDIATE")
         self._num_documents = self.num_documents
 
     def count(self, document: FieldTerms, *, sign: int = 1) -> None:
@@ -164,34 +169,34 @@ class Statistics:
 
     def clear(self) -> None:
         """Forget all counts, within a batch."""
-        self._connection.execute("DELETE FROM frequencies")
-        self._connection.execute("DELETE FROM lengths")
+        self._run("DELETE FROM frequencies")
+        self._run("DELETE FROM lengths")
         self._num_documents = 0
 
     def commit(self, *, change: int, basis: Mapping[str, Any]) -> None:
         """Make the batch durable, as the state after a change."""
         self._flush()
-        self._connection.execute("DELETE FROM frequencies WHERE df = 0")
-        self._connection.execute("DELETE FROM lengths WHERE total = 0")
+        self._run("DELETE FROM frequencies WHERE df = 0")
+        self._run("DELETE FROM lengths WHERE total = 0")
         for name, value in (
             ("change", change),
             ("num_documents", self._num_documents),
             ("basis", json.dumps(dict(basis), sort_keys=True)),
         ):
-            self._connection.execute(
+            self._run(
                 "INSERT INTO facts VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
                 (name, value),
             )
-        self._connection.execute("COMMIT")
+        self._run("COMMIT")
 
     def roll_back(self) -> None:
         """Drop the batch."""
         if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
+            self._run("ROLLBACK")
 
     def _flush(self) -> None:
         # Sorted, so that neighbouring rows of the B-tree are touched together.
-        self._connection.executemany(
+        self._insert(
             "INSERT INTO frequencies VALUES (?, ?, ?)"
             " ON CONFLICT DO UPDATE SET df = df + excluded.df",
             (
@@ -201,7 +206,7 @@ class Statistics:
                 if df
             ),
         )
-        self._connection.executemany(
+        self._insert(
             "INSERT INTO lengths VALUES (?, ?)"
             " ON CONFLICT DO UPDATE SET total = total + excluded.total",
             sorted(self._lengths.items()),
@@ -209,13 +214,35 @@ class Statistics:
         self._frequencies.clear()
         self._lengths.clear()
 
+    def _number(self, name: str) -> int:
+        value = self._fact(name, 0)
+        if not isinstance(value, int):
+            raise Damaged(f"{self._path} cannot be read ({name} is {value!r})")
+        return value
+
     def _fact(self, name: str, default: object) -> Any:
-        for (value,) in self._select("SELECT value FROM facts WHERE name = ?", (name,)):
+        for (value,) in self._run("SELECT value FROM facts WHERE name = ?", (name,)):
             return value
         return default
 
-    def _select(self, sql: str, parameters: tuple[object, ...] = ()) -> list[Any]:
+    def _run(self, sql: str, parameters: tuple[object, ...] = ()) -> list[Any]:
         try:
             return self._connection.execute(sql, parameters).fetchall()
-        except sqlite3.DatabaseError as error:
-            raise Damaged(f"{self._path} cannot be read ({error})") from error
+        except _SQLITE_ERRORS as error:
+            raise _explain(self._path, error) from error
+
+    def _insert(self, sql: str, values: Iterable[tuple[object, ...]]) -> None:
+        try:
+            self._connection.executemany(sql, values)
+        except _SQLITE_ERRORS as error:
+            raise _explain(self._path, error) from error
+
+
+def _explain(path: Path, error: Exception) -> CollectionError:
+    name = getattr(error, "sqlite_errorname", "")
+    if name in ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE"):
+        return StorageFull(
+            f"{path} could not be written: the disk is full or limited; the documents are safe,"
+            " and the counts are caught up once there is room"
+        )
+    return Damaged(f"{path} cannot be read ({error})")

@@ -102,3 +102,44 @@ def _kept_lengths() -> tuple[int, ...]:
 def _small_float(code: int) -> int:
     mantissa, exponent = code & 7, code >> 3
     return mantissa if exponent == 0 else (mantissa | 8) << (exponent - 1)
+
+
+def paper_idf(df: int, *, constant: float = 1e8) -> float:
+    """Weigh a term as GLOW does: against a constant number of documents, which keeps it positive.
+
+    >>> round(paper_idf(3_000_000), 1), round(paper_idf(100), 1)
+    (3.5, 13.8)
+    """
+    return math.log((constant - df + 0.5) / (df + 0.5))
+
+
+def query_weight(
+    tf: float, *, idf: float, length: int, average: float, k1: float = 2.0, b: float = 0.75
+) -> float:
+    """Weigh a word of a query (GLOW, Eq. 6): BM25 without the constant k1 + 1.
+
+    >>> query_weight(1, idf=3.0, length=5, average=5.0)
+    1.0
+    """
+    return idf * tf / (tf + k1 * length_norm(length, average, b=b))
+
+
+def relative_weight(
+    tf: float, *, idf: float, length: int, average: float, k1: float = 0.25, b: float = 0.4
+) -> float:
+    """Weigh a word as the released code of GLOW does: by its share of the text's words.
+
+    >>> round(relative_weight(1, idf=5.8, length=8, average=6.0), 1)  # a query of six words
+    2.2
+    """
+    share = tf / length
+    return idf * saturate(share, length_norm(length, average, b=b), k1=k1)
+
+
+def document_weight(joined_tf: float, *, idf: float, k1: float = 2.0) -> float:
+    """Weigh a word of a document (GLOW, Eq. 8) by its occurrences joined over fields (`bm25f_tf`).
+
+    >>> document_weight(2.0, idf=3.0)
+    1.5
+    """
+    return idf * joined_tf / (k1 + joined_tf)

@@ -17,20 +17,32 @@ if TYPE_CHECKING:
 Collection = Annotated[
     Path, typer.Argument(metavar="COLLECTION", help="The collection, a folder such as notes.quoth.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.", metavar="")]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="A TOML file with settings.", metavar="FILE")
 ]
-Depth = Annotated[int, typer.Option("-k", min=1, max=10_000, help="Hits per query.")]
+Depth = Annotated[int, typer.Option("-k", min=1, max=10_000, help="Hits per query.", metavar="N")]
 Where = Annotated[
     str,
-    typer.Option(help='Only documents whose metadata fit: year >= 2020 and lang in ("en", "de").'),
+    typer.Option(
+        help='Only documents whose metadata fit: year >= 2020 and lang in ("en", "de").',
+        metavar="CONDITION",
+    ),
 ]
 With = Annotated[str, typer.Option("--with", help="Searcher: lexical.", metavar="SEARCHER")]
-
-Syntax = Annotated[bool, typer.Option("--syntax", help="Heed + - quotes and field: in queries.")]
-Measures = Annotated[str, typer.Option(help="Measures by their ir-measures names, NCG@k, Hits@k.")]
-QrelsFile = Annotated[Path, typer.Option(help="Judgements: BEIR TSV or TREC, plain or gz.")]
+Syntax = Annotated[
+    bool, typer.Option("--syntax", help="Heed + - quotes and field: in queries.", metavar="")
+]
+Measures = Annotated[
+    str,
+    typer.Option(
+        help="Measures by their ir-measures names, NCG@k, Hits@k, separated by commas.",
+        metavar="NAMES",
+    ),
+]
+QrelsFile = Annotated[
+    Path, typer.Option(help="Judgements: BEIR TSV or TREC, plain or gz.", metavar="FILE")
+]
 
 
 @contextmanager

@@ -29,12 +29,15 @@ def status(
         show.out().print("\n".join(show.key_values(found)), markup=False)
 
 
-@with_settings("passages", "analyser", "collection")
+@with_settings("passages", "analyser", "lexical", "collection")
 def verify(
     collection: Collection,
     *,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Rebuild what differs from the store.")
+        bool,
+        typer.Option(
+            "--repair", help="Rebuild what differs from the documents or settings.", metavar=""
+        ),
     ] = False,
     config: ConfigFile = None,
     as_json: AsJson = False,

@@ -13,7 +13,7 @@ from quoth.app.options import with_settings
 from quoth.records import Problem
 
 
-@with_settings("readers", "passages", "analyser", "collection")
+@with_settings("readers", "passages", "analyser", "lexical", "collection")
 def add(
     collection: Collection,
     sources: Annotated[
@@ -24,7 +24,9 @@ def add(
         ),
     ],
     *,
-    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad input.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at the first bad input.", metavar="")
+    ] = False,
     config: ConfigFile = None,
     as_json: AsJson = False,
     settings: Mapping[str, str],
@@ -49,7 +51,7 @@ def add(
         raise typer.Exit(1)
 
 
-@with_settings("collection")
+@with_settings("lexical", "collection")
 def remove(
     collection: Collection,
     docids: Annotated[list[str], typer.Argument(metavar="DOCID", help="Documents to remove.")],
@@ -65,7 +67,9 @@ def remove(
     if as_json:
         show.print_json({"removed": removed, "missing": list(missing)})
     else:
-        show.out().print(f"removed {removed:,} of {len(set(docids)):,} documents", markup=False)
+        show.out().print(
+            f"removed {removed:,} of {show.count(len(set(docids)), 'document')}", markup=False
+        )
         for docid in missing:
             show.note(f"not in the collection: {docid}")
     if missing:

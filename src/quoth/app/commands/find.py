@@ -25,14 +25,17 @@ from quoth.app.options import with_settings
 def search(
     collection: Collection,
     query: Annotated[
-        str, typer.Argument(help='Free text; also "exact phrase", +must, -not, field:word.')
+        str,
+        typer.Argument(
+            metavar="QUERY", help='Free text; also "exact phrase", +must, -not, field:word.'
+        ),
     ],
     *,
     k: Depth = 10,
     where: Where = "",
     searcher: With = "lexical",
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show what scores are made of.")
+        bool, typer.Option("--explain", help="Show what scores are made of.", metavar="")
     ] = False,
     config: ConfigFile = None,
     as_json: AsJson = False,
@@ -52,17 +55,28 @@ def search(
         if each.explanation is not None:
             console.print(show.part_tree(each.explanation))
     if not found:
-        show.note("nothing found; try fewer or other words, or leave out --where")
+        show.note(_advise_on_nothing(query, where))
 
 
 def demo(
     collection: Annotated[
         Path | None,
-        typer.Argument(help="Where to keep the demo's collection; default: your cache."),
+        typer.Argument(
+            metavar="FOLDER",
+            help="Where to keep the demo's collection; default: your cache.",
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
     """Search the docstrings of the Python standard library, step by step."""
     from quoth.app.demo import play
 
-    with show.progress_bar() as progress:
-        play(collection, progress=progress)
+    play(collection)
+
+
+def _advise_on_nothing(query: str, where: str) -> str:
+    if not query.strip():
+        return "nothing found; the query is empty"
+    if where.strip():
+        return f"nothing found where {where}; try other words, or leave out --where"
+    return "nothing found; try other words"

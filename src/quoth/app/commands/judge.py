@@ -28,7 +28,9 @@ from quoth.app.options import with_settings
 @with_settings("lexical", "collection")
 def run(
     collection: Collection,
-    queries: Annotated[Path, typer.Argument(help="Queries: JSONL or TSV, plain or gz.")],
+    queries: Annotated[
+        Path, typer.Argument(help="Queries: JSONL or TSV, plain or gz.", metavar="QUERIES")
+    ],
     *,
     out: Annotated[Path, typer.Option(help="Where to write the TREC run.", metavar="RUN")],
     k: Depth = 1000,
@@ -50,14 +52,17 @@ def run(
     if as_json:
         show.print_json({"queries": len(asked), "hits": hits, "run": str(out)})
     else:
-        show.note(f"{len(asked):,} queries, {hits:,} hits → {out}")
+        queries_found = show.count(len(asked), "query", "queries")
+        show.note(f"{queries_found}, {show.count(hits, 'hit')} → {out}")
 
 
 @with_settings("lexical", "collection")
 def evaluate(
     collection: Collection,
     *,
-    queries: Annotated[Path, typer.Option(help="Queries: JSONL or TSV, plain or gz.")],
+    queries: Annotated[
+        Path, typer.Option(help="Queries: JSONL or TSV, plain or gz.", metavar="FILE")
+    ],
     qrels: QrelsFile,
     searcher: With = "lexical",
     measures: Measures = "nDCG@10,RR@10,R@100",
@@ -87,7 +92,7 @@ def evaluate(
         [row.measure, f"{row.mean:.4f}", f"{row.low:.4f} to {row.high:.4f}"]
         for row in measured.rows
     ]
-    title = f"{collection}, {measured.num_queries:,} queries"
+    title = f"{collection}, {show.count(measured.num_queries, 'query', 'queries')}"
     show.out().print(show.table(title, ["measure", "mean", "95 % interval"], rows))
     show.note(measured.latency_line())
 
@@ -100,7 +105,8 @@ def compare(
     qrels: QrelsFile,
     measures: Measures = "nDCG@10,RR@10,R@100",
     out: Annotated[
-        Path | None, typer.Option(help="Folder for comparison.json, .csv and .tex.")
+        Path | None,
+        typer.Option(help="Folder for comparison.json, .csv and .tex.", metavar="FOLDER"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -1,0 +1,221 @@
+"""Reading a collection: documents, passages, identifiers and the log of changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from quoth.collection.content import read_content
+from quoth.collection.database import Database
+from quoth.collection.filter_syntax import Condition
+from quoth.collection.filters import to_sql
+from quoth.errors import Damaged
+from quoth.records import Document, Passage, Span
+
+_DOCID = "CAST(docid AS TEXT)"  # one flipped bit makes a blob of it
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDocument:
+    """A document with its row, for those who keep an index of rows."""
+
+    row: int
+    document: Document
+
+
+class StoreReader:
+    """What can be asked of the documents on disk; `Store` adds opening and writing."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self.path = database.path
+
+    def close(self) -> None:
+        """Release the file."""
+        self._db.close()
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Read one consistent state until the block ends, whatever others write meanwhile."""
+        return self._db.snapshot()
+
+    # What the collection is like -------------------------------------------------------------
+
+    @property
+    def change(self) -> int:
+        """Number of the last acknowledged change, 0 for none."""
+        return int(self._db.one("SELECT coalesce(max(number), 0) FROM changes"))
+
+    def log_digest(self, change: int) -> str:
+        """Name the history up to a change: equal only where all changes so far are equal."""
+        for (digest,) in self._db.all(
+            "SELECT hex(digest) FROM changes WHERE number = ?", (change,)
+        ):
+            return str(digest).lower()
+        return ""
+
+    @property
+    def forgotten(self) -> int:
+        """Number of the last change whose removed content may be gone."""
+        return int(self.setting("forgotten") or 0)
+
+    @property
+    def num_documents(self) -> int:
+        """Live documents."""
+        return int(self._db.one("SELECT count(*) FROM documents WHERE removed IS NULL"))
+
+    @property
+    def num_passages(self) -> int:
+        """Passages of live documents."""
+        return int(
+            self._db.one(
+                "SELECT count(*) FROM passages JOIN documents ON documents.row = document"
+                " WHERE removed IS NULL"
+            )
+        )
+
+    def fields(self) -> tuple[str, ...]:
+        """Names of all fields ever seen, in order of first appearance."""
+        return tuple(
+            name for (name,) in self._db.all("SELECT CAST(name AS TEXT) FROM fields ORDER BY id")
+        )
+
+    def setting(self, name: str) -> Any:
+        """Read a value kept with the collection, None where it was never set."""
+        for (value,) in self._db.all("SELECT value FROM settings WHERE name = ?", (name,)):
+            try:
+                return json.loads(value)
+            except (ValueError, TypeError) as error:
+                raise self._damaged(f"setting {name!r}", error) from error
+        return None
+
+    # Reading ---------------------------------------------------------------------------------
+
+    def get(self, docid: str) -> Document | None:
+        """Find a live document by its docid."""
+        for row, content in self._db.all(
+            "SELECT row, content FROM documents WHERE docid = ? AND removed IS NULL", (docid,)
+        ):
+            return self._read(row, docid, content)
+        return None
+
+    def docids(self, rows: Sequence[int]) -> dict[int, str]:
+        """Map rows to docids, retired rows included as long as they are kept."""
+        found = f"SELECT row, {_DOCID} FROM documents WHERE row IN (SELECT value FROM json_each(?))"
+        return dict(self._db.all(found, (json.dumps(rows),)))
+
+    def all_docids(self) -> tuple[str, ...]:
+        """List the docids of all live documents, in row order."""
+        found = self._db.all(f"SELECT {_DOCID} FROM documents WHERE removed IS NULL ORDER BY row")
+        return tuple(docid for (docid,) in found)
+
+    def documents(self, rows: Sequence[int]) -> dict[int, Document]:
+        """Map rows to documents, retired rows included as long as they are kept."""
+        found = self._db.all(
+            f"SELECT row, {_DOCID}, content FROM documents"
+            " WHERE row IN (SELECT value FROM json_each(?))",
+            (json.dumps(rows),),
+        )
+        return {row: self._read(row, docid, content) for row, docid, content in found}
+
+    def rows(self, docids: Sequence[str]) -> dict[str, int]:
+        """Map docids to their newest rows, retired ones included as long as they are kept."""
+        return dict(
+            self._db.all(
+                "SELECT docid, max(row) FROM ("
+                "SELECT docid, row FROM documents WHERE removed IS NULL"
+                " AND docid IN (SELECT value FROM json_each(?1)) UNION ALL "
+                "SELECT docid, row FROM documents WHERE removed IS NOT NULL"
+                " AND docid IN (SELECT value FROM json_each(?1))) GROUP BY docid",
+                (json.dumps(docids),),
+            )
+        )
+
+    def live_rows(self) -> set[int]:
+        """Give the rows of all live documents."""
+        return {row for (row,) in self._db.all("SELECT row FROM documents WHERE removed IS NULL")}
+
+    def live_documents(self) -> Iterator[StoredDocument]:
+        """Yield all live documents in row order, without holding them."""
+        return self._stream("removed IS NULL", ())
+
+    def added_between(self, after: int, upto: int) -> Iterator[StoredDocument]:
+        """Yield documents that an index at change `after` lacks at change `upto`."""
+        return self._stream(
+            "added > ? AND added <= ? AND (removed IS NULL OR removed > ?)", (after, upto, upto)
+        )
+
+    def removed_between(self, after: int, upto: int) -> Iterator[StoredDocument]:
+        """Yield documents that an index at change `after` holds and must drop by change `upto`."""
+        return self._stream("removed > ? AND removed <= ? AND added <= ?", (after, upto, after))
+
+    def count_between(self, after: int, upto: int) -> int:
+        """Count what `added_between` would yield."""
+        return int(
+            self._db.one(
+                "SELECT count(*) FROM documents WHERE added > ? AND added <= ?"
+                " AND (removed IS NULL OR removed > ?)",
+                (after, upto, upto),
+            )
+        )
+
+    def passages(self, document: Document, row: int) -> tuple[Passage, ...]:
+        """List the passages of a stored document, in order."""
+        found = self._db.all(
+            'SELECT name, instance, start, "end" FROM passages JOIN fields ON fields.id = field'
+            " WHERE document = ? ORDER BY passages.row",
+            (row,),
+        )
+        try:
+            return tuple(
+                Passage(
+                    document.docid,
+                    field,
+                    Span(start, end),
+                    document.fields[field][instance][start:end],
+                    instance,
+                )
+                for field, instance, start, end in found
+            )
+        except (LookupError, TypeError) as error:
+            raise self._damaged(f"the passages of document {document.docid!r}", error) from error
+
+    def identifiers(self, docid: str) -> tuple[str, ...]:
+        """List the identifiers of a live document, in order."""
+        live = self._live(docid)
+        found = self._db.all(
+            "SELECT text FROM identifiers WHERE document = ? ORDER BY row",
+            (live[0] if live else None,),
+        )
+        return tuple(text for (text,) in found)
+
+    def allowed_rows(self, condition: Condition) -> set[int]:
+        """Find the rows of live documents whose metadata meet a condition."""
+        return {row for (row,) in self._db.all(*to_sql(condition))}
+
+    # Inner workings --------------------------------------------------------------------------
+
+    def _live(self, docid: str) -> tuple[int, bytes] | None:
+        for row, digest in self._db.all(
+            "SELECT row, hash FROM documents WHERE docid = ? AND removed IS NULL", (docid,)
+        ):
+            return row, digest
+        return None
+
+    def _stream(self, where: str, parameters: tuple[object, ...]) -> Iterator[StoredDocument]:
+        query = f"SELECT row, {_DOCID}, content FROM documents WHERE {where} ORDER BY row"
+        for row, docid, content in self._db.stream(query, parameters):
+            yield StoredDocument(row, self._read(row, docid, content))
+
+    def _read(self, row: int, docid: str, content: str) -> Document:
+        try:
+            return read_content(docid, content)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise self._damaged(f"document {docid!r} (row {row})", error) from error
+
+    def _damaged(self, what: str, error: Exception) -> Damaged:
+        return Damaged(
+            f'{self.path}: {what} cannot be read ({error}); run "quoth verify {self.path.parent}"'
+        )

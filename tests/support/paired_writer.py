@@ -1,0 +1,40 @@
+"""Add and remove documents in pairs that share a token, until a number of seconds has passed."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+
+from quoth.app.engine import Engine
+from quoth.records import Document
+
+SETTINGS = [{"lexical": {"compact_share": 0.5}, "collection": {"wait_seconds": 0.0}}]
+
+
+def make_pair(number: int, version: int) -> list[Document]:
+    """Make two documents that must always be found together."""
+    text = f"owl token{number} version{version} " + "filler " * (number % 9 + version % 5)
+    return [Document(f"{side}{number}", {"text": (text,)}, {"n": number}) for side in ("a", "b")]
+
+
+def main(folder: str, seconds: str) -> None:
+    chance = random.Random(6)
+    batches = 0
+    with Engine.open(folder, settings=SETTINGS) as engine:
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        end = time.monotonic() + float(seconds)
+        while time.monotonic() < end:
+            numbers = chance.sample(range(30), chance.randint(1, 6))
+            if chance.random() < 0.4:
+                engine.remove([f"{side}{number}" for number in numbers for side in ("a", "b")])
+            else:
+                pairs = [make_pair(number, batches) for number in numbers]
+                engine.add_documents([each for pair in pairs for each in pair])
+            batches += 1
+    sys.stdout.write(f"{batches}\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

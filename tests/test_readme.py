@@ -1,0 +1,176 @@
+"""Guard: what README.md shows can be run, and what the pages link to exists.
+
+Every fenced block tagged `sh` or `console` is run, all in one bash session; `python` blocks are run
+after them in the same folder. A block below the comment `<!-- not run -->` is left out, and so are
+lines that install or need the repository.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+PAGES = [
+    README,
+    *(
+        page
+        for page in sorted((ROOT / "docs").glob("*.md"))
+        if not page.name.endswith(".template.md")  # what is made of them is checked
+    ),
+]
+_NOT_RUN = "<!-- not run -->"
+_FENCE = re.compile(r"^( *)(`{3,})(\w*)[^\n`]*\n(.*?)^\1\2`*[ ]*$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"!?\[[^\]]*\]\(\s*<?([^)\s>]+)>?[^)]*\)|(?:src|href)=\"([^\"]+)\"")
+_ELSEWHERE = re.compile(r"^(make\b|git clone\b|cd quoth\b|(python3? -m )?pip3? install\b)")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block and the line it starts on."""
+
+    language: str
+    line: int
+    text: str
+
+
+def find_blocks(page: str) -> list[Block]:
+    """List the fenced blocks of a page that are to be run."""
+    blocks = []
+    for match in _FENCE.finditer(page):
+        if not page[: match.start()].rstrip().endswith(_NOT_RUN):
+            indent = len(match[1])
+            text = "\n".join(line[indent:] for line in match[4].splitlines())
+            blocks.append(Block(match[3], page.count("\n", 0, match.start()) + 1, text))
+    return blocks
+
+
+def find_commands(block: Block) -> str:
+    """Take what is typed from a block: all of `sh`, of `console` what follows a `$ `."""
+    lines = block.text.splitlines()
+    has_prompts = block.language == "console" or any(line.startswith("$ ") for line in lines)
+    if has_prompts:
+        kept, continues = [], False
+        for line in lines:
+            if line.startswith("$ ") or continues:
+                kept.append(line.removeprefix("$ "))
+                continues = line.endswith("\\")
+        lines = kept
+    return "\n".join(line for line in lines if not _ELSEWHERE.match(line.strip()))
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "HOME": str(folder / "home"),
+        "XDG_CACHE_HOME": str(folder / "cache"),
+    }
+
+
+def _run(script: Path, *command: str, folder: Path) -> None:
+    done = subprocess.run(
+        [*command, str(script)],
+        cwd=folder,
+        env=_environment(script.parent),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, f"{script.read_text()}\n{done.stdout}\n{done.stderr}"
+
+
+def test_every_command_of_the_readme_works(tmp_path: Path) -> None:
+    blocks = find_blocks(README.read_text(encoding="utf-8"))
+    shell = [block for block in blocks if block.language in ("sh", "console")]
+    python = [block for block in blocks if block.language == "python"]
+    if not shell and not python:
+        pytest.skip("README.md shows no commands yet")
+    folder = tmp_path / "work"
+    for path in (folder, tmp_path / "home"):
+        path.mkdir()
+    session = tmp_path / "session.sh"
+    steps = "\n".join(f"# README.md:{block.line}\n{find_commands(block)}" for block in shell)
+    session.write_text(f"set -e -o pipefail\n{steps}\n", encoding="utf-8")
+    _run(session, "bash", "-x", folder=folder)
+    for block in python:
+        script = tmp_path / f"readme_{block.line}.py"
+        script.write_text(block.text, encoding="utf-8")
+        _run(script, sys.executable, "-W", "error", folder=folder)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    text = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    missing = []
+    for match in _LINK.finditer(text):
+        target = unquote((match[1] or match[2]).partition("#")[0])
+        is_elsewhere = re.match(r"[a-z][a-z0-9+.-]*:", target)
+        if target and not is_elsewhere and not (page.parent / target).exists():
+            missing.append(target)
+    assert not missing
+
+
+# The guard itself ------------------------------------------------------------------------------
+
+_PAGE = """
+```sh
+$ quoth add c.quoth \\
+    notes/
+added 3
+pip install quoth
+```
+text `a` and
+<!-- not run -->
+
+```sh
+rm -rf nothing
+```
+- in a list
+
+  ```console
+  $ echo one
+  one
+  ```
+```python
+print(1)
+```
+```sh
+make demo
+quoth demo  # comment
+```
+```
+plain
+```
+"""
+
+
+def test_blocks_and_commands_are_found() -> None:
+    blocks = find_blocks(_PAGE)
+    assert [(block.language, block.line) for block in blocks] == [
+        ("sh", 2),
+        ("console", 16),
+        ("python", 20),
+        ("sh", 23),
+        ("", 27),
+    ]
+    assert find_commands(blocks[0]) == "quoth add c.quoth \\\n    notes/"
+    assert find_commands(blocks[1]) == "echo one"
+    assert find_commands(blocks[3]) == "quoth demo  # comment"
+
+
+def test_a_failing_command_fails(tmp_path: Path) -> None:
+    script = tmp_path / "session.sh"
+    script.write_text("set -e -o pipefail\nfalse\ntrue\n")
+    with pytest.raises(AssertionError, match="false"):
+        _run(script, "bash", folder=tmp_path)
