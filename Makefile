@@ -19,6 +19,7 @@ $(VENV)/.core: $(BIN)/python pyproject.toml
 	$(PIP) -e .
 	@touch $@
 $(VENV)/.dev: $(BIN)/python pyproject.toml
+	$(PIP) torch==2.13.0
 	$(PIP) -e ".[dev]"
 	@touch $@ $(VENV)/.core
 $(VENV)/.bench: $(VENV)/.dev

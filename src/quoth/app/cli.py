@@ -19,6 +19,7 @@ from quoth.app.commands.care import status, verify
 from quoth.app.commands.documents import add, remove
 from quoth.app.commands.find import demo, search
 from quoth.app.commands.judge import compare, evaluate, run
+from quoth.app.commands.learn import encode
 from quoth.app.options import with_hyphens
 from quoth.errors import (
     CollectionError,
@@ -103,7 +104,7 @@ def common(
     """Search your own documents without a single label."""
 
 
-for command in (add, remove, search, run, evaluate, compare, status, verify, demo):
+for command in (add, remove, encode, search, run, evaluate, compare, status, verify, demo):
     app.command()(command)
 
 

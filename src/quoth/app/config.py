@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from quoth.errors import ConfigError
+from quoth.index.dense_config import DenseConfig
+from quoth.search.fusion_config import FusionConfig
 from quoth.search.lexical_config import LexicalConfig
 from quoth.text.passages import PassageConfig
 from quoth.text.readers.config import ReaderConfig
@@ -60,6 +62,8 @@ class Config:
     passages: PassageConfig = field(default_factory=PassageConfig)
     analyser: AnalyserConfig = field(default_factory=AnalyserConfig)
     lexical: LexicalConfig = field(default_factory=LexicalConfig)
+    dense: DenseConfig = field(default_factory=DenseConfig)
+    fusion: FusionConfig = field(default_factory=FusionConfig)
 
 
 KEPT_SECTIONS = ("passages", "analyser")

@@ -10,54 +10,32 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from quoth.app.calibrating import calibrate_fusion
 from quoth.app.config import KEPT_SECTIONS, Config, Values, as_values, build_config
 from quoth.app.intake import AddReport, pass_once, raise_problem, take_in
+from quoth.app.searchers import Searchers
+from quoth.app.verifying import Damage, verify
 from quoth.collection.filter_syntax import parse_filter
 from quoth.collection.lock import hold_writer_lock
 from quoth.collection.schema import require_collection
 from quoth.collection.store import FILE_NAME, Store, Written
-from quoth.errors import Busy, CollectionError, ConfigError, IndexMismatch, IndexMoved
+from quoth.errors import Busy, CollectionError, IndexMismatch, IndexMoved
 from quoth.records import Document, Hit, Part, Passage, Problem, Query, Run, Snippet
-from quoth.search.lexical import LexicalSearcher
+from quoth.search.calibration import Calibration
 from quoth.search.searcher import Progress, ignore_progress
 from quoth.search.snippets import best_passage, make_snippet
-from quoth.text.passages import cut_document
 from quoth.text.readers.reading import Report, read_documents
 from quoth.text.words import Analyser
 
-SEARCHERS = ("lexical",)
-"""Ways of searching, by the names that `--with` takes."""
+if TYPE_CHECKING:
+    from quoth.models.glow.encoder import GlowEncoder
 
 _ATTEMPTS = 5
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """What `verify` found, and whether it could be mended."""
-
-    store: tuple[str, ...]
-    indexes: tuple[str, ...]
-    repaired: bool = False
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether nothing is wrong (any more)."""
-        return not self.store and (not self.indexes or self.repaired)
-
-    def verdict(self) -> str:
-        """Sum up in one sentence."""
-        if self.is_clean:
-            return "repaired: rebuilt what differed" if self.indexes else "everything is as written"
-        if self.store:
-            return "documents are damaged; restore collection.db from a backup or add them again"
-        return "indexes are damaged; --repair rebuilds them from the documents"
 
 
 class Engine:
@@ -68,7 +46,8 @@ class Engine:
         self._given = given
         self._progress = progress
         self._store: Store | None = None
-        self._searchers: dict[tuple[str, bool], LexicalSearcher] = {}
+        self._searchers: Searchers | None = None
+        self._encoders: dict[str, GlowEncoder] = {}
         self._seen_change = -1
 
     @classmethod
@@ -139,13 +118,13 @@ class Engine:
         query = Query("", text)
 
         def look(store: Store) -> tuple[Hit, ...]:
-            using = self._searcher(searcher, syntax=True)
-            found = using.search([query], k=k, allowed=_allowed(store, where)).hits[query.qid]
+            using, allowed = self._ways.get(searcher, syntax=True), _allowed(store, where)
+            found = using.search([query], k=k, allowed=allowed).hits[query.qid]
             stored = [_newest(store, hit.docid) for hit in found]
-            parts = using.explain(query, [document for _row, document in stored])
-            weights = self._words().term_weights(query)
+            documents = [document for _row, document in stored]
+            parts = using.explain(query, documents, k=k, allowed=allowed)
             hits = (
-                Hit(document.docid, part.value, self._best(store, row, document, weights))
+                Hit(document.docid, part.value, self._best(store, row, document, query))
                 for (row, document), part in zip(stored, parts, strict=True)
             )
             return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.docid)))
@@ -164,25 +143,34 @@ class Engine:
         """Search many queries, as plain words unless `syntax` is set; hits carry no passages."""
 
         def look(store: Store) -> Run:
-            using = self._searcher(searcher, syntax=syntax)
+            using = self._ways.get(searcher, syntax=syntax)
             return using.search(queries, k=k, allowed=_allowed(store, where))
 
         return self._read(look)
 
     def explain(
-        self, text: str, docids: Sequence[str], *, searcher: str = "lexical"
+        self,
+        text: str,
+        docids: Sequence[str],
+        *,
+        k: int = 10,
+        where: str = "",
+        searcher: str = "lexical",
     ) -> tuple[Part, ...]:
-        """Say what each document's score for a query is made of; the parts add up to it."""
+        """Say what each hit's score is made of; the parts add up to it."""
 
         def look(store: Store) -> tuple[Part, ...]:
             documents = [_newest(store, docid)[1] for docid in docids]
-            return self._searcher(searcher, syntax=True).explain(Query("", text), documents)
+            using, allowed = self._ways.get(searcher, syntax=True), _allowed(store, where)
+            return using.explain(Query("", text), documents, k=k, allowed=allowed)
 
         return self._read(look)
 
     def snippet(self, text: str, passage: Passage, *, max_chars: int = 240) -> Snippet:
         """Cut the stretch of a passage where the query's words stand, and mark them."""
-        weights = self._read(lambda _store: self._words().term_weights(Query("", text)))
+        weights = self._read(
+            lambda _store: self._ways.lexical(syntax=True).term_weights(Query("", text))
+        )
         return make_snippet(passage, weights, analyser=self._analyser, max_chars=max_chars)
 
     def document(self, docid: str) -> Document:
@@ -192,6 +180,32 @@ class Engine:
     def docids(self) -> tuple[str, ...]:
         """List the docids of all documents, in the order they were added."""
         return self._read(lambda store: store.all_docids())
+
+    # Learning --------------------------------------------------------------------------------
+
+    def encode(self, *, seed: int = 0) -> Calibration:
+        """Give every document its vectors, and find out how to fuse them with BM25.
+
+        Interrupted, it resumes where it stopped. From then on writing keeps the vectors in step.
+        """
+        require_collection(self.folder, FILE_NAME)
+        with self._writing() as (store, config):
+            ways = self._make_ways(store)
+            dense = ways.dense_side()
+            dense.catch_up(store, progress=self._progress)
+            ways.lexical(syntax=False).catch_up(store, progress=self._progress)
+            calibration = calibrate_fusion(
+                store,
+                [ways.lexical(syntax=False), dense],
+                analyser=Analyser(config.analyser),
+                fusion=config.fusion,
+                seed=seed,
+                progress=self._progress,
+            )
+            ways.keep_calibration(calibration)
+            ways.close()
+        self._let_go()
+        return calibration
 
     # Looking after ---------------------------------------------------------------------------
 
@@ -207,7 +221,8 @@ class Engine:
             store = Store.create(self.folder)
             try:
                 config = self._resolve(store) if repair else self._require_kept_settings(store)
-                return self._verify(store, config, repair=repair)
+                searchers = self._make_ways(store).kept()
+                return verify(store, config, searchers, repair=repair, progress=self._progress)
             finally:
                 store.close()
 
@@ -279,9 +294,10 @@ class Engine:
 
     def _catch_up(self, store: Store) -> None:
         """Bring every index up to date, then let go of content that no index needs any more."""
-        for name in SEARCHERS:
-            searcher = self._make_searcher(name, store, syntax=True)
+        ways = self._make_ways(store)
+        for searcher in ways.kept():
             searcher.catch_up(store, progress=self._progress)
+        ways.close()
         store.forget(upto=store.change)
 
     def _read(self, look: Callable[[Store], _T]) -> _T:
@@ -303,7 +319,7 @@ class Engine:
         """Look at the newest state; finish what a killed writer left, unless one is at work."""
         self._let_go()
         change = store.change
-        if any(not self._searcher(name, syntax=True).is_current(change) for name in SEARCHERS):
+        if not all(searcher.is_current(change) for searcher in self._ways.kept()):
             with contextlib.suppress(Busy), self._locked(wait_seconds=0.0):
                 writable = Store.create(self.folder)
                 try:
@@ -316,37 +332,38 @@ class Engine:
 
     def _let_go(self) -> None:
         """Close what was read with the settings of an earlier state."""
-        for searcher in self._searchers.values():
-            searcher.close()
-        self._searchers = {}
+        if self._searchers is not None:
+            self._searchers.close()
+        self._searchers = None
         self.__dict__.pop("_analyser", None)
 
-    def _words(self) -> LexicalSearcher:
-        return self._searcher("lexical", syntax=True)
+    @property
+    def _ways(self) -> Searchers:
+        """The ways of searching what is being read."""
+        if self._searchers is None:
+            self._searchers = self._make_ways(self._reader())
+        return self._searchers
 
-    def _searcher(self, name: str, *, syntax: bool) -> LexicalSearcher:
-        key = (name, syntax)
-        if key not in self._searchers:
-            store = self._reader()
-            self._searchers[key] = self._make_searcher(name, store, syntax=syntax)
-        return self._searchers[key]
+    def _make_ways(self, store: Store) -> Searchers:
+        return Searchers(self.folder, store, self._resolve(store), load_encoder=self._load_encoder)
 
-    def _make_searcher(self, name: str, store: Store, *, syntax: bool) -> LexicalSearcher:
-        if name not in SEARCHERS:
-            raise ConfigError(f"there is no searcher {name!r}; there are {', '.join(SEARCHERS)}")
-        config = self._resolve(store)
-        return LexicalSearcher(
-            self.folder / name,
-            store,
-            analyser=Analyser(config.analyser),
-            config=config.lexical,
-            syntax=syntax,
-        )
+    def _load_encoder(self, config: Config) -> GlowEncoder:
+        from transformers.utils import logging
 
-    def _best(
-        self, store: Store, row: int, document: Document, weights: Mapping[str, float]
-    ) -> Passage | None:
-        return best_passage(store.passages(document, row), weights, analyser=self._analyser)
+        from quoth.models.glow.encoder import GlowEncoder
+
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        name = config.dense.encoder
+        if name not in self._encoders:
+            self._encoders[name] = GlowEncoder.load(name)
+        return self._encoders[name]
+
+    def _best(self, store: Store, row: int, document: Document, query: Query) -> Passage | None:
+        passages = store.passages(document, row)
+        return best_passage(passages, self._weigh(query), analyser=self._analyser)
+
+    def _weigh(self, query: Query) -> dict[str, float]:
+        return self._ways.lexical(syntax=True).term_weights(query)
 
     def _describe(self, store: Store) -> dict[str, Any]:
         return {
@@ -355,28 +372,10 @@ class Engine:
             "passages": store.num_passages,
             "fields": list(store.fields()),
             "change": store.change,
-            "bytes": {name: _size(self.folder / name) for name in (FILE_NAME, *SEARCHERS)},
-            "indexes": {name: self._searcher(name, syntax=True).describe() for name in SEARCHERS},
+            "bytes": {name: _size(self.folder / name) for name in (FILE_NAME, "lexical", "dense")},
+            "indexes": {searcher.name: searcher.describe() for searcher in self._ways.kept()},
             "settings": as_values(self.config, KEPT_SECTIONS),
         }
-
-    def _verify(self, store: Store, config: Config, *, repair: bool) -> Damage:
-        cut = functools.partial(cut_document, config=config.passages)
-        wanted = as_values(config, KEPT_SECTIONS)
-        in_indexes: list[str] = []
-        if repair and store.setting("config") != wanted:
-            in_indexes.append(f"{self.folder}: passages were cut with other settings")
-            store.recut(cut=cut, config=wanted)
-        self._progress("checking documents", 0, 0)
-        in_store = tuple(store.find_damage(cut=cut))
-        for name in SEARCHERS:
-            searcher = self._make_searcher(name, store, syntax=True)
-            found = searcher.find_damage(store, progress=self._progress)
-            in_indexes += found
-            if found and repair:
-                shutil.rmtree(self.folder / name, ignore_errors=True)
-                searcher.rebuild(store, progress=self._progress)
-        return Damage(in_store, tuple(in_indexes), repaired=repair)
 
 
 def _allowed(store: Store, where: str) -> set[int] | None:

@@ -57,7 +57,14 @@ class LexicalSearcher:
         """Find the k best documents for each query among the allowed rows (None: all)."""
         return Run(self.name, {each.qid: self._search_one(each, k, allowed) for each in queries})
 
-    def explain(self, query: Query, documents: Sequence[Document]) -> tuple[Part, ...]:
+    def explain(
+        self,
+        query: Query,
+        documents: Sequence[Document],
+        *,
+        k: int = 10,
+        allowed: set[int] | None = None,
+    ) -> tuple[Part, ...]:
         """Say, for each document, what its score is made of; the parts add up to it."""
         parsed = self.parse(query)
         statistics = self._query_statistics(parsed)
@@ -65,6 +72,15 @@ class LexicalSearcher:
             explain_parts(list(contributions(parsed, self.analyse(document), statistics)))
             for document in documents
         )
+
+    def score(self, queries: Sequence[Query], documents: Sequence[Document]) -> tuple[float, ...]:
+        """Score each document for its own query as if it were in the collection; 0 for no match."""
+        pairs = zip(queries, documents, strict=True)
+        return tuple(self.explain(query, [document])[0].value for query, document in pairs)
+
+    def counts(self) -> Statistics:
+        """Give the collection's statistics, in the state that is searched."""
+        return self._counted()
 
     def parse(self, query: Query) -> LexicalQuery:
         """Turn what the user typed into weighted clauses over terms."""

@@ -1,9 +1,9 @@
-"""What every way of searching offers: queries → Run, and upkeep of its own index."""
+"""What every way of searching offers: queries → Run; and upkeep, if it keeps an index."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from quoth.collection.store import Store
 from quoth.records import Document, Part, Query, Run
@@ -21,8 +21,39 @@ class Searcher(Protocol):
         """Find the k best documents for each query among the allowed rows (None: all)."""
         ...
 
-    def explain(self, query: Query, documents: Sequence[Document]) -> tuple[Part, ...]:
-        """Say, for each document, what its score is made of."""
+    def explain(
+        self,
+        query: Query,
+        documents: Sequence[Document],
+        *,
+        k: int = 10,
+        allowed: set[int] | None = None,
+    ) -> tuple[Part, ...]:
+        """Say, for each document that such a search found, what its score is made of."""
+        ...
+
+    def close(self) -> None:
+        """Release what was opened."""
+        ...
+
+
+class ScoringSearcher(Searcher, Protocol):
+    """A searcher that can score a document which is not in the collection."""
+
+    def score(self, queries: Sequence[Query], documents: Sequence[Document]) -> tuple[float, ...]:
+        """Score each document for its own query as if it were in the collection; 0 for no match."""
+        ...
+
+
+class IndexedSearcher(Searcher, Protocol):
+    """A searcher with an index of its own, which it keeps in step with the store."""
+
+    def is_current(self, change: int) -> bool:
+        """Whether the index on disk holds everything up to a change."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Say what the index holds and how it was built."""
         ...
 
     def catch_up(self, store: Store, *, progress: Progress) -> None:

@@ -16,8 +16,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-import Stemmer
-
 from quoth.errors import ConfigError
 
 _MAX_TERM_LENGTH = 100
@@ -44,7 +42,7 @@ class AnalyserConfig:
     """Let words match whether or not they are written with accents (café, cafe)."""
 
     def __post_init__(self) -> None:
-        if self.language not in languages():
+        if self.language != "english" and self.language not in languages():
             raise ConfigError(
                 f"analyser.language is {self.language!r}; choose one of {', '.join(languages())}"
             )
@@ -63,7 +61,7 @@ class Analyser:
 
     def __init__(self, config: AnalyserConfig) -> None:
         self.config = config
-        stemmer = None if config.language == "none" else Stemmer.Stemmer(config.language, 0)
+        stemmer = None if config.language == "none" else _stemmers().Stemmer(config.language, 0)
         self._cache = _TermCache(stemmer, fold_accents=config.fold_accents)
 
     def terms(self, text: str) -> list[str]:
@@ -93,13 +91,20 @@ class Analyser:
 
     def identity(self) -> dict[str, Any]:
         """Describe everything that decides which terms come out, to be kept with an index."""
-        return {**asdict(self.config), "stemmer": f"snowball {Stemmer.version()}"}
+        return {**asdict(self.config), "stemmer": f"snowball {_stemmers().version()}"}
 
 
 @functools.cache
 def languages() -> tuple[str, ...]:
     """List the languages that can be stemmed, and `none`."""
-    return (*sorted(set(Stemmer.algorithms()) - {"porter"}), "none")
+    return (*sorted(set(_stemmers().algorithms()) - {"porter"}), "none")
+
+
+def _stemmers() -> Any:
+    """Import the stemmers when needed: machines that only train have none."""
+    import Stemmer
+
+    return Stemmer
 
 
 class _TermCache(dict[str, str]):

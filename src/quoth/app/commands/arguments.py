@@ -29,7 +29,9 @@ Where = Annotated[
         metavar="CONDITION",
     ),
 ]
-With = Annotated[str, typer.Option("--with", help="Searcher: lexical.", metavar="SEARCHER")]
+With = Annotated[
+    str, typer.Option("--with", help="Searcher: lexical, dense or hybrid.", metavar="SEARCHER")
+]
 Syntax = Annotated[
     bool, typer.Option("--syntax", help="Heed + - quotes and field: in queries.", metavar="")
 ]

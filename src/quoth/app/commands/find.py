@@ -21,7 +21,7 @@ from quoth.app.commands.arguments import (
 from quoth.app.options import with_settings
 
 
-@with_settings("lexical", "collection")
+@with_settings("lexical", "dense", "fusion", "collection")
 def search(
     collection: Collection,
     query: Annotated[

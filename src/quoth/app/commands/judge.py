@@ -25,7 +25,7 @@ from quoth.app.commands.arguments import (
 from quoth.app.options import with_settings
 
 
-@with_settings("lexical", "collection")
+@with_settings("lexical", "dense", "fusion", "collection")
 def run(
     collection: Collection,
     queries: Annotated[
@@ -56,7 +56,7 @@ def run(
         show.note(f"{queries_found}, {show.count(hits, 'hit')} → {out}")
 
 
-@with_settings("lexical", "collection")
+@with_settings("lexical", "dense", "fusion", "collection")
 def evaluate(
     collection: Collection,
     *,

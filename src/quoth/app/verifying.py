@@ -1,0 +1,62 @@
+"""Check a collection: documents against their hashes, indexes against checksums and documents."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from quoth.app.config import KEPT_SECTIONS, Config, as_values
+from quoth.collection.store import Store
+from quoth.search.searcher import IndexedSearcher, Progress
+from quoth.text.passages import cut_document
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """What `verify` found, and whether it could be mended."""
+
+    store: tuple[str, ...]
+    indexes: tuple[str, ...]
+    repaired: bool = False
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing is wrong (any more)."""
+        return not self.store and (not self.indexes or self.repaired)
+
+    def verdict(self) -> str:
+        """Sum up in one sentence."""
+        if self.is_clean:
+            return "repaired: rebuilt what differed" if self.indexes else "everything is as written"
+        if self.store:
+            return "documents are damaged; restore collection.db from a backup or add them again"
+        return "indexes are damaged; --repair rebuilds them from the documents"
+
+
+def verify(
+    store: Store,
+    config: Config,
+    searchers: Iterable[IndexedSearcher],
+    *,
+    repair: bool,
+    progress: Progress,
+) -> Damage:
+    """Check everything; `repair` cuts passages and rebuilds indexes that differ."""
+    folder = store.path.parent
+    cut = functools.partial(cut_document, config=config.passages)
+    wanted = as_values(config, KEPT_SECTIONS)
+    in_indexes: list[str] = []
+    if repair and store.setting("config") != wanted:
+        in_indexes.append(f"{folder}: passages were cut with other settings")
+        store.recut(cut=cut, config=wanted)
+    progress("checking documents", 0, 0)
+    in_store = tuple(store.find_damage(cut=cut))
+    for searcher in searchers:
+        found = searcher.find_damage(store, progress=progress)
+        in_indexes += found
+        if found and repair:
+            shutil.rmtree(folder / searcher.name, ignore_errors=True)
+            searcher.rebuild(store, progress=progress)
+    return Damage(in_store, tuple(in_indexes), repaired=repair)

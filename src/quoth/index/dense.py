@@ -1,0 +1,371 @@
+"""The dense index: the vectors of one model, by row, kept on disk and searched by inner product.
+
+A document version is a row; its content never changes, so keeping up means adding the rows that are
+missing and removing those that are gone. Each add is one immutable segment, each state one
+`artifact.json`, written last: a killed write leaves the state before it, and files that the next
+write deletes. Readers map what they opened and keep it. Up to `exact_limit` vectors search is
+exact; beyond, an HNSW graph stands in, which `build_graph_if_due` keeps up (see dense_graph.py).
+
+    artifact.json
+    segment-000001.codes.npy     numbers as stored, (N, D)
+    segment-000001.labels.npy    row, unit and scale of each, (N,)
+    removed-000002.npy           rows that no longer count
+    graph-000003.faiss           the graph
+    places-000003.npy            which vector each of its nodes stands for
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quoth.artifact import FILE_NAME, FileSeal, find_damage, save_artifact, seal_file
+from quoth.errors import CollectionError, Damaged, IndexMismatch, IndexMoved
+from quoth.index.dense_config import DenseConfig
+from quoth.index.dense_files import (
+    explain,
+    make_folder,
+    sweep,
+    sync_file,
+    sync_folder,
+    write_array,
+)
+from quoth.index.dense_graph import build_graph
+from quoth.index.dense_rank import Found
+from quoth.index.dense_scan import block_size
+from quoth.index.dense_snapshot import DenseSnapshot
+from quoth.index.dense_state import (
+    DenseState,
+    GraphEntry,
+    RemovedEntry,
+    SegmentEntry,
+    read_state,
+)
+from quoth.index.dense_storage import CODE_TYPES, Floats, Quantised, dequantise, quantise
+from quoth.index.dense_vectors import LABEL, Places
+
+MOST_SEGMENTS = 64
+"""Compact once there are more, since each costs every search a little."""
+
+_OPEN_ATTEMPTS = 10
+_ROW = np.dtype("<i8")
+
+Rows = NDArray[np.int64]
+Units = NDArray[np.int32]
+
+
+class DenseIndex:
+    """A dense index, opened at one state; its own writes move it on, those of others do not.
+
+    Writing needs the collection's lock, taken before the index is opened.
+    """
+
+    def __init__(self, snapshot: DenseSnapshot, config: DenseConfig) -> None:
+        self._folder = snapshot.folder
+        self._now = snapshot
+        self._config = config
+
+    @classmethod
+    def open(cls, folder: Path, *, model: Mapping[str, Any], config: DenseConfig) -> Self:
+        """Open the index of a model; nothing is created before the first write."""
+        empty = DenseState(model=json.loads(json.dumps(model)), storage=config.storage)
+        for _attempt in range(_OPEN_ATTEMPTS):
+            state = read_state(folder) or empty
+            _require_same(folder, state, empty)
+            try:
+                return cls(DenseSnapshot(folder, state), config)
+            except Damaged:
+                if (read_state(folder) or empty) == state:
+                    raise
+        raise IndexMoved(f"a writer kept replacing {folder} while it was opened; search again")
+
+    @property
+    def change(self) -> int:
+        """Number of the last change of the store that the index holds."""
+        return self._now.state.change
+
+    @property
+    def log(self) -> str:
+        """Digest of the change log up to `change`, as it was recorded."""
+        return self._now.state.log
+
+    @property
+    def num_vectors(self) -> int:
+        """Live vectors."""
+        return self._now.state.num_vectors
+
+    @property
+    def num_dead(self) -> int:
+        """Vectors of removed rows that still take up room."""
+        return self._now.state.num_dead
+
+    def rows(self) -> Rows:
+        """Rows that are held, sorted."""
+        return self._now.rows.copy()
+
+    def top_k(
+        self, query_vectors: Floats, k: int, *, allowed: set[int] | None
+    ) -> list[list[Found]]:
+        """Find the k best rows of each query, each with its best unit, best first, ties by row.
+
+        Only `allowed` rows count, if given; there are k hits wherever k of them are held.
+        """
+        queries = np.ascontiguousarray(query_vectors, dtype=np.float32)
+        now, width = self._now, self._now.state.width
+        if queries.ndim != 2 or (width and queries.shape[1] != width):
+            raise ValueError(f"query vectors of shape {queries.shape}, expected (B, {width})")
+        if not np.isfinite(queries).all() or k < 1:
+            raise ValueError(f"query vectors must be finite and k positive, but k is {k}")
+        return now.top_k(queries, k, allowed=allowed, config=self._config)
+
+    def add(self, rows: Rows, units: Units, vectors: Floats) -> None:
+        """Add the vectors of new rows, all units of a row at once; durable when it returns."""
+        _check_batch(rows, units, vectors)
+        if len(rows) == 0:
+            return
+        state = self._now.state
+        if state.width and vectors.shape[1] != state.width:
+            raise ValueError(f"vectors are {vectors.shape[1]} wide, those held {state.width}")
+        if np.isin(rows, self._now.rows).any():
+            raise ValueError("some rows are held already; a row is added once, with all its units")
+        stored = quantise(np.ascontiguousarray(vectors, dtype=np.float32), storage=state.storage)
+        longest = _measure(stored)
+        with self._writing():
+            if np.isin(rows, self._now.removed).any():  # else the new ones would count as removed
+                self._compact()
+            self._append(rows, units, stored, longest=longest)
+
+    def remove(self, rows: Iterable[int]) -> None:
+        """Take rows out, durably; rows that are not held are ignored."""
+        gone = np.intersect1d(np.fromiter(rows, dtype=np.int64), self._now.rows)
+        if len(gone) == 0:
+            return
+        removed = np.union1d(self._now.removed, gone)
+        num_vectors = int(np.isin(self._now.vectors.rows, removed).sum())
+        with self._writing():
+            entry = RemovedEntry(self._number(), len(removed), num_vectors)
+            seal = self._write(entry.name, [removed], dtype=_ROW, shape=(len(removed),))
+            self._save(entry.number, {entry.name: seal}, removed=entry)
+
+    def record_change(self, change: int, *, log: str = "") -> None:
+        """Record, durably, that the index holds everything up to this change of the store."""
+        with self._writing():
+            self._save(self._now.state.last_number, {}, change=change, log=log)
+
+    def compact_if_due(self) -> bool:
+        """Compact where dead vectors or segments have become many; tells whether it did."""
+        state = self._now.state
+        dead_share = state.num_dead / max(1, state.num_places)
+        is_due = dead_share > self._config.compact_share or len(state.segments) > MOST_SEGMENTS
+        if is_due:
+            self.compact()
+        return is_due
+
+    def compact(self) -> None:
+        """Rewrite the live vectors, unchanged and in order, as one segment."""
+        if len(self._now.state.segments) > 1 or self.num_dead:
+            with self._writing():
+                self._compact()
+
+    def build_graph_if_due(self) -> bool:
+        """Build or extend the graph where search wants it; tells whether it did.
+
+        About a millisecond per vector. Until then, and where FAISS is absent, search is exact.
+        """
+        is_due = self._now.graph_is_due(self._config)
+        if is_due:
+            self.build_graph()
+        return is_due
+
+    def build_graph(self) -> None:
+        """Bring the graph up to date: extend it, or build it anew where it is unfit for that."""
+        if self.num_vectors == 0:
+            return
+        with self._writing():
+            base = self._graph_to_extend()
+            later = np.flatnonzero(self._now.live) if base is None else self._now.later()
+            self._write_graph(base, later)
+
+    def find_damage(self) -> tuple[str, ...]:
+        """Read every recorded file and say which are missing or altered, the graph's included."""
+        try:
+            state = read_state(self._folder)
+        except CollectionError as error:
+            return (str(error),)
+        if state is None:
+            is_lost = self._now.state != self._blank()
+            return (f"{self._folder / FILE_NAME} is missing",) if is_lost else ()
+        return find_damage(self._folder, state.to_artifact(), deep=True)
+
+    def _blank(self) -> DenseState:
+        """The state before the first write."""
+        return DenseState(self._now.state.model, self._now.state.storage)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Refuse to write over the work of another, and explain what the disk refuses."""
+        if (read_state(self._folder) or self._blank()) != self._now.state:
+            raise IndexMoved(f"{self._folder} was changed by another writer; open it again")
+        try:
+            make_folder(self._folder)
+            yield
+        except OSError as error:
+            with contextlib.suppress(OSError, CollectionError):
+                recorded = read_state(self._folder)
+                sweep(self._folder, keep=recorded.files if recorded else ())
+            raise explain(self._folder, error) from error
+
+    def _number(self) -> int:
+        """A number that no recorded file ever had."""
+        return self._now.state.last_number + 1
+
+    def _write(
+        self, name: str, blocks: Iterable[NDArray[Any]], *, dtype: np.dtype[Any], shape: Any
+    ) -> FileSeal:
+        return write_array(self._folder / name, blocks, dtype=dtype, shape=shape)
+
+    def _append(self, rows: Rows, units: Units, stored: Quantised, *, longest: float) -> None:
+        labels = np.empty(len(rows), dtype=LABEL)
+        labels["row"], labels["unit"], labels["scale"] = rows, units, stored.scales
+        entry = SegmentEntry(self._number(), len(rows), longest)
+        shape = stored.codes.shape
+        files = {
+            entry.codes_name: self._write(
+                entry.codes_name, [stored.codes], dtype=stored.codes.dtype, shape=shape
+            ),
+            entry.labels_name: self._write(
+                entry.labels_name, [labels], dtype=LABEL, shape=shape[:1]
+            ),
+        }
+        segments = (*self._now.state.segments, entry)
+        self._save(entry.number, files, segments=segments, width=shape[1])
+
+    def _compact(self) -> None:
+        number, places = self._number(), np.flatnonzero(self._now.live)
+        entry = SegmentEntry(number, len(places), self._now.vectors.longest)
+        files = self._copy(entry, places) if len(places) else {}
+        graph = self._move_graph(number, files) if self._keeps_graph() else None
+        segments = (entry,) if len(places) else ()
+        self._save(number, files, segments=segments, removed=None, graph=graph)
+
+    def _copy(self, entry: SegmentEntry, places: Places) -> dict[str, FileSeal]:
+        """Write the vectors at some places as a new segment."""
+        state, vectors = self._now.state, self._now.vectors
+        size, shape = block_size(state.width), (entry.num_vectors, state.width)
+        codes = (each.codes for each in vectors.blocks(places, num_vectors=size))
+        labels = (each.labels for each in vectors.blocks(places, num_vectors=size))
+        dtype = CODE_TYPES[state.storage]
+        return {
+            entry.codes_name: self._write(entry.codes_name, codes, dtype=dtype, shape=shape),
+            entry.labels_name: self._write(entry.labels_name, labels, dtype=LABEL, shape=shape[:1]),
+        }
+
+    def _keeps_graph(self) -> bool:
+        return self._now.graph is not None and self.num_vectors > self._config.exact_limit
+
+    def _move_graph(self, number: int, files: dict[str, FileSeal]) -> GraphEntry:
+        """Tie the nodes of the graph to where compaction puts their vectors."""
+        assert self._now.graph is not None
+        moved = np.where(self._now.live, np.cumsum(self._now.live) - 1, -1)
+        old = self._now.graph.places
+        places = np.where(old >= 0, moved[old], -1)
+        entry = replace(self._now.graph.entry, places_number=number)
+        files[entry.places_name] = self._write(
+            entry.places_name, [places], dtype=_ROW, shape=places.shape
+        )
+        return entry
+
+    def _graph_to_extend(self) -> GraphEntry | None:
+        graph = self._now.graph
+        if graph is None or not self._now.graph_can_grow(self._config) or graph.index is None:
+            return None
+        return graph.entry
+
+    def _write_graph(self, base: GraphEntry | None, later: Places) -> None:
+        """Write a graph of the vectors at some places, on top of another or of none."""
+        number, config = self._number(), self._config
+        before = self._now.graph.places if base and self._now.graph else np.empty(0, dtype=np.int64)
+        places = np.concatenate([before, later])
+        entry = GraphEntry(
+            number, number, len(places), config.hnsw_neighbours, config.hnsw_build_depth
+        )
+        path = self._folder / entry.name
+        build_graph(
+            path,
+            self._dequantised(later),
+            width=self._now.state.width,
+            neighbours=config.hnsw_neighbours,
+            build_depth=config.hnsw_build_depth,
+            extend=self._folder / base.name if base else None,
+        )
+        sync_file(path)
+        seals = {
+            entry.name: seal_file(path),
+            entry.places_name: self._write(
+                entry.places_name, [places], dtype=_ROW, shape=places.shape
+            ),
+        }
+        self._save(number, seals, graph=entry)
+
+    def _dequantised(self, places: Places) -> Iterator[Floats]:
+        vectors = self._now.vectors
+        for block in vectors.blocks(places, num_vectors=block_size(vectors.width)):
+            yield dequantise(block.codes, block.labels["scale"])
+
+    def _save(self, number: int, files: Mapping[str, FileSeal], **changes: Any) -> None:
+        """Make a new state the current one, in one step, and delete what it no longer names."""
+        before = self._now.state
+        after = replace(before, last_number=number, files={**before.files, **files}, **changes)
+        sync_folder(self._folder)
+        save_artifact(self._folder, after.to_artifact())
+        state = DenseState.from_artifact(after.to_artifact())
+        self._now = DenseSnapshot(self._folder, state)
+        sweep(self._folder, keep=state.files)
+
+
+def _require_same(folder: Path, found: DenseState, wanted: DenseState) -> None:
+    """Refuse an index that was built for other vectors than those that will come."""
+    if found.model != wanted.model:
+        raise IndexMismatch(
+            f"{folder} holds vectors of the model {json.dumps(found.model)}, but"
+            f" {json.dumps(wanted.model)} is configured; encode again, or configure that model"
+        )
+    if found.storage != wanted.storage:
+        raise IndexMismatch(
+            f"{folder} holds vectors as {found.storage}, but dense.storage is {wanted.storage};"
+            f' encode again, or set dense.storage = "{found.storage}"'
+        )
+
+
+def _check_batch(rows: Rows, units: Units, vectors: Floats) -> None:
+    if vectors.ndim != 2 or rows.shape != units.shape or rows.shape != vectors.shape[:1]:
+        raise ValueError(
+            f"rows {rows.shape}, units {units.shape} and vectors {vectors.shape},"
+            " expected (N,), (N,) and (N, D)"
+        )
+    if len(rows) and (vectors.shape[1] == 0 or min(rows.min(), units.min()) < 0):
+        raise ValueError("vectors need a width, rows and units must not be negative")
+    if not np.isfinite(vectors).all():
+        raise ValueError("vectors hold numbers that are not finite")
+    order = np.lexsort((units, rows))
+    if ((np.diff(rows[order]) == 0) & (np.diff(units[order]) == 0)).any():
+        raise ValueError("a row has two vectors of the same unit")
+
+
+def _measure(stored: Quantised) -> float:
+    """Length of the longest vector as stored; an error where one cannot be stored."""
+    longest, size = 0.0, block_size(2 * stored.codes.shape[1])
+    for at in range(0, len(stored.codes), size):
+        squares = np.square(stored.codes[at : at + size].astype(np.float64)).sum(axis=1)
+        longest = max(longest, float((np.sqrt(squares) * stored.scales[at : at + size]).max()))
+    if not math.isfinite(longest):
+        raise ValueError("vectors hold numbers that are too large to be stored")
+    return longest

@@ -1,0 +1,76 @@
+"""The stored vectors of all segments, memory-mapped and addressed by place.
+
+A place counts vectors through the segments in order: it says where a vector lies on disk, while row
+and unit say what it is of. Compaction moves places; it never changes their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quoth.index.dense_files import map_array
+from quoth.index.dense_state import DenseState
+from quoth.index.dense_storage import CODE_TYPES, Codes
+
+LABEL = np.dtype([("row", "<i8"), ("unit", "<i4"), ("scale", "<f4")])
+"""What is stored beside each vector."""
+
+Labels = NDArray[Any]
+Places = NDArray[np.int64]
+"""Places, sorted, each once."""
+
+
+class Block(NamedTuple):
+    """Some stored vectors of one segment."""
+
+    places: Places  # (N,)
+    codes: Codes  # (N, D)
+    labels: Labels  # (N,)
+
+
+class StoredVectors:
+    """All vectors of one state, dead ones included."""
+
+    def __init__(self, folder: Path, state: DenseState) -> None:
+        dtype = CODE_TYPES[state.storage]
+        self.width = state.width
+        self.longest = max((each.longest for each in state.segments), default=0.0)
+        self._codes, self._labels = [], []
+        for each in state.segments:
+            shape, seals = (each.num_vectors, state.width), state.files
+            codes = folder / each.codes_name
+            self._codes.append(map_array(codes, seals[codes.name], dtype=dtype, shape=shape))
+            labels = folder / each.labels_name
+            self._labels.append(map_array(labels, seals[labels.name], dtype=LABEL, shape=shape[:1]))
+        self._starts = np.cumsum([0, *(each.num_vectors for each in state.segments)])
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    @cached_property
+    def rows(self) -> NDArray[np.int64]:
+        """Row of every place, read on first use."""
+        parts = [each["row"] for each in self._labels]
+        return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+
+    def blocks(self, places: Places, *, num_vectors: int) -> Iterator[Block]:
+        """Read the vectors at some places, at most `num_vectors` at a time, in order."""
+        bounds = np.searchsorted(places, self._starts)
+        for number, start in enumerate(self._starts[:-1]):
+            inside = places[bounds[number] : bounds[number + 1]]
+            for at in range(0, len(inside), num_vectors):
+                chosen = inside[at : at + num_vectors]
+                where = _slice_where_dense(chosen - start)
+                yield Block(chosen, self._codes[number][where], self._labels[number][where])
+
+
+def _slice_where_dense(places: Places) -> slice | Places:
+    """Name neighbouring places as a slice, which numpy does not copy."""
+    first, last = int(places[0]), int(places[-1])
+    return slice(first, last + 1) if last - first + 1 == len(places) else places

@@ -1,0 +1,1 @@
+"""Tensors; one folder per network."""

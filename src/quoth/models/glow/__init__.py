@@ -1,0 +1,1 @@
+"""GLOW: a dual encoder whose attention is weighted by BM25."""

@@ -1,0 +1,211 @@
+"""Text to tensors, the one way, for training and search alike: subwords, fields and word weights.
+
+Weights belong to words, as the analyser finds them; every subword that lies in a word shares its
+weight, unknown ones included (GLOW's whole-word sharing, without its trouble with [UNK]). What
+exceeds a cap is cut and counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+
+from quoth.errors import ConfigError
+from quoth.models.glow.config import GlowConfig
+from quoth.models.glow.network import NUM_FIELDS, TokenBatch
+from quoth.models.glow.weights import WordCounts, WordWeights, spread
+from quoth.text.words import Analyser
+
+Fields = Mapping[str, Sequence[str]]
+"""The texts of one document or passage, by field."""
+
+_URL_SEPARATORS = re.compile(r"[/:?&=._\-%#+]+")
+_SPECIAL = (("[CLS]", "<s>"), ("[SEP]", "</s>"), ("[PAD]", "<pad>"))
+
+
+@dataclass(frozen=True, slots=True)
+class SubwordSequence:
+    """One sequence before padding, and how many subwords of the text found no room."""
+
+    subword_ids: list[int]
+    weights: list[float]
+    field_ids: list[int]
+    num_cut: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A tokenised field: its subwords and the word each lies in (−1 for none), and the words."""
+
+    field: str
+    subword_ids: list[int]
+    word_of: list[int]
+    terms: list[str]
+
+    def cut(self, cap: int) -> _Piece:
+        return _Piece(self.field, self.subword_ids[:cap], self.word_of[:cap], self.terms)
+
+
+class GlowInputs:
+    """Turns queries and fielded documents into token batches."""
+
+    def __init__(
+        self, tokenizer: Tokenizer, config: GlowConfig, *, analyser: Analyser | None
+    ) -> None:
+        """Use a tokenizer; the analyser finds the words that weighted attention needs."""
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        self._tokenizer = tokenizer
+        self._config = config
+        self._analyser = analyser
+        self._cls, self._sep, self._pad = (_special_id(tokenizer, names) for names in _SPECIAL)
+
+    def queries(self, texts: Sequence[str], counts: WordCounts | None) -> list[SubwordSequence]:
+        """Tokenise queries; `counts` are needed where attention is weighted."""
+        cap = self._config.max_query_subwords - 2
+        weights = self._word_weights(counts)
+        sequences = []
+        for piece in self._tokenise([("query", text) for text in texts]):
+            table = weights.query(Counter(piece.terms)) if weights else {}
+            kept = piece.cut(cap)
+            own = [(table.get(term), ("query", term)) for term in piece.terms]
+            sequences.append(self._assemble([kept], {key: w for w, key in own}, [piece], weights))
+        return sequences
+
+    def documents(
+        self, documents: Sequence[Fields], counts: WordCounts | None
+    ) -> list[SubwordSequence]:
+        """Tokenise documents, field by field in the configured order."""
+        weights = self._word_weights(counts)
+        texts = [self._texts(fields) for fields in documents]
+        pieces = iter(self._tokenise([each for own in texts for each in own]))
+        sequences = []
+        for own in texts:
+            whole = [next(pieces) for _ in own]
+            words = [(piece.field, Counter(piece.terms)) for piece in whole]
+            table = weights.document(words) if weights else {}
+            sequences.append(self._assemble(self._fit(whole), table, whole, weights))
+        return sequences
+
+    def pad(self, sequences: Sequence[SubwordSequence]) -> TokenBatch:
+        """Pad sequences to the longest of them."""
+        size = (len(sequences), max(len(each.subword_ids) for each in sequences))
+        ids = np.full(size, self._pad, dtype=np.int64)
+        mask = np.zeros(size, dtype=bool)
+        weights = np.ones(size, dtype=np.float32)
+        field_ids = np.zeros(size, dtype=np.int64)
+        for row, each in enumerate(sequences):
+            length = len(each.subword_ids)
+            ids[row, :length] = each.subword_ids
+            mask[row, :length] = True
+            weights[row, :length] = each.weights
+            field_ids[row, :length] = each.field_ids
+        return TokenBatch(*map(torch.from_numpy, (ids, mask, weights, field_ids)))
+
+    def _word_weights(self, counts: WordCounts | None) -> WordWeights | None:
+        if self._config.weighting == "none":
+            return None
+        if counts is None or self._analyser is None:
+            raise ConfigError("weighted attention needs an analyser and word statistics")
+        return WordWeights(self._config, counts)
+
+    def _texts(self, fields: Fields) -> list[tuple[str, str]]:
+        """List the texts of a document in the configured order, empty where a field is missing."""
+        limit = self._config.max_instances
+        names = self._config.fields
+        if not any(name in fields for name in names):
+            names = tuple(fields)  # nothing that is usually encoded: better all than nothing
+        found = [
+            (name, " ".join(_readable(name, text) for text in list(fields.get(name, ()))[:limit]))
+            for name in names
+        ]
+        if self._config.layout == "joined":
+            return [(names[-1], " ".join(text for _name, text in found if text))]
+        return found
+
+    def _tokenise(self, texts: Sequence[tuple[str, str]]) -> Iterator[_Piece]:
+        plain = [text for _field, text in texts]
+        encodings = self._tokenizer.encode_batch(plain, add_special_tokens=False)
+        for (field, text), encoding in zip(texts, encodings, strict=True):
+            if self._config.weighting == "none":
+                yield _Piece(field, encoding.ids, [], [])
+            elif self._config.statistics == "subwords":
+                yield _Piece(field, encoding.ids, list(range(len(encoding.ids))), encoding.tokens)
+            else:
+                yield _Piece(field, encoding.ids, *self._align(text, encoding.offsets))
+
+    def _align(self, text: str, offsets: Sequence[tuple[int, int]]) -> tuple[list[int], list[str]]:
+        """Find the word that each subword lies in, −1 where in none."""
+        assert self._analyser is not None
+        words = list(self._analyser.words(text))
+        word_of, at = [], 0
+        for start, end in offsets:
+            while at < len(words) and words[at].end <= start:
+                at += 1
+            inside = at < len(words) and words[at].start < end
+            word_of.append(at if inside else -1)
+        return word_of, [word.term for word in words]
+
+    def _fit(self, pieces: list[_Piece]) -> list[_Piece]:
+        """Cut each field to its cap; together they leave room for the special subwords."""
+        room = self._config.max_subwords - 1 - len(pieces)
+        kept = []
+        for piece in pieces:
+            kept.append(piece.cut(min(room, self._config.field_caps.get(piece.field, room))))
+            room -= len(kept[-1].subword_ids)
+        return kept
+
+    def _assemble(
+        self,
+        kept: Sequence[_Piece],
+        table: Mapping[tuple[str, str], float | None],
+        whole: Sequence[_Piece],
+        weights: WordWeights | None,
+    ) -> SubwordSequence:
+        ids, field_ids, raw = [self._cls], [0], [None]
+        own: list[float | None] = list(raw)
+        for at, piece in enumerate(kept):
+            ids += [*piece.subword_ids, self._sep]
+            field_ids += [self._field_id(at)] * (len(piece.subword_ids) + 1)
+            if weights is not None:
+                terms = (piece.terms[word] if word >= 0 else "" for word in piece.word_of)
+                own += [table.get((piece.field, term)) if term else None for term in terms]
+                own.append(None)
+        final = (
+            spread(own, self._config, unknown=weights.unknown)
+            if weights is not None
+            else [1.0] * len(ids)
+        )
+        num_cut = sum(len(each.subword_ids) for each in whole) - sum(
+            len(each.subword_ids) for each in kept
+        )
+        return SubwordSequence(ids, final, field_ids, num_cut)
+
+    def _field_id(self, at: int) -> int:
+        if self._config.layout == "joined" or self._config.field_embeddings == "one":
+            return 0
+        return min(at, NUM_FIELDS - 1)
+
+
+def _readable(name: str, text: str) -> str:
+    """Split an address into its words; leave other text alone.
+
+    >>> _readable("url", "https://a.org/barn-owls?page=2")
+    'https a org barn owls page 2'
+    """
+    return _URL_SEPARATORS.sub(" ", text).strip() if name == "url" else text
+
+
+def _special_id(tokenizer: Any, names: Sequence[str]) -> int:
+    for name in names:
+        found = tokenizer.token_to_id(name)
+        if found is not None:
+            return int(found)
+    raise ConfigError(f"the tokenizer has none of {', '.join(names)}: it is not of the BERT kind")

@@ -1,0 +1,138 @@
+"""What each word of a query or document weighs (GLOW, Eq. 6 to 8, and the released code's way)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from quoth.models.glow.config import GlowConfig
+from quoth.vocabulary.statistics import EVERYTHING
+from quoth.vocabulary.weighting import (
+    bm25f_tf,
+    document_weight,
+    inverse_document_frequency,
+    paper_idf,
+    query_weight,
+    relative_weight,
+)
+
+FIELD_B = 0.75
+AVERAGE_QUERY_LENGTH = 6.0
+CODE_DOCUMENT_LENGTH = 25.0
+_LOWEST, _HIGHEST = 1e-3, 20.0
+
+FieldWords = Sequence[tuple[str, Counter[str]]]
+"""The terms of a document with their number, field by field."""
+
+
+class WordCounts(Protocol):
+    """What weights need to know of a collection; `vocabulary.statistics.Statistics` is one."""
+
+    @property
+    def num_documents(self) -> int:
+        """Documents counted."""
+        ...
+
+    def document_frequencies(self, view: str, terms: Iterable[str]) -> Mapping[str, int]:
+        """Number of documents that hold each term; terms never seen are left out."""
+        ...
+
+    def average_lengths(self) -> Mapping[str, float]:
+        """Mean number of terms per view."""
+        ...
+
+
+class WordWeights:
+    """Weights of words under one configuration and one collection's counts."""
+
+    def __init__(self, config: GlowConfig, counts: WordCounts) -> None:
+        self._config = config
+        self._counts = counts
+        self._averages = counts.average_lengths()
+
+    @property
+    def unknown(self) -> float:
+        """The idf of a word that no document holds."""
+        return self._idf(None)
+
+    def query(self, words: Counter[str]) -> dict[str, float]:
+        """Weigh the words of a query (Eq. 6)."""
+        idfs, length = self._idfs(words), sum(words.values())
+        if self._config.weights == "idf":
+            return idfs
+        if self._config.preset == "paper":
+            average = AVERAGE_QUERY_LENGTH
+            return {
+                term: query_weight(tf, idf=idfs[term], length=length, average=average)
+                for term, tf in words.items()
+            }
+        return self._relative(words, idfs, average=AVERAGE_QUERY_LENGTH)
+
+    def document(self, fields: FieldWords) -> dict[tuple[str, str], float]:
+        """Weigh the words of a document in each of its fields (Eq. 7 and 8)."""
+        total = Counter(term for _name, words in fields for term in words.elements())
+        idfs = self._idfs(total)
+        if self._config.weights == "idf":
+            single = idfs
+        elif self._config.preset == "code":
+            single = self._relative(total, idfs, average=CODE_DOCUMENT_LENGTH)
+        elif self._config.bm25f == "sum":
+            single = {t: document_weight(self._joined(t, fields), idf=idfs[t]) for t in total}
+        else:
+            return {
+                (name, term): document_weight(self._joined(term, [(name, words)]), idf=idfs[term])
+                for name, words in fields
+                for term in words
+            }
+        return {(name, term): single[term] for name, words in fields for term in words}
+
+    def _joined(self, term: str, fields: FieldWords) -> float:
+        lengths = [float(sum(words.values())) for _name, words in fields]
+        return bm25f_tf(
+            [words[term] for _name, words in fields],
+            lengths=lengths,
+            averages=[
+                self._averages.get(name) or length
+                for (name, _words), length in zip(fields, lengths, strict=True)
+            ],
+            weights=[self._config.field_weights.get(name, 1.0) for name, _words in fields],
+            bs=[FIELD_B] * len(fields),
+        )
+
+    def _relative(
+        self, words: Counter[str], idfs: Mapping[str, float], *, average: float
+    ) -> dict[str, float]:
+        length = sum(words.values()) + 2  # the code counts [CLS] and [SEP] as words
+        return {
+            term: relative_weight(tf, idf=idfs[term], length=length, average=average)
+            for term, tf in words.items()
+        }
+
+    def _idfs(self, words: Iterable[str]) -> dict[str, float]:
+        terms = list(words)
+        found = self._counts.document_frequencies(EVERYTHING, terms)
+        return {term: self._idf(found.get(term)) for term in terms}
+
+    def _idf(self, df: int | None) -> float:
+        if df is None and self._config.unknown_words == "one":
+            return 1.0
+        if self._config.idf == "constant":
+            return paper_idf(df or 1)
+        return inverse_document_frequency(df or 1, num_documents=self._counts.num_documents)
+
+
+def spread(weights: Sequence[float | None], config: GlowConfig, *, unknown: float) -> list[float]:
+    """Finish the weights of a sequence: None, outside words, takes the policy; then the strength.
+
+    >>> spread([None, 3.0, 1.0], GlowConfig(mean_one=True), unknown=9.0)
+    [1.0, 1.5, 0.5]
+    >>> spread([None, 3.0], GlowConfig(strength=0.5), unknown=9.0)
+    [1.0, 2.0]
+    """
+    known = [weight for weight in weights if weight is not None]
+    mean = sum(known) / len(known) if known else 1.0
+    scale = mean if config.mean_one else 1.0
+    outside = {"one": 1.0, "mean": mean / scale, "unknown": unknown / scale}[config.special_weight]
+    raw = (outside if weight is None else weight / scale for weight in weights)
+    return [min(_HIGHEST, max(_LOWEST, 1.0 + config.strength * (weight - 1.0))) for weight in raw]

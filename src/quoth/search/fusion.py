@@ -1,0 +1,314 @@
+"""Join several runs into one, and say what a fused score is made of.
+
+Reciprocal rank fusion follows Cormack et al. 2009. The convex sum (Bruch et al. 2023) weighs scores
+instead of ranks; each run is normalised per query first, since scores of different searchers are
+not comparable. Pure: runs in, run out.
+
+What a run says of a query is the hits it holds, no more: normalising depends on how many there are,
+so every run should come cut to the same `depth`, the one that weights were calibrated with. A
+document that is not among those hits is absent. What a hit gets, and what an absent document:
+
+    min_max   (score - min) / (max - min), 1 if all scores are equal    absent: 0
+    z_score   (score - mean) / deviation,  0 if all scores are equal    absent: the last hit's
+    none      score                                                     absent: the last hit's
+
+where deviation is the population's (divided by n); a run without hits adds 0 to every document.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from quoth.errors import ConfigError
+from quoth.records import Hit, Part, Passage, Run
+from quoth.search.fusion_config import FusionConfig
+
+FUSED = "fused"
+_SLACK = 1e-6  # by how much the sum of weights may differ from 1
+
+
+def fuse(runs: Sequence[Run], config: FusionConfig, *, weights: Mapping[str, float], k: int) -> Run:
+    """Fuse as configured; `weights` by run name count unless the method goes by ranks alone."""
+    if config.method == "rrf":
+        return reciprocal_rank(runs, constant=config.constant, k=k)
+    return convex(runs, weights=weights, normalise=config.normalise, k=k)
+
+
+def reciprocal_rank(
+    runs: Sequence[Run], *, constant: int = 60, k: int | None = None, name: str = FUSED
+) -> Run:
+    """Score each document by the sum of 1 / (constant + rank) over the runs that found it.
+
+    Like every fused run: the k best (None: all), best first, ties by docid; a hit's passage is that
+    of the run that adds most to its score.
+
+    >>> first = Run("a", {"q": (Hit("x", 3.0), Hit("y", 1.0))})
+    >>> second = Run("b", {"q": (Hit("y", 0.9),)})
+    >>> [hit.docid for hit in reciprocal_rank([first, second]).hits["q"]]
+    ['y', 'x']
+    >>> reciprocal_rank([first, second]).hits["q"][0].score == 1 / (60 + 2) + 1 / (60 + 1)
+    True
+    """
+
+    def listen(run: Run, qid: str) -> _Voice:
+        hits = run.hits.get(qid, ())
+        return _Voice(hits, [1.0 / (constant + rank) for rank in range(1, len(hits) + 1)], 0.0)
+
+    return _join(runs, listen, k=k, name=name)
+
+
+def convex(
+    runs: Sequence[Run],
+    *,
+    weights: Mapping[str, float],
+    normalise: str,
+    k: int | None = None,
+    name: str = FUSED,
+) -> Run:
+    """Score each document by the sum of weight · normalised score over the runs.
+
+    `weights` holds one share per run name, adding up to 1. A run of weight 0 is left out: what it
+    alone found is not found, so that weights 1 and 0 give the first run back.
+
+    >>> lexical = Run("lexical", {"q": (Hit("x", 9.0), Hit("y", 6.0), Hit("z", 1.0))})
+    >>> dense = Run("dense", {"q": (Hit("z", 0.8), Hit("x", 0.4))})
+    >>> run = convex([lexical, dense], weights={"lexical": 0.5, "dense": 0.5}, normalise="min_max")
+    >>> [(hit.docid, hit.score) for hit in run.hits["q"]]  # y: 0.5 · (6 - 1) / (9 - 1)
+    [('x', 0.5), ('z', 0.5), ('y', 0.3125)]
+    """
+    find_scale = _find_normalisation(normalise)
+    _check_weights(weights, [run.name for run in runs])
+
+    def listen(run: Run, qid: str) -> _Voice:
+        weight = weights[run.name]
+        hits = run.hits.get(qid, ()) if weight else ()
+        scale = find_scale([hit.score for hit in hits])
+        return _Voice(
+            hits, [weight * scale.apply(hit.score) for hit in hits], weight * scale.absent
+        )
+
+    return _join(runs, listen, k=k, name=name)
+
+
+# --- scales: what makes scores comparable --------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The numbers that make one run's scores of one query comparable with another run's.
+
+    A hit gets (score - offset) / width, or `flat` where the width is 0; any other document
+    `absent`.
+    """
+
+    offset: float
+    width: float
+    flat: float
+    absent: float
+
+    def apply(self, score: float | None) -> float:
+        """Scale the score of a hit, or of a document that the run did not find (None)."""
+        if score is None:
+            return self.absent
+        return (score - self.offset) / self.width if self.width else self.flat
+
+
+def min_max(scores: Sequence[float]) -> Scale:
+    """Let scores reach from 0 to 1.
+
+    >>> scale = min_max([9.0, 6.0, 1.0])
+    >>> [scale.apply(score) for score in (9.0, 6.0, 1.0, None)]
+    [1.0, 0.625, 0.0, 0.0]
+    >>> min_max([4.0]).apply(4.0)
+    1.0
+    """
+    low, high = min(scores, default=0.0), max(scores, default=0.0)
+    return Scale(offset=low, width=high - low, flat=1.0, absent=0.0)
+
+
+def z_score(scores: Sequence[float]) -> Scale:
+    """Let scores have mean 0 and deviation 1.
+
+    >>> scale = z_score([5.0, 3.0, 3.0, 1.0, 3.0])  # deviation sqrt(8 / 5)
+    >>> [round(scale.apply(score) * 1.6**0.5, 9) for score in (5.0, 3.0, 1.0, None)]
+    [2.0, 0.0, -2.0, -2.0]
+    """
+    low, high = min(scores, default=0.0), max(scores, default=0.0)
+    if low == high:  # exactly 0, which a computed deviation need not be
+        return Scale(offset=low, width=0.0, flat=0.0, absent=0.0)
+    mean = fmean(scores)
+    deviation = math.sqrt(fmean((score - mean) ** 2 for score in scores))
+    return Scale(mean, deviation, flat=0.0, absent=(low - mean) / deviation if deviation else 0.0)
+
+
+def unscaled(scores: Sequence[float]) -> Scale:
+    """Leave scores as they are.
+
+    >>> [unscaled([9.0, 6.0]).apply(score) for score in (9.0, None)]
+    [9.0, 6.0]
+    """
+    return Scale(offset=0.0, width=1.0, flat=0.0, absent=min(scores, default=0.0))
+
+
+SCALES: Mapping[str, Callable[[Sequence[float]], Scale]] = {
+    "min_max": min_max,
+    "z_score": z_score,
+    "none": unscaled,
+}
+
+
+# --- explanations --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What one run says of one document, on the scale of its query; None where not found."""
+
+    run: str
+    score: float | None
+    rank: int | None
+    scale: Scale
+
+
+def find_standings(
+    runs: Sequence[Run], *, qid: str, docid: str, normalise: str
+) -> tuple[Standing, ...]:
+    """Look a document up in the runs that are fused, each cut to the same depth.
+
+    >>> run = Run("dense", {"q": (Hit("x", 0.75), Hit("y", 0.25))})
+    >>> [(standing,)] = [find_standings([run], qid="q", docid="y", normalise="min_max")]
+    >>> standing.rank, standing.score, standing.scale.width
+    (2, 0.25, 0.5)
+    """
+    find_scale = _find_normalisation(normalise)
+    standings = []
+    for run in runs:
+        hits = run.hits.get(qid, ())
+        rank = next((rank for rank, hit in enumerate(hits, 1) if hit.docid == docid), None)
+        score = None if rank is None else hits[rank - 1].score
+        standings.append(Standing(run.name, score, rank, find_scale([hit.score for hit in hits])))
+    return tuple(standings)
+
+
+def explain_fused(
+    standings: Sequence[Standing], config: FusionConfig, *, weights: Mapping[str, float]
+) -> Part:
+    """Say what a document's score in `fuse` is made of: one leaf per run, adding up to it.
+
+    What a searcher's own score is made of does not add up to its share here, so it is no sub-part.
+    """
+    if config.method == "rrf":
+        return explain_reciprocal_rank(standings, constant=config.constant)
+    return explain_convex(standings, weights=weights)
+
+
+def explain_reciprocal_rank(standings: Sequence[Standing], *, constant: int = 60) -> Part:
+    """Say what a document's score in `reciprocal_rank` is made of.
+
+    >>> standing = Standing("dense", 0.5, 3, min_max([0.9, 0.5]))
+    >>> explain_reciprocal_rank([standing]).parts[0].label
+    'dense: rank 3, 1 / (60 + 3)'
+    """
+    return _sum_up(
+        Part(f"{each.run}: not found", 0.0)
+        if each.rank is None
+        else Part(
+            f"{each.run}: rank {each.rank}, 1 / ({constant} + {each.rank})",
+            1.0 / (constant + each.rank),
+        )
+        for each in standings
+    )
+
+
+def explain_convex(standings: Sequence[Standing], *, weights: Mapping[str, float]) -> Part:
+    """Say what a document's score in `convex` is made of.
+
+    >>> standing = Standing("dense", 0.713, 3, min_max([0.9, 0.8, 0.713, 0.38]))
+    >>> explain_convex([standing], weights={"dense": 1.0}).parts[0].label
+    'dense: 0.713 scaled to 0.64, weight 1.00, rank 3'
+    """
+    _check_weights(weights, [each.run for each in standings])
+    return _sum_up(_explain_share(each, weights[each.run]) for each in standings)
+
+
+def _explain_share(standing: Standing, weight: float) -> Part:
+    scaled = standing.scale.apply(standing.score)
+    end = f"scaled to {scaled:.2f}, weight {weight:.2f}"
+    value = weight * scaled if weight else 0.0
+    if standing.score is None:
+        return Part(f"{standing.run}: not found, {end}", value)
+    return Part(f"{standing.run}: {standing.score:.3f} {end}, rank {standing.rank}", value)
+
+
+def _sum_up(parts: Iterable[Part]) -> Part:
+    leaves = tuple(parts)
+    return Part(FUSED, math.fsum(leaf.value for leaf in leaves), leaves)
+
+
+# --- joining -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Voice:
+    """What one run adds, for one query, to each of its hits and to any other document."""
+
+    hits: Sequence[Hit]
+    shares: Sequence[float]
+    absent: float
+
+
+def _join(
+    runs: Sequence[Run], listen: Callable[[Run, str], _Voice], *, k: int | None, name: str
+) -> Run:
+    qids = dict.fromkeys(qid for run in runs for qid in run.hits)
+    return Run(name, {qid: _add_up([listen(run, qid) for run in runs], k) for qid in qids})
+
+
+def _add_up(voices: Sequence[_Voice], k: int | None) -> tuple[Hit, ...]:
+    """Sum the shares of each document, exactly rounded: the order of runs does not matter."""
+    absent = [voice.absent for voice in voices]
+    shares: dict[str, list[float]] = {}
+    for at, voice in enumerate(voices):
+        for hit, share in zip(voice.hits, voice.shares, strict=True):
+            if hit.docid not in shares:
+                shares[hit.docid] = absent.copy()
+            shares[hit.docid][at] = share
+    scores = {docid: math.fsum(each) for docid, each in shares.items()}
+    best = sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:k]
+    passages = _choose_passages(voices, {docid for docid, _ in best})
+    return tuple(Hit(docid, score, passages.get(docid)) for docid, score in best)
+
+
+def _choose_passages(voices: Sequence[_Voice], docids: set[str]) -> dict[str, Passage]:
+    """Take each document's passage from the run that adds most; the first run wins ties."""
+    chosen: dict[str, tuple[float, Passage]] = {}
+    for voice in voices:
+        for hit, share in zip(voice.hits, voice.shares, strict=True):
+            if hit.passage is None or hit.docid not in docids:
+                continue
+            if hit.docid not in chosen or share > chosen[hit.docid][0]:
+                chosen[hit.docid] = (share, hit.passage)
+    return {docid: passage for docid, (_, passage) in chosen.items()}
+
+
+def _find_normalisation(normalise: str) -> Callable[[Sequence[float]], Scale]:
+    if normalise not in SCALES:
+        raise ConfigError(f"normalise is {normalise!r}, expected one of {', '.join(SCALES)}")
+    return SCALES[normalise]
+
+
+def _check_weights(weights: Mapping[str, float], names: Sequence[str]) -> None:
+    problems = [f"{name} is {weight}" for name, weight in weights.items() if not weight >= 0.0]
+    if len(set(names)) < len(names):
+        problems.append(f"two runs have one name: {', '.join(names)}")
+    if set(weights) != set(names):
+        found = ", ".join(weights) or "none"
+        problems.append(f"there are weights for {found}, but runs {', '.join(names) or 'none'}")
+    if weights and not abs(math.fsum(weights.values()) - 1.0) <= _SLACK:
+        problems.append(f"they add up to {math.fsum(weights.values()):g}")
+    if problems:
+        expected = "expected one weight of 0 or more per run, adding up to 1"
+        raise ConfigError(f"weights of fusion: {'; '.join(problems)}; {expected}")

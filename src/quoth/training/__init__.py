@@ -1,0 +1,1 @@
+"""One loop, losses, self-supervision, recipes."""

@@ -1,0 +1,1 @@
+"""Signals made from the corpus alone."""
