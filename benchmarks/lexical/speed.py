@@ -22,6 +22,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from benchmarks.lexical.corpora import Corpus, real, synthetic
 from benchmarks.lexical.systems import BUILDERS, OPENERS
@@ -45,17 +46,26 @@ def main() -> None:
     logging.getLogger("bm25s").setLevel(logging.WARNING)
     corpora = [synthetic(int(size)) for size in given.passages.split(",") if size]
     corpora += [real(given.data / name) for name in given.sets.split(",") if name]
-    rows = [measure_corpus(corpus) for corpus in corpora]
+    rows = known_rows(given.out)
+    for corpus in corpora:
+        rows[corpus.name] = measure_corpus(corpus)
     content = {
         "quoth": __version__,
         "machine": f"{platform.machine()}, {multiprocessing.cpu_count()} cores",
         "rounds": ROUNDS,
-        "rows": rows,
+        "rows": sorted(rows.values(), key=lambda row: -row["passages"]),
     }
     given.out.write_text(json.dumps(content, indent=1) + "\n")
 
 
-def measure_corpus(corpus: Corpus) -> dict[str, object]:
+def known_rows(path: Path) -> dict[str, dict[str, Any]]:
+    """Read the rows of earlier runs, to be replaced corpus by corpus."""
+    if not path.exists():
+        return {}
+    return {row["corpus"]: row for row in json.loads(path.read_text())["rows"]}
+
+
+def measure_corpus(corpus: Corpus) -> dict[str, Any]:
     """Build all indexes of one corpus, then time all systems in turns."""
     scratch = Path(tempfile.mkdtemp(prefix="quoth-bench-"))
     try:
@@ -63,7 +73,7 @@ def measure_corpus(corpus: Corpus) -> dict[str, object]:
         timed = time_in_turns(corpus, scratch)
     finally:
         shutil.rmtree(scratch)
-    row = {
+    row: dict[str, Any] = {
         "corpus": corpus.name,
         "passages": corpus.num_passages,
         "queries": len(corpus.queries),
@@ -91,7 +101,15 @@ def _build(corpus: Corpus, system: str, folder: Path, send) -> None:  # type: ig
     start = time.perf_counter()
     BUILDERS[system](corpus.passages(), folder)
     seconds = time.perf_counter() - start
-    send.send((seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+    send.send((seconds, peak_megabytes()))
+
+
+def peak_megabytes() -> float:
+    """Read the largest resident size of this process, its parent's not counted."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def time_in_turns(corpus: Corpus, scratch: Path) -> dict[str, object]:

@@ -164,7 +164,7 @@ finally:
         (["add", "c.quoth"], "Missing argument 'SOURCE'"),
         (["search", "c.quoth", "owl", "-k", "0"], "Invalid value for '-k'"),
         (["run", "c.quoth", "q.jsonl"], "Missing option '--out'"),
-        (["add", "c.quoth", "a.txt", "--lexical.boosts", "a=1"], "No such option"),
+        (["search", "c.quoth", "owl", "--readers.id-key", "a"], "No such option"),
     ],
 )
 def test_wrong_usage_names_what_is_wrong(quoth: Quoth, arguments: list[str], expected: str) -> None:
@@ -544,7 +544,7 @@ def test_exit_codes_of_the_installed_command(birds: Path, tmp_path: Path) -> Non
     expected = {
         0: ["search", birds, "owl"],
         1: ["add", birds, bad],
-        2: ["search", birds, "owl", "--lexical.max-fields", "x"],
+        2: ["search", birds, "owl", "--lexical.compact-share", "x"],
         3: ["search", tmp_path / "none.quoth", "owl"],
         4: ["add", birds, bad, "--strict"],
         5: ["evaluate", birds, "--queries", bad, "--qrels", bad],

@@ -7,7 +7,7 @@ whole document, and a document that holds the term in any field holds it there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from quoth.text.query_syntax import Occur
 
@@ -57,7 +57,11 @@ def join_repeats(clauses: Iterable[Clause]) -> LexicalQuery:
         counts[clause] = counts.get(clause, 0) + 1
     return LexicalQuery(
         tuple(
-            Clause(clause.terms, tuple((v, n * w) for v, w in clause.weights), clause.occur)
+            clause if n == 1 else replace(clause, weights=_scaled(clause.weights, n))
             for clause, n in counts.items()
         )
     )
+
+
+def _scaled(weights: Iterable[tuple[str, float]], factor: int) -> tuple[tuple[str, float], ...]:
+    return tuple((view, factor * weight) for view, weight in weights)
