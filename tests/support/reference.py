@@ -9,7 +9,7 @@ import pytest
 
 from quoth.collection.filter_syntax import parse_filter
 from quoth.collection.filters import matches as filter_matches
-from quoth.index.lexical_query import Clause, join_repeats
+from quoth.index.lexical_query import Clause, LexicalQuery
 from quoth.records import Document, Hit
 from quoth.search.lexical_config import LexicalConfig
 from quoth.search.lexical_score import QueryStatistics, matches, score
@@ -48,7 +48,7 @@ def search(documents: Mapping[str, Document], text: str, *, k: int, where: str =
         views = weights if part.field is None else ((part.field, 1.0),)
         groups = [tuple(terms)] if part.is_phrase and terms else [(term,) for term in terms]
         clauses += [Clause(group, views, part.occur) for group in groups]
-    query = join_repeats(clauses)
+    query = LexicalQuery(tuple(clauses))  # a repeated clause simply counts again
     hits = [
         Hit(docid, score(query, analyse(document), statistics))
         for docid, document in documents.items()

@@ -59,7 +59,7 @@ def search_held_out(
     hits = {}
     for item, own in zip(items, scores, strict=True):
         ranked = [hit for hit in found.hits[item.query.qid] if hit.docid != item.docid]
-        if own > 0:
+        if own != 0:  # 0 is no match; a cosine may be negative
             ranked.append(Hit(item.docid, own))
         ranked.sort(key=lambda hit: (-hit.score, hit.docid))
         hits[item.query.qid] = tuple(ranked[:depth])

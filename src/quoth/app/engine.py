@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from quoth.app.calibrating import calibrate_fusion
 from quoth.app.config import KEPT_SECTIONS, Config, Values, as_values, build_config
 from quoth.app.intake import AddReport, pass_once, raise_problem, take_in
-from quoth.app.searchers import Searchers
+from quoth.app.searchers import Searchers, missing_neural
 from quoth.app.verifying import Damage, verify
 from quoth.collection.filter_syntax import parse_filter
 from quoth.collection.lock import hold_writer_lock
@@ -27,7 +27,7 @@ from quoth.errors import Busy, CollectionError, IndexMismatch, IndexMoved
 from quoth.records import Document, Hit, Part, Passage, Problem, Query, Run, Snippet
 from quoth.search.calibration import Calibration
 from quoth.search.searcher import Progress, ignore_progress
-from quoth.search.snippets import best_passage, make_snippet
+from quoth.search.snippets import make_snippet
 from quoth.text.readers.reading import Report, read_documents
 from quoth.text.words import Analyser
 
@@ -48,7 +48,7 @@ class Engine:
         self._store: Store | None = None
         self._searchers: Searchers | None = None
         self._encoders: dict[str, GlowEncoder] = {}
-        self._seen_change = -1
+        self._seen: set[tuple[int, str]] = set()
 
     @classmethod
     def open(
@@ -120,16 +120,17 @@ class Engine:
         def look(store: Store) -> tuple[Hit, ...]:
             using, allowed = self._ways.get(searcher, syntax=True), _allowed(store, where)
             found = using.search([query], k=k, allowed=allowed).hits[query.qid]
-            stored = [_newest(store, hit.docid) for hit in found]
+            stored = [_newest_of_hit(store, hit) for hit in found]
             documents = [document for _row, document in stored]
             parts = using.explain(query, documents, k=k, allowed=allowed)
+            best = self._ways.best_passages(searcher, query, dict(stored))
             hits = (
-                Hit(document.docid, part.value, self._best(store, row, document, query))
+                Hit(document.docid, part.value, best[row])
                 for (row, document), part in zip(stored, parts, strict=True)
             )
             return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.docid)))
 
-        return self._read(look)
+        return self._read(look, searcher)
 
     def run(
         self,
@@ -146,7 +147,7 @@ class Engine:
             using = self._ways.get(searcher, syntax=syntax)
             return using.search(queries, k=k, allowed=_allowed(store, where))
 
-        return self._read(look)
+        return self._read(look, searcher)
 
     def explain(
         self,
@@ -164,7 +165,7 @@ class Engine:
             using, allowed = self._ways.get(searcher, syntax=True), _allowed(store, where)
             return using.explain(Query("", text), documents, k=k, allowed=allowed)
 
-        return self._read(look)
+        return self._read(look, searcher)
 
     def snippet(self, text: str, passage: Passage, *, max_chars: int = 240) -> Snippet:
         """Cut the stretch of a passage where the query's words stand, and mark them."""
@@ -192,8 +193,10 @@ class Engine:
         with self._writing() as (store, config):
             ways = self._make_ways(store)
             dense = ways.dense_side()
-            dense.catch_up(store, progress=self._progress)
+            if dense.is_foreign():
+                dense.discard()
             ways.lexical(syntax=False).catch_up(store, progress=self._progress)
+            dense.catch_up(store, progress=self._progress)
             calibration = calibrate_fusion(
                 store,
                 [ways.lexical(syntax=False), dense],
@@ -217,14 +220,10 @@ class Engine:
         """Check every checksum, every index against the store; `repair` rebuilds what differs."""
         require_collection(self.folder, FILE_NAME)
         self.close()
-        with self._locked():
-            store = Store.create(self.folder)
-            try:
-                config = self._resolve(store) if repair else self._require_kept_settings(store)
-                searchers = self._make_ways(store).kept()
-                return verify(store, config, searchers, repair=repair, progress=self._progress)
-            finally:
-                store.close()
+        with self._locked(), contextlib.closing(Store.create(self.folder)) as store:
+            config = self._resolve(store) if repair else self._require_kept_settings(store)
+            searchers = self._make_ways(store).kept()
+            return verify(store, config, searchers, repair=repair, progress=self._progress)
 
     @property
     def config(self) -> Config:
@@ -295,46 +294,50 @@ class Engine:
     def _catch_up(self, store: Store) -> None:
         """Bring every index up to date, then let go of content that no index needs any more."""
         ways = self._make_ways(store)
-        for searcher in ways.kept():
-            searcher.catch_up(store, progress=self._progress)
+        ways.follow_writing(store, progress=self._progress)
         ways.close()
         store.forget(upto=store.change)
 
-    def _read(self, look: Callable[[Store], _T]) -> _T:
+    def _read(self, look: Callable[[Store], _T], searcher: str = "lexical") -> _T:
         """Look at one consistent state; again, if a writer replaced it meanwhile."""
         store = self._reader()
         for attempt in range(_ATTEMPTS):
-            if store.change != self._seen_change:
-                self._follow(store)
+            if (store.change, searcher) not in self._seen:
+                self._follow(store, searcher)
             try:
                 with store.snapshot():
                     return look(store)
             except IndexMoved:
-                self._seen_change = -1
+                self._seen.clear()
                 if attempt == _ATTEMPTS - 1:
                     raise
         raise AssertionError("unreachable")
 
-    def _follow(self, store: Store) -> None:
+    def _follow(self, store: Store, searcher: str) -> None:
         """Look at the newest state; finish what a killed writer left, unless one is at work."""
-        self._let_go()
         change = store.change
-        if not all(searcher.is_current(change) for searcher in self._ways.kept()):
-            with contextlib.suppress(Busy), self._locked(wait_seconds=0.0):
-                writable = Store.create(self.folder)
-                try:
-                    self._require_kept_settings(writable)
-                    self._catch_up(writable)
-                finally:
-                    writable.close()
+        if not any(seen == change for seen, _name in self._seen):
             self._let_go()
-        self._seen_change = change
+        if not self._ways.is_current(change, searcher=searcher):
+            with (
+                contextlib.suppress(Busy),
+                self._locked(wait_seconds=0.0),
+                contextlib.closing(Store.create(self.folder)) as writable,
+            ):
+                self._require_kept_settings(writable)
+                ways = self._make_ways(writable)
+                ways.catch_up(writable, searcher=searcher, progress=self._progress)
+                ways.close()
+                writable.forget(upto=writable.change)
+            self._let_go()
+        self._seen.add((change, searcher))
 
     def _let_go(self) -> None:
         """Close what was read with the settings of an earlier state."""
         if self._searchers is not None:
             self._searchers.close()
         self._searchers = None
+        self._seen.clear()
         self.__dict__.pop("_analyser", None)
 
     @property
@@ -348,22 +351,17 @@ class Engine:
         return Searchers(self.folder, store, self._resolve(store), load_encoder=self._load_encoder)
 
     def _load_encoder(self, config: Config) -> GlowEncoder:
-        from transformers.utils import logging
-
-        from quoth.models.glow.encoder import GlowEncoder
-
-        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         name = config.dense.encoder
         if name not in self._encoders:
+            try:
+                from transformers.utils import logging
+
+                from quoth.models.glow.encoder import GlowEncoder
+            except ImportError as error:
+                raise missing_neural(error) from error
+            logging.disable_progress_bar()  # type: ignore[no-untyped-call]
             self._encoders[name] = GlowEncoder.load(name)
         return self._encoders[name]
-
-    def _best(self, store: Store, row: int, document: Document, query: Query) -> Passage | None:
-        passages = store.passages(document, row)
-        return best_passage(passages, self._weigh(query), analyser=self._analyser)
-
-    def _weigh(self, query: Query) -> dict[str, float]:
-        return self._ways.lexical(syntax=True).term_weights(query)
 
     def _describe(self, store: Store) -> dict[str, Any]:
         return {
@@ -373,7 +371,7 @@ class Engine:
             "fields": list(store.fields()),
             "change": store.change,
             "bytes": {name: _size(self.folder / name) for name in (FILE_NAME, "lexical", "dense")},
-            "indexes": {searcher.name: searcher.describe() for searcher in self._ways.kept()},
+            "indexes": self._ways.describe(),
             "settings": as_values(self.config, KEPT_SECTIONS),
         }
 
@@ -387,6 +385,13 @@ def _newest(store: Store, docid: str) -> tuple[int, Document]:
     if row is None:
         raise CollectionError(f"there is no document {docid!r} in {store.path.parent}")
     return row, store.documents([row])[row]
+
+
+def _newest_of_hit(store: Store, hit: Hit) -> tuple[int, Document]:
+    try:
+        return _newest(store, hit.docid)
+    except CollectionError as error:
+        raise IndexMoved(f"a writer removed {hit.docid!r} during a search; search again") from error
 
 
 def _size(path: Path) -> int:

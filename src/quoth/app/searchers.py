@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from quoth.app.config import Config
-from quoth.artifact import FILE_NAME as ARTIFACT
 from quoth.artifact import Artifact, open_artifact, save_artifact
 from quoth.collection.store import Store
-from quoth.errors import CollectionError, ConfigError
+from quoth.errors import CollectionError, ConfigError, IndexMismatch, MissingExtra
+from quoth.index.dense_state import read_state
+from quoth.records import Document, Passage, Query
 from quoth.search.calibration import Calibration
 from quoth.search.hybrid import HybridSearcher
 from quoth.search.lexical import LexicalSearcher
-from quoth.search.searcher import IndexedSearcher, Searcher
+from quoth.search.searcher import IndexedSearcher, Progress, Searcher
+from quoth.search.snippets import best_passage
 from quoth.text.passages import cut_document
 from quoth.text.words import Analyser
 
@@ -28,6 +31,7 @@ NAMES = ("lexical", "dense", "hybrid")
 
 LoadEncoder = Callable[[Config], "GlowEncoder"]
 
+_logger = logging.getLogger(__name__)
 _S = TypeVar("_S", bound=Searcher)
 _CALIBRATION_KIND = "fusion calibration"
 _CALIBRATION_VERSION = 1
@@ -62,8 +66,10 @@ class Searchers:
     def dense(self) -> DenseSearcher:
         """Give the vector searcher of a collection that has been encoded."""
         if not self.is_encoded:
+            found = "unfinished vectors" if self._dense_folder.exists() else "no vectors yet"
             raise CollectionError(
-                f'{self._folder} has no vectors yet; run "quoth encode {self._folder}" once'
+                f"{self._folder} has {found} of {self._config.dense.encoder}; run"
+                f' "quoth encode {self._folder}"'
             )
         return self.dense_side()
 
@@ -77,10 +83,69 @@ class Searchers:
         if self.is_encoded:
             yield self.dense_side()
 
+    def is_current(self, change: int, *, searcher: str) -> bool:
+        """Whether the indexes that a way of searching needs hold everything up to a change."""
+        if not self.lexical(syntax=True).is_current(change):
+            return False
+        return searcher == "lexical" or not self.is_encoded or self._has_current_vectors(change)
+
+    def catch_up(self, store: Store, *, searcher: str, progress: Progress) -> None:
+        """Bring the indexes that a way of searching needs up to date."""
+        self.lexical(syntax=True).catch_up(store, progress=progress)
+        if searcher != "lexical" and self.is_encoded:
+            self.dense_side().catch_up(store, progress=progress)
+
+    def follow_writing(self, store: Store, *, progress: Progress) -> None:
+        """Bring every index up to date; vectors wait where their encoder cannot be used."""
+        self.catch_up(store, searcher="lexical", progress=progress)
+        if not self.is_encoded or self._has_current_vectors(store.change):
+            return
+        try:
+            self.dense_side().catch_up(store, progress=progress)
+        except (MissingExtra, IndexMismatch) as error:
+            _logger.warning("the documents are kept, their vectors are not up to date: %s", error)
+
+    def describe(self) -> dict[str, dict[str, Any]]:
+        """Describe every index that is kept."""
+        described = {"lexical": self.lexical(syntax=True).describe()}
+        if self.is_encoded:
+            try:
+                described["dense"] = self.dense_side().describe()
+            except MissingExtra as error:
+                described["dense"] = {"unavailable": str(error)}
+        return described
+
+    def best_passages(
+        self, searcher: str, query: Query, stored: Mapping[int, Document]
+    ) -> dict[int, Passage | None]:
+        """Choose the passage that each hit shows: where the query's words stand most.
+
+        Hits by vectors show what their score is of, the passage nearest to the query; fused ones do
+        so where none of the query's words stands in the document.
+        """
+        weights = self.lexical(syntax=True).term_weights(query)
+        analyser = Analyser(self._config.analyser)
+        near = {} if searcher == "lexical" else self.dense().best_passages(query, stored)
+        chosen: dict[int, Passage | None] = {}
+        for row, document in stored.items():
+            passages = self._store.passages(document, row)
+            best = best_passage(passages, weights, analyser=analyser)
+            matches = best is not None and not weights.keys().isdisjoint(analyser.terms(best.text))
+            is_near = row in near and (searcher == "dense" or not matches)
+            chosen[row] = near[row] if is_near else best
+        return chosen
+
     @property
     def is_encoded(self) -> bool:
-        """Whether the collection has vectors of the configured encoder."""
-        return (self._dense_folder / ARTIFACT).exists()
+        """Whether the collection has vectors of the configured encoder, completely at least once.
+
+        A damaged index counts as one; whoever uses it says so.
+        """
+        try:
+            state = read_state(self._dense_folder)
+        except CollectionError:
+            return True
+        return state is not None and (state.change > 0 or not state.segments)
 
     @property
     def calibration(self) -> Calibration | None:
@@ -88,7 +153,7 @@ class Searchers:
         found = open_artifact(
             self._folder / "hybrid", kind=_CALIBRATION_KIND, version=_CALIBRATION_VERSION
         )
-        if found is None or found.config["encoder"] != self._config.dense.encoder:
+        if found is None or found.config["encoder"] != self._model():
             return None
         return Calibration.from_record(found.config["calibration"])
 
@@ -97,7 +162,7 @@ class Searchers:
         folder = self._folder / "hybrid"
         folder.mkdir(exist_ok=True)
         content = {
-            "encoder": self._config.dense.encoder,
+            "encoder": self._model(),
             "calibration": calibration.to_record(),
         }
         change = self._store.change
@@ -111,7 +176,18 @@ class Searchers:
 
     @property
     def _dense_folder(self) -> Path:
-        return self._folder / "dense" / Path(self._config.dense.encoder).name
+        encoder = Path(self._config.dense.encoder)
+        return self._folder / "dense" / (encoder.name or encoder.resolve().name)
+
+    def _has_current_vectors(self, change: int) -> bool:
+        """Whether all is encoded, told without the libraries that encoding needs."""
+        state, log = read_state(self._dense_folder), self._store.log_digest(change)
+        return state is not None and (state.change, state.log) == (change, log)
+
+    def _model(self) -> dict[str, Any] | None:
+        """Describe the model that made the vectors, to tell its calibration from another's."""
+        state = read_state(self._dense_folder)
+        return None if state is None else dict(state.model)
 
     def _once(self, name: str, syntax: bool, make: Callable[[], _S]) -> _S:
         if (name, syntax) not in self._made:
@@ -128,12 +204,14 @@ class Searchers:
         )
 
     def _make_dense(self) -> DenseSearcher:
-        from quoth.search.dense import DenseSearcher
-
+        try:
+            from quoth.search.dense import DenseSearcher
+        except ImportError as error:
+            raise missing_neural(error) from error
         return DenseSearcher(
             self._dense_folder,
             self._store,
-            encoder=self._load_encoder(self._config),
+            load_encoder=functools.partial(self._load_encoder, self._config),
             config=self._config.dense,
             counts=self.lexical(syntax=False).counts,
             cut=functools.partial(cut_document, config=self._config.passages),
@@ -142,7 +220,11 @@ class Searchers:
     def _make_hybrid(self, *, syntax: bool) -> HybridSearcher:
         sides: list[Searcher] = [self.lexical(syntax=syntax), self.dense()]
         config = self._config.fusion
-        weights = config.weights("lexical", ["dense"])
-        if config.method == "calibrated" and self.calibration is not None:
-            weights = dict(self.calibration.weights)
+        found = self.calibration if config.method == "calibrated" else None
+        weights = config.weights("lexical", ["dense"]) if found is None else found.weights
         return HybridSearcher(sides, config=config, weights=weights)
+
+
+def missing_neural(error: ImportError) -> MissingExtra:
+    """Say what to install where a library that vectors need is absent."""
+    return MissingExtra(f'vectors need {error.name}; run pip install "quoth[neural]"')

@@ -165,7 +165,7 @@ class LexicalIndex:
             return []
         few = allowed is not None and len(allowed) <= _MAX_TERM_SET
         built = self._build(query, boost, allowed if few else None)
-        limit = k + 16
+        limit = k + 4
         while True:
             found = self._collect(built, limit)
             kept = found if few or allowed is None else [hit for hit in found if hit[0] in allowed]
@@ -233,9 +233,10 @@ class LexicalIndex:
         for view, weight in clause.weights:
             is_required = clause.occur == "must" and view == clause.view
             factor = weight if boost is None else weight * boost(clause, view)
+            match = self._match(view, clause.terms)
             yield (
                 tantivy.Occur.Must if is_required else tantivy.Occur.Should,
-                tantivy.Query.boost_query(self._match(view, clause.terms), factor),
+                match if factor == 1.0 else tantivy.Query.boost_query(match, factor),
             )
 
     def _match(self, view: str, terms: tuple[str, ...]) -> tantivy.Query:

@@ -6,8 +6,8 @@ whole document, and a document that holds the term in any field holds it there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from quoth.text.query_syntax import Occur
 
@@ -45,23 +45,10 @@ class LexicalQuery:
                     yield view, term
 
 
-def join_repeats(clauses: Iterable[Clause]) -> LexicalQuery:
-    """Let a clause that is asked n times count n times in one clause.
+def scale(weights: tuple[tuple[str, float], ...], times: int) -> tuple[tuple[str, float], ...]:
+    """Let a clause that is asked for several times count as often.
 
-    >>> twice = join_repeats([Clause(("owl",), (("*", 1.0),)), Clause(("owl",), (("*", 1.0),))])
-    >>> twice.clauses
-    (Clause(terms=('owl',), weights=(('*', 2.0),), occur='should'),)
+    >>> scale((("*", 1.0), ("title", 0.3)), 2)
+    (('*', 2.0), ('title', 0.6))
     """
-    counts: dict[Clause, int] = {}
-    for clause in clauses:
-        counts[clause] = counts.get(clause, 0) + 1
-    return LexicalQuery(
-        tuple(
-            clause if n == 1 else replace(clause, weights=_scaled(clause.weights, n))
-            for clause, n in counts.items()
-        )
-    )
-
-
-def _scaled(weights: Iterable[tuple[str, float]], factor: int) -> tuple[tuple[str, float], ...]:
-    return tuple((view, factor * weight) for view, weight in weights)
+    return weights if times == 1 else tuple((view, times * weight) for view, weight in weights)

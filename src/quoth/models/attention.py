@@ -41,13 +41,14 @@ def attend(
     """Attend with weighted logits; without weights this is the stock attention."""
     bias = mask
     if weights is not None and mode != "none":
-        fixed = weights.detach().to(query.dtype)
+        fixed = weights.detach().float()  # the product is rounded to the encoder's type, once
         if mode == "row":
-            query = query * fixed[:, None, :, None]
+            query = (query * fixed[:, None, :, None]).to(query.dtype)
         elif mode == "column":
-            key = key * fixed[:, None, :, None]
+            key = (key * fixed[:, None, :, None]).to(key.dtype)
         elif mode == "add_log":
-            bias = _join_bias(fixed.clamp_min(torch.finfo(fixed.dtype).tiny).log(), mask)
+            logs = fixed.clamp_min(torch.finfo(fixed.dtype).tiny).log()
+            bias = _join_bias(logs.to(query.dtype), mask)
         else:
             raise ValueError(f"there is no weighting mode {mode!r}")
     return functional.scaled_dot_product_attention(

@@ -3,29 +3,41 @@
 A document has one vector per unit (a passage of its body with its other fields, or the whole) and
 scores as its best unit. A row's content never changes, so catching up is encoding the rows that are
 missing and dropping those that are gone; each chunk is durable before the next, and a killed
-encoding resumes where it stopped.
+encoding resumes where it stopped. The encoder is loaded when first needed: what an index holds, and
+whether it is current and whole, is told without it.
 """
 
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from quoth.collection.store import CutDocument, Store
 from quoth.collection.store_reader import StoredDocument
-from quoth.errors import CollectionError, IndexMoved
+from quoth.errors import CollectionError, IndexMismatch, IndexMoved
 from quoth.index.dense import DenseIndex
 from quoth.index.dense_config import DenseConfig
-from quoth.models.glow.encoder import GlowEncoder
+from quoth.index.dense_rank import Found
+from quoth.index.dense_state import DenseState, read_state
 from quoth.models.glow.weights import WordCounts
 from quoth.records import Document, Hit, Part, Passage, Query, Run
+from quoth.search.dense_record import EncodingRecord
 from quoth.search.searcher import Progress
 
+if TYPE_CHECKING:
+    from quoth.models.glow.encoder import GlowEncoder, Vectors
+
 _CHUNK = 128
+
+LoadEncoder = Callable[[], "GlowEncoder"]
+"""Loads the model, which takes seconds."""
 
 OpenCounts = Callable[[], WordCounts]
 """Opens the collection's word statistics, which weighted attention needs."""
@@ -41,37 +53,38 @@ class DenseSearcher:
         folder: Path,
         store: Store,
         *,
-        encoder: GlowEncoder,
+        load_encoder: LoadEncoder,
         config: DenseConfig,
         counts: OpenCounts,
         cut: CutDocument,
     ) -> None:
         self._folder = folder
         self._store = store
-        self._encoder = encoder
+        self._load_encoder = load_encoder
         self._config = config
         self._counts = counts
         self._cut = cut
+        self._record = EncodingRecord(folder)
         self._index: DenseIndex | None = None
+        self._asked: tuple[tuple[str, ...], Vectors] | None = None
 
     # Searching -------------------------------------------------------------------------------
 
     def search(self, queries: Sequence[Query], *, k: int, allowed: set[int] | None) -> Run:
-        """Find the k best documents for each query among the allowed rows (None: all)."""
-        if not queries:
-            return Run(self.name, {})
-        found = self._opened().top_k(self._encode(queries), k, allowed=allowed)
+        """Find the k best documents for each query among the allowed rows (None: all).
+
+        A query without text finds nothing.
+        """
+        asked = [query for query in queries if query.text.strip()]
+        found = self._top_with_ties(asked, k, allowed) if asked else []
         docids = self._store.docids(sorted({each.row for hits in found for each in hits}))
         if any(each.row not in docids for hits in found for each in hits):
             raise IndexMoved("a writer replaced the dense index during a search; search again")
-        ranked = [[Hit(docids[each.row], each.score) for each in hits] for hits in found]
-        return Run(
-            self.name,
-            {
-                query.qid: tuple(sorted(hits, key=lambda hit: (-hit.score, hit.docid)))
-                for query, hits in zip(queries, ranked, strict=True)
-            },
-        )
+        hits: dict[str, tuple[Hit, ...]] = {query.qid: () for query in queries}
+        for query, best in zip(asked, found, strict=True):
+            ranked = [Hit(docids[each.row], each.score) for each in best]
+            hits[query.qid] = tuple(sorted(ranked, key=lambda hit: (-hit.score, hit.docid))[:k])
+        return Run(self.name, hits)
 
     def explain(
         self,
@@ -83,45 +96,52 @@ class DenseSearcher:
     ) -> tuple[Part, ...]:
         """Give each document's cosine, and say which of its units it is."""
         rows = self._store.rows([document.docid for document in documents])
-        found = self._opened().top_k(
-            self._encode([query]), max(1, len(rows)), allowed=set(rows.values())
-        )[0]
-        by_row = {each.row: each for each in found}
-        return tuple(self._explain_one(document, rows, by_row) for document in documents)
+        found = self._nearest(query, set(rows.values()))
+        return tuple(
+            self._explain_one(found.get(rows.get(document.docid, -1))) for document in documents
+        )
 
     def score(self, queries: Sequence[Query], documents: Sequence[Document]) -> tuple[float, ...]:
         """Score each document for its own query, as if it were in the collection."""
         units = [list(self._units(document, self._cut(document))) for document in documents]
         flat = [fields for own in units for fields in own]
         encoded = self._encoder.encode_documents(flat, counts=self._word_counts())
-        ends = list(itertools.accumulate(len(own) for own in units))
+        ends = itertools.accumulate(len(own) for own in units)
         vectors = self._encode(queries)
         return tuple(
             float((encoded.vectors[end - len(own) : end] @ vector).max())
             for own, end, vector in zip(units, ends, vectors, strict=True)
         )
 
-    def best_passage(self, query: Query, document: Document, row: int) -> Passage | None:
-        """Find the passage whose unit is nearest to the query."""
-        found = self._opened().top_k(self._encode([query]), 1, allowed={row})[0]
-        passages = self._body_passages(self._store.passages(document, row))
-        unit = found[0].unit if found else 0
-        return passages[unit] if unit < len(passages) else None
+    def best_passages(self, query: Query, documents: Mapping[int, Document]) -> dict[int, Passage]:
+        """Find, for documents by row, the passage whose unit is nearest to the query.
+
+        A document that has one vector as a whole is left out.
+        """
+        found = self._nearest(query, set(documents))
+        best = {}
+        for row, document in documents.items():
+            passages = self._body_passages(document, self._store.passages(document, row))
+            if row in found and found[row].unit < len(passages):
+                best[row] = passages[found[row].unit]
+        return best
 
     def describe(self) -> dict[str, Any]:
-        """Say what the index holds and which model made it."""
-        index = self._opened()
+        """Say what the index holds, which model made it, and how much of the text it cut."""
+        index, state = self._open_as_is()
+        rows = index.rows().tolist()
         return {
             "change": index.change,
-            "documents": len(index.rows()),
+            "documents": len(rows),
             "vectors": index.num_vectors,
-            "encoder": self._encoder.identity()["name"],
-            "storage": self._config.storage,
+            "encoder": state.model.get("name", ""),
+            "storage": state.storage,
+            **self._record.totals(set(rows)),
         }
 
     def close(self) -> None:
         """Let go of the opened state."""
-        self._index = None
+        self._index = self._asked = None
 
     def refresh(self) -> None:
         """Look at the newest state on disk from now on."""
@@ -131,46 +151,82 @@ class DenseSearcher:
 
     def is_current(self, change: int) -> bool:
         """Whether everything up to a change is encoded."""
-        index = self._open_index()
-        return index.change == change and index.log == self._store.log_digest(change)
+        state, log = read_state(self._folder), self._store.log_digest(change)
+        return state is not None and (state.change, state.log) == (change, log)
 
     def catch_up(self, store: Store, *, progress: Progress) -> None:
         """Encode what is missing, drop what is gone."""
         index = self._open_index()
         upto = store.change
-        if index.log and index.log != store.log_digest(index.change):
+        if not self._is_of_this_history(index, store):
             self._forget_all(index)  # rows of another history mean other documents
-            index = self._open_index()
         live = store.live_rows()
         held = set(index.rows().tolist())
         index.remove(sorted(held - live))
-        self._encode_rows(store, index, sorted(live - held), progress)
+        if missing := sorted(live - held):
+            self._record.begin(upto, log=store.log_digest(upto))
+            self._encode_rows(store, index, missing, progress)
         index.compact_if_due()
         index.build_graph_if_due()
         index.record_change(upto, log=store.log_digest(upto))
+        self._record.compact(live)
         self.close()
 
     def rebuild(self, store: Store, *, progress: Progress) -> None:
         """Encode everything anew."""
-        index = self._open_index()
-        self._forget_all(index)
+        self.discard()
         self.catch_up(store, progress=progress)
 
+    def discard(self) -> None:
+        """Delete all vectors, whichever model made them."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self.close()
+
+    def is_foreign(self) -> bool:
+        """Whether the vectors on disk cannot be used with the configured model and storage."""
+        return self._find_difference() != ""
+
     def find_damage(self, store: Store, *, progress: Progress) -> tuple[str, ...]:
-        """Check every checksum of the index, and its rows against the store."""
+        """Check every checksum of the index, and the index against the store."""
         progress("checking vectors", 0, 0)
         try:
-            index = self._open_index()
+            index, _state = self._open_as_is()
         except CollectionError as error:
             return (str(error),)
         damaged = index.find_damage()
         if damaged:
             return damaged
+        if index.change != store.change:
+            return (f"{self._folder} is at change {index.change}, the store at {store.change}",)
+        if not self._is_of_this_history(index, store):
+            return (f"{self._folder} follows another history than the store",)
         if set(index.rows().tolist()) != store.live_rows():
             return (f"{self._folder} holds other documents than the store",)
         return ()
 
     # Inner workings --------------------------------------------------------------------------
+
+    @cached_property
+    def _encoder(self) -> GlowEncoder:
+        return self._load_encoder()
+
+    def _top_with_ties(
+        self, queries: Sequence[Query], k: int, allowed: set[int] | None
+    ) -> list[list[Found]]:
+        """Find the k best rows of each query and all that tie with the last: docids decide."""
+        vectors, depth = self._encode(queries), k + 1
+        while True:
+            found = self._opened().top_k(vectors, depth, allowed=allowed)
+            if all(len(hits) < depth or hits[-1].score < hits[k - 1].score for hits in found):
+                return found
+            depth *= 4
+
+    def _nearest(self, query: Query, rows: set[int]) -> dict[int, Found]:
+        """Find the best unit of each of these rows."""
+        if not rows:
+            return {}
+        (found,) = self._opened().top_k(self._encode([query]), len(rows), allowed=rows)
+        return {each.row: each for each in found}
 
     def _encode_rows(
         self, store: Store, index: DenseIndex, missing: Sequence[int], progress: Progress
@@ -190,48 +246,106 @@ class DenseSearcher:
                 units.append(unit)
                 texts.append(fields)
         encoded = self._encoder.encode_documents(texts, counts=self._word_counts())
+        self._record.note(rows, encoded.lengths, encoded.cuts)
         index.add(np.array(rows, dtype=np.int64), np.array(units, dtype=np.int32), encoded.vectors)
 
     def _units(
         self, document: Document, passages: Sequence[Passage]
     ) -> Iterator[Mapping[str, Sequence[str]]]:
         """Yield what gets a vector: each passage of the body with other fields, or the whole."""
-        body = self._encoder.config.fields[-1]
-        parts = self._body_passages(passages)
-        if self._encoder.config.unit == "document" or not parts:
-            yield document.fields
-            return
+        slot = self._encoder.config.fields[-1]
+        body = body_field(document, self._encoder.config.fields)
+        whole = {**document.fields, slot: document.fields[body]} if body else document.fields
+        parts = self._body_passages(document, passages)
+        if not parts:
+            yield whole
         for passage in parts:
-            yield {**document.fields, body: (passage.text,)}
+            yield {**whole, slot: (passage.text,)}
 
-    def _body_passages(self, passages: Sequence[Passage]) -> list[Passage]:
-        body = self._encoder.config.fields[-1]
+    def _body_passages(self, document: Document, passages: Sequence[Passage]) -> list[Passage]:
+        """List the passages that have a vector of their own; none if the document has one."""
+        if self._encoder.config.unit == "document":
+            return []
+        body = body_field(document, self._encoder.config.fields)
         return [passage for passage in passages if passage.field == body]
 
-    def _explain_one(
-        self, document: Document, rows: Mapping[str, int], found: Mapping[int, Any]
-    ) -> Part:
-        best = found.get(rows.get(document.docid, -1))
+    def _explain_one(self, best: Found | None) -> Part:
         if best is None:
             return Part("dense: not encoded", 0.0)
         leaf = Part(f"cosine with part {best.unit + 1} of the document", best.score)
         return Part("dense", best.score, (leaf,))
 
-    def _encode(self, queries: Sequence[Query]) -> Any:
-        texts = [query.text for query in queries]
-        return self._encoder.encode_queries(texts, counts=self._word_counts()).vectors
+    def _encode(self, queries: Sequence[Query]) -> Vectors:
+        """Encode queries; the last ones are kept, as explaining asks for them again."""
+        texts = tuple(query.text for query in queries)
+        if self._asked is None or self._asked[0] != texts:
+            encoded = self._encoder.encode_queries(texts, counts=self._word_counts())
+            self._asked = (texts, encoded.vectors)
+        return self._asked[1]
 
     def _word_counts(self) -> WordCounts | None:
         return None if self._encoder.config.weighting == "none" else self._counts()
 
+    def _is_of_this_history(self, index: DenseIndex, store: Store) -> bool:
+        """Whether all rows held, those of an unfinished encoding included, are this store's."""
+        is_finished = index.log != "" or index.change > 0
+        if is_finished and index.log != store.log_digest(index.change):
+            return False
+        return self._record.is_of_history(store)
+
     def _forget_all(self, index: DenseIndex) -> None:
         index.remove(index.rows().tolist())
         index.compact()
-
-    def _open_index(self) -> DenseIndex:
-        return DenseIndex.open(self._folder, model=self._encoder.identity(), config=self._config)
+        self._record.clear()
 
     def _opened(self) -> DenseIndex:
         if self._index is None:
             self._index = self._open_index()
         return self._index
+
+    def _open_index(self) -> DenseIndex:
+        if difference := self._find_difference():
+            raise IndexMismatch(
+                f"{self._folder} holds {difference}; run"
+                f' "quoth encode {self._store.path.parent}" with the same settings to encode the'
+                " documents again"
+            )
+        return DenseIndex.open(self._folder, model=self._encoder.identity(), config=self._config)
+
+    def _open_as_is(self) -> tuple[DenseIndex, DenseState]:
+        """Open the index whichever model made it, to look at but not to search."""
+        found = read_state(self._folder) or DenseState({}, self._config.storage)
+        config = replace(self._config, storage=found.storage)
+        return DenseIndex.open(self._folder, model=found.model, config=config), found
+
+    def _find_difference(self) -> str:
+        """Say in what the vectors on disk differ from those that would be made now."""
+        state, model = read_state(self._folder), self._encoder.identity()
+        if state is None:
+            return ""
+        if state.storage != self._config.storage:
+            return f"vectors as {state.storage}, but dense.storage is {self._config.storage}"
+        was, now = state.model.get("name"), model.get("name")
+        if was != now:
+            return f"vectors of {was}, but {now} is configured"
+        if state.model.get("digest") != model.get("digest"):
+            return f"vectors of another model that was called {was}, too"
+        return "" if state.model == model else f"vectors of {was} with other settings"
+
+
+def body_field(document: Document, fields: Sequence[str]) -> str:
+    """Name the field that is cut into units: the last configured one.
+
+    Where a document lacks it, its longest field that is not configured stands in, so that a body
+    under an unusual name is encoded all the same; where there is none, the document is one unit.
+
+    >>> fields = {"title": ("Owls",), "abstract": ("They hunt at night.",), "lang": ("en",)}
+    >>> body_field(Document("d", fields), ["title", "text"])
+    'abstract'
+    """
+    if fields[-1] in document.fields:
+        return fields[-1]
+    others = {
+        name: sum(map(len, texts)) for name, texts in document.fields.items() if name not in fields
+    }
+    return max(others, key=lambda name: others[name], default="")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from quoth.records import Document, Part, Query, Run
 from quoth.search.fusion import explain_fused, find_standings, fuse
@@ -23,8 +23,11 @@ class HybridSearcher:
         self._weights = weights
 
     def search(self, queries: Sequence[Query], *, k: int, allowed: set[int] | None) -> Run:
-        """Find the k best documents for each query by the fused score."""
-        runs = self._runs(queries, k=k, allowed=allowed)
+        """Find the k best documents for each query by the fused score.
+
+        A searcher that has no weight is not even asked, so it costs nothing.
+        """
+        runs = self._runs(queries, k=k, allowed=allowed, silent=self._silent())
         fused = fuse(runs, self._config, weights=self._weights, k=k)
         return Run(self.name, fused.hits)
 
@@ -52,6 +55,23 @@ class HybridSearcher:
     def close(self) -> None:
         """Nothing is open here; the searchers are closed by whoever made them."""
 
-    def _runs(self, queries: Sequence[Query], *, k: int, allowed: set[int] | None) -> list[Run]:
+    def _silent(self) -> set[str]:
+        if self._config.method == "rrf":
+            return set()
+        return {name for name, weight in self._weights.items() if weight == 0}
+
+    def _runs(
+        self,
+        queries: Sequence[Query],
+        *,
+        k: int,
+        allowed: set[int] | None,
+        silent: Set[str] = frozenset(),
+    ) -> list[Run]:
         depth = max(k, self._config.depth)
-        return [each.search(queries, k=depth, allowed=allowed) for each in self._searchers]
+        return [
+            Run(each.name, {query.qid: () for query in queries})
+            if each.name in silent
+            else each.search(queries, k=depth, allowed=allowed)
+            for each in self._searchers
+        ]

@@ -12,6 +12,7 @@ never depend on history.
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,18 +20,19 @@ from typing import Any
 from quoth.collection.store import Store
 from quoth.errors import IndexMoved
 from quoth.index.lexical import Boost, LexicalIndex, Scored
-from quoth.index.lexical_query import Clause, LexicalQuery, join_repeats
+from quoth.index.lexical_query import Clause, LexicalQuery, scale
 from quoth.records import Document, Hit, Part, Query, Run
 from quoth.search.lexical_config import LexicalConfig
 from quoth.search.lexical_score import QueryStatistics, contributions, explain_parts, score
 from quoth.search.lexical_upkeep import STATISTICS_FILE, LexicalUpkeep, analyse, open_index
 from quoth.search.searcher import Progress
-from quoth.text.query_syntax import parse_query, plain_query
+from quoth.text.query_syntax import Occur, parse_query, plain_query
 from quoth.text.words import Analyser
 from quoth.vocabulary.statistics import EVERYTHING, FieldTerms, Statistics
 from quoth.vocabulary.weighting import inverse_document_frequency
 
 _MOVED = "a writer replaced the lexical index during a search; search again"
+_MAX_KNOWN_DOCIDS = 200_000
 _ROUNDING = 1.0 + 1e-5  # tantivy computes in single precision
 
 
@@ -48,6 +50,8 @@ class LexicalSearcher:
         self._analyser = analyser
         self._config = config
         self._syntax = syntax
+        self._docids: dict[int, str] = {}
+        self._anywhere: tuple[tuple[str, float], ...] | None = None
         self._index: LexicalIndex | None = None
         self._statistics: Statistics | None = None
 
@@ -86,14 +90,20 @@ class LexicalSearcher:
         """Turn what the user typed into weighted clauses over terms."""
         fields = self._opened().fields
         asked = parse_query(query.text, fields=fields) if self._syntax else plain_query(query.text)
-        anywhere = self._config.weights(fields)
-        clauses: list[Clause] = []
+        if self._anywhere is None:
+            self._anywhere = self._config.weights(fields)
+        anywhere = self._anywhere
+        repeats: Counter[tuple[tuple[str, ...], str | None, Occur]] = Counter()
         for part in asked:
             terms = self._analyser.terms(part.text)
-            weights = anywhere if part.field is None else ((part.field, 1.0),)
             groups = [tuple(terms)] if part.is_phrase and terms else [(term,) for term in terms]
-            clauses += (Clause(group, weights, part.occur) for group in groups)
-        return join_repeats(clauses)
+            repeats.update((group, part.field, part.occur) for group in groups)
+        return LexicalQuery(
+            tuple(
+                Clause(group, scale(anywhere if name is None else ((name, 1.0),), times), occur)
+                for (group, name, occur), times in repeats.items()
+            )
+        )
 
     def term_weights(self, query: Query) -> dict[str, float]:
         """Give the idf of each wanted term, to choose passages and highlights by."""
@@ -114,7 +124,8 @@ class LexicalSearcher:
         """Release what was opened."""
         if self._statistics is not None:
             self._statistics.close()
-        self._index = self._statistics = None
+        self._index = self._statistics = self._anywhere = None
+        self._docids = {}
 
     def is_current(self, change: int) -> bool:
         """Whether index and statistics on disk hold everything up to a change of this history."""
@@ -174,11 +185,22 @@ class LexicalSearcher:
         index = self._opened()
         top = self._top_exact if index.num_dead else self._top_clean
         scored = top(parsed, k, allowed)
-        docids = self._store.docids([row for row, _value in scored])
-        if len(docids) < len(scored):
-            raise IndexMoved(_MOVED)
+        docids = self._name([row for row, _value in scored])
         hits = [Hit(docids[row], value) for row, value in scored]
-        return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.docid))[:k])
+        hits.sort(key=lambda hit: (-hit.score, hit.docid))
+        return tuple(hits[:k])
+
+    def _name(self, rows: Sequence[int]) -> dict[int, str]:
+        """Find docids by row; a row's docid never changes, so each is looked up once."""
+        if len(self._docids) > _MAX_KNOWN_DOCIDS:
+            self._docids = {}
+        unknown = [row for row in rows if row not in self._docids]
+        if unknown:
+            found = self._store.docids(unknown)
+            if len(found) < len(unknown):
+                raise IndexMoved(_MOVED)
+            self._docids.update(found)
+        return self._docids
 
     def _top_clean(self, query: LexicalQuery, k: int, allowed: set[int] | None) -> list[Scored]:
         return self._opened().top_k(query, k, allowed=allowed)

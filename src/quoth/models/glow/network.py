@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from quoth.errors import ConfigError
 from quoth.models.attention import Merge
 
 NUM_FIELDS = 16
@@ -92,7 +93,7 @@ def keep_layers(base: Any, count: int) -> None:
     """Keep the lowest layers of an encoder."""
     layers = base.encoder.layer
     if count > len(layers):
-        raise ValueError(f"the encoder has {len(layers)} layers, {count} were asked for")
+        raise ConfigError(f"the encoder has {len(layers)} layers, {count} were asked for")
     base.encoder.layer = layers[:count]
     base.config.num_hidden_layers = count
 

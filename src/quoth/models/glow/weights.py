@@ -21,6 +21,7 @@ FIELD_B = 0.75
 AVERAGE_QUERY_LENGTH = 6.0
 CODE_DOCUMENT_LENGTH = 25.0
 _LOWEST, _HIGHEST = 1e-3, 20.0
+_FILLER = "\0"  # stands for all other words, where only their number matters
 
 FieldWords = Sequence[tuple[str, Counter[str]]]
 """The terms of a document with their number, field by field."""
@@ -51,11 +52,6 @@ class WordWeights:
         self._counts = counts
         self._averages = counts.average_lengths()
 
-    @property
-    def unknown(self) -> float:
-        """The idf of a word that no document holds."""
-        return self._idf(None)
-
     def query(self, words: Counter[str]) -> dict[str, float]:
         """Weigh the words of a query (Eq. 6)."""
         idfs, length = self._idfs(words), sum(words.values())
@@ -67,7 +63,18 @@ class WordWeights:
                 term: query_weight(tf, idf=idfs[term], length=length, average=average)
                 for term, tf in words.items()
             }
-        return self._relative(words, idfs, average=AVERAGE_QUERY_LENGTH)
+        return self._relative(words, idfs, average=AVERAGE_QUERY_LENGTH, num_special=2)
+
+    def unknown_in_query(self, words: Counter[str]) -> float:
+        """Weigh a word that no document holds, standing once in a query beside these words."""
+        return self.query(Counter({"": 1, _FILLER: max(0, words.total() - 1)}))[""]
+
+    def unknown_in_document(self, fields: FieldWords) -> float:
+        """Weigh a word that no document holds, standing once in a document beside these words."""
+        (name, words), *rest = fields
+        fillers = [(other, Counter({_FILLER: each.total()})) for other, each in rest]
+        first = (name, Counter({"": 1, _FILLER: max(0, words.total() - 1)}))
+        return self.document([first, *fillers])[name, ""]
 
     def document(self, fields: FieldWords) -> dict[tuple[str, str], float]:
         """Weigh the words of a document in each of its fields (Eq. 7 and 8)."""
@@ -76,7 +83,8 @@ class WordWeights:
         if self._config.weights == "idf":
             single = idfs
         elif self._config.preset == "code":
-            single = self._relative(total, idfs, average=CODE_DOCUMENT_LENGTH)
+            special = 1 + len(fields)
+            single = self._relative(total, idfs, average=CODE_DOCUMENT_LENGTH, num_special=special)
         elif self._config.bm25f == "sum":
             single = {t: document_weight(self._joined(t, fields), idf=idfs[t]) for t in total}
         else:
@@ -101,9 +109,9 @@ class WordWeights:
         )
 
     def _relative(
-        self, words: Counter[str], idfs: Mapping[str, float], *, average: float
+        self, words: Counter[str], idfs: Mapping[str, float], *, average: float, num_special: int
     ) -> dict[str, float]:
-        length = sum(words.values()) + 2  # the code counts [CLS] and [SEP] as words
+        length = words.total() + num_special  # the code counts [CLS] and every [SEP] as words
         return {
             term: relative_weight(tf, idf=idfs[term], length=length, average=average)
             for term, tf in words.items()

@@ -1,0 +1,1 @@
+"""Encoding: passages per second and ranking quality beside sentence-transformers."""

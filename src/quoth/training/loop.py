@@ -1,0 +1,283 @@
+"""The training loop, written out: one for every model.
+
+It knows steps, gradients and learning rates; what a batch is and what is lowered is told by
+`batches` and `loss_step`. Everything is counted in steps, so that a run on a slower machine is the
+same run. Where `torch.distributed` is initialised, each process takes its own share of the batches
+and gradients are averaged by DistributedDataParallel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from quoth.errors import ConfigError
+from quoth.training.batching import Batches
+from quoth.training.checkpoint import TrainingState, load_latest, save_checkpoint
+
+LossStep = Callable[[nn.Module, NDArray[np.int64], float], Tensor]
+"""The loss of a batch of rows, given the network and the strength of the weights (0 to 1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopConfig:
+    """Settings of a training run."""
+
+    steps: int = 600
+    """Steps of the optimiser."""
+
+    learning_rate: float = 8e-5
+    """Highest learning rate, reached after the warm-up."""
+
+    learning_rates: Mapping[str, float] = field(default_factory=dict)
+    """Other learning rates, by the beginning of a parameter's name."""
+
+    warm_up: float = 0.1
+    """Share of the steps over which the learning rate rises; then it falls linearly to 0."""
+
+    weight_decay: float = 0.01
+    """Decay of weight matrices; biases and normalisations have none."""
+
+    clip: float = 1.0
+    """Longest gradient; longer ones are scaled down to it."""
+
+    accumulate: int = 1
+    """Batches whose gradients are added up for one step."""
+
+    ramp_steps: int = 0
+    """Steps over which word weights are brought in: w becomes 1 + γ(w − 1), γ from 0 to 1."""
+
+    bf16: bool = True
+    """Compute in bf16 where the network is on a GPU; on a CPU this does nothing."""
+
+    report_every: int = 50
+    """Steps between two reports of the loss."""
+
+    validate_every: int = 0
+    """Steps between two validations; 0 never validates."""
+
+    patience: int = 0
+    """Validations without improvement after which training stops; 0 never stops early."""
+
+    checkpoint_every: int = 0
+    """Steps between two checkpoints; 0 writes none."""
+
+    def __post_init__(self) -> None:
+        problems = []
+        if self.steps < 1 or self.accumulate < 1 or self.report_every < 1:
+            problems.append("steps, accumulate and report_every must be ≥ 1")
+        if self.learning_rate <= 0 or self.clip <= 0:
+            problems.append("learning_rate and clip must be > 0")
+        if not 0 <= self.warm_up < 1:
+            problems.append(f"warm_up is {self.warm_up}, expected a share from 0 to below 1")
+        if min(self.ramp_steps, self.validate_every, self.patience, self.checkpoint_every) < 0:
+            problems.append("ramp_steps, validate_every, patience, checkpoint_every must be ≥ 0")
+        if problems:
+            raise ConfigError("training: " + "; ".join(problems))
+
+
+class Progress(NamedTuple):
+    """What a run reports while it goes on."""
+
+    step: int
+    loss: float
+    learning_rate: float
+    validation: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingReport:
+    """What a run did."""
+
+    steps: int
+    losses: tuple[tuple[int, float], ...]
+    validations: tuple[tuple[int, float], ...]
+
+
+def train(
+    network: nn.Module,
+    batches: Batches,
+    loss_step: LossStep,
+    config: LoopConfig,
+    *,
+    generator: torch.Generator,
+    progress: Callable[[Progress], None] | None = None,
+    checkpoint: Path | None = None,
+    validate: Callable[[nn.Module], float] | None = None,
+    until: int | None = None,
+) -> TrainingReport:
+    """Train a network in place, going on from the latest checkpoint where there is one.
+
+    `validate` gives a score (higher is better); `until` stops after that step, as an interruption
+    would, and writes a checkpoint.
+    """
+    device = next(network.parameters()).device
+    optimiser = torch.optim.AdamW(
+        parameter_groups(network, config), betas=(0.9, 0.999), fused=device.type == "cuda"
+    )
+    first, memory = 0, _Memory()
+    if checkpoint is not None and (state := load_latest(checkpoint)) is not None:
+        first = state.restore(network, optimiser, generator)
+        memory = _Memory(**state.facts)
+    model = _wrap(network, device)
+    network.train()
+    last = min(config.steps, until or config.steps)
+    step = first
+    for step in range(first + 1, last + 1):
+        if config.patience and memory.stale >= config.patience:
+            step -= 1
+            break
+        loss = _one_step(model, batches, loss_step, optimiser, config, step=step)
+        reports = step % config.report_every == 0 or step == config.steps
+        score = None
+        if validate is not None and _is_due(step, config.validate_every):
+            network.eval()
+            score = validate(network)
+            network.train()
+            memory.judge(step, score)
+        if reports or score is not None:
+            memory.losses.append((step, float(loss)))
+            if progress is not None:
+                rate = optimiser.param_groups[0]["lr"]
+                progress(Progress(step, float(loss), rate, score))
+        interrupted = until is not None and step == last
+        if checkpoint is not None and (_is_due(step, config.checkpoint_every) or interrupted):
+            state = TrainingState.capture(
+                network, optimiser, generator, step=step, facts=memory.facts()
+            )
+            if _rank() == 0:
+                save_checkpoint(checkpoint, state)
+    network.eval()
+    return TrainingReport(step, tuple(memory.losses), tuple(memory.validations))
+
+
+def learning_rate_share(step: int, config: LoopConfig) -> float:
+    """Give the share of the highest learning rate at a step counted from 1.
+
+    >>> config = LoopConfig(steps=5, warm_up=0.4)
+    >>> [learning_rate_share(step, config) for step in (1, 2, 3, 4, 5)]
+    [0.5, 1.0, 0.75, 0.5, 0.25]
+    """
+    rising = round(config.warm_up * config.steps)
+    if step <= rising:
+        return step / rising
+    return (config.steps - step + 1) / (config.steps - rising + 1)
+
+
+def weight_strength(step: int, config: LoopConfig) -> float:
+    """Give the share γ of the word weights that is in force at a step counted from 1.
+
+    >>> [weight_strength(step, LoopConfig(ramp_steps=4)) for step in (1, 3, 9)]
+    [0.0, 0.5, 1.0]
+    """
+    return 1.0 if not config.ramp_steps else min(1.0, (step - 1) / config.ramp_steps)
+
+
+def parameter_groups(network: nn.Module, config: LoopConfig) -> list[dict[str, object]]:
+    """Sort parameters by learning rate, and by whether they decay: matrices and tables do."""
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for name, parameter in network.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        decays = parameter.ndim >= 2 and "LayerNorm" not in name
+        rate = next(
+            (rate for prefix, rate in config.learning_rates.items() if name.startswith(prefix)),
+            config.learning_rate,
+        )
+        groups.setdefault((rate, config.weight_decay if decays else 0.0), []).append(parameter)
+    return [
+        {"params": parameters, "lr": rate, "highest_lr": rate, "weight_decay": decay}
+        for (rate, decay), parameters in groups.items()
+    ]
+
+
+def _one_step(
+    model: nn.Module,
+    batches: Batches,
+    loss_step: LossStep,
+    optimiser: torch.optim.Optimizer,
+    config: LoopConfig,
+    *,
+    step: int,
+) -> Tensor:
+    """Add up the gradients of the step's batches, clip them, and move the parameters."""
+    share, strength = learning_rate_share(step, config), weight_strength(step, config)
+    for group in optimiser.param_groups:
+        group["lr"] = share * group["highest_lr"]
+    total = torch.zeros((), device=next(model.parameters()).device)
+    for number in _numbers(step, config):
+        with _precision(total.device, config):
+            loss = loss_step(model, batches[number], strength) / config.accumulate
+        loss.backward()  # type: ignore[no-untyped-call]
+        total += loss.detach()
+    nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+    optimiser.step()
+    optimiser.zero_grad(set_to_none=True)
+    return total
+
+
+class _Memory:
+    """What a run remembers besides its tensors; it travels in the checkpoint."""
+
+    def __init__(
+        self,
+        losses: list[tuple[int, float]] | None = None,
+        validations: list[tuple[int, float]] | None = None,
+        stale: int = 0,
+    ) -> None:
+        self.losses = [(step, loss) for step, loss in losses or []]
+        self.validations = [(step, score) for step, score in validations or []]
+        self.stale = stale
+
+    def judge(self, step: int, score: float) -> None:
+        """Note a validation, and whether it is the best so far."""
+        best = max((score for _step, score in self.validations), default=float("-inf"))
+        self.stale = 0 if score > best else self.stale + 1
+        self.validations.append((step, score))
+
+    def facts(self) -> dict[str, object]:
+        return {"losses": self.losses, "validations": self.validations, "stale": self.stale}
+
+
+def _numbers(step: int, config: LoopConfig) -> Iterator[int]:
+    """Number the batches of a step; each process takes every n-th."""
+    for at in range(config.accumulate):
+        yield ((step - 1) * config.accumulate + at) * _world() + _rank()
+
+
+def _precision(device: torch.device, config: LoopConfig) -> AbstractContextManager[object]:
+    if device.type == "cuda" and config.bf16:
+        return torch.autocast("cuda", dtype=torch.bfloat16)
+    return nullcontext()
+
+
+def _wrap(network: nn.Module, device: torch.device) -> nn.Module:
+    if not _is_distributed():
+        return network
+    ids = [device] if device.type == "cuda" else None
+    return DistributedDataParallel(network, device_ids=ids, find_unused_parameters=True)
+
+
+def _is_distributed() -> bool:
+    return distributed.is_available() and distributed.is_initialized()
+
+
+def _world() -> int:
+    return distributed.get_world_size() if _is_distributed() else 1
+
+
+def _rank() -> int:
+    return distributed.get_rank() if _is_distributed() else 0
+
+
+def _is_due(step: int, every: int) -> bool:
+    return bool(every) and step % every == 0

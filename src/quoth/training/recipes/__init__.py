@@ -1,0 +1,1 @@
+"""Recipes: data, loss and settings that train one model each."""

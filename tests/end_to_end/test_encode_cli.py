@@ -1,0 +1,216 @@
+"""`quoth encode` and `--with dense,hybrid` as a user meets them, and life without torch."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_encoder import save_tiny_encoder
+
+from quoth.app.cli import main
+
+BIRDS = [
+    {"_id": "owl", "title": "Barn owl", "text": "An owl hunts. The owl is a bird of the night."},
+    {"_id": "raven", "title": "Raven", "text": "A raven watches an owl at dusk."},
+    {"_id": "hen", "title": "Hen", "text": "A hen sleeps in the barn at night."},
+    {"_id": "swift", "title": "Swift", "text": "Swifts sleep on the wing."},
+]
+NEURAL = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "faiss")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        assert self.code == 0, self.err
+        return json.loads(self.out)
+
+    def assert_fails(self, code: int, *expected: str) -> None:
+        assert self.code == code and self.out == "", self.err
+        assert self.err.startswith("error: ") and self.err.count("\n") == 1, self.err
+        for text in expected:
+            assert text in self.err
+
+
+Quoth = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_encoder(tmp_path_factory.mktemp("encoder") / "tiny")
+
+
+@pytest.fixture
+def quoth(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tiny: Path) -> Quoth:
+    """Run the command in this process with the tiny encoder, unless another is named."""
+
+    def run(command: str, *arguments: object, encoder: str = str(tiny)) -> Outcome:
+        chosen = ["--dense.encoder", encoder]
+        monkeypatch.setattr(sys, "argv", ["quoth", command, *map(str, arguments), *chosen])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        captured = capsys.readouterr()
+        code = ended.value.code
+        return Outcome(code if isinstance(code, int) else 0, captured.out, captured.err)
+
+    return run
+
+
+def _jsonl(path: Path, records: list[Any]) -> Path:
+    path.write_text("".join(json.dumps(each) + "\n" for each in records))
+    return path
+
+
+@pytest.fixture
+def birds(tmp_path: Path, quoth: Quoth) -> Path:
+    collection = tmp_path / "birds.quoth"
+    assert quoth("add", collection, _jsonl(tmp_path / "birds.jsonl", BIRDS)).code == 0
+    return collection
+
+
+@pytest.fixture
+def encoded(birds: Path, quoth: Quoth) -> Path:
+    assert quoth("encode", birds).code == 0
+    return birds
+
+
+def test_encoding_says_what_it_made_and_how_it_will_fuse(birds: Path, quoth: Quoth) -> None:
+    told = quoth("encode", birds)
+    assert told.code == 0 and "4 vectors" in told.out.replace("\n", " ")
+    assert "lexical" in told.out and "0.5" in told.out and "too few" in told.err
+    found = quoth("encode", birds, "--json").json()
+    assert found["dense"]["vectors"] == found["dense"]["documents"] == 4
+    assert found["dense"]["encoder"] == "tiny" and found["dense"]["subwords_cut"] == 0
+    assert found["calibration"]["weights"] == {"lexical": 0.5, "dense": 0.5}
+
+
+def test_encoding_tells_how_much_was_cut(birds: Path, quoth: Quoth, tmp_path: Path) -> None:
+    long = _jsonl(tmp_path / "long.jsonl", [{"_id": "long", "text": "zyxwvutsrq " * 30}])
+    quoth("add", birds, long)
+    told = quoth("encode", birds)
+    assert "of the text found no room in the vectors, from 1 document" in told.err
+    status = quoth("status", birds)
+    assert "subwords_cut: 174" in status.out and "documents_cut: 1" in status.out
+
+
+@pytest.mark.parametrize("name", ["dense", "hybrid"])
+def test_search_with_vectors(encoded: Path, quoth: Quoth, name: str) -> None:
+    text = "Hen A hen sleeps in the barn at night."
+    found = quoth("search", encoded, text, "--with", name, "--explain", "--json").json()
+    assert len(found["hits"]) == 4 and found["hits"][0]["docid"] == "hen"
+    for hit in found["hits"]:
+        parts = hit["explanation"]["parts"]
+        assert sum(part["value"] for part in parts) == pytest.approx(hit["score"], abs=1e-6)
+        assert hit["passage"]["docid"] == hit["docid"]
+    shown = quoth("search", encoded, text, "--with", name)
+    assert shown.code == 0 and "1. Hen" in shown.out
+    nothing = quoth("search", encoded, " ", "--with", name)
+    assert nothing.code == 0 and nothing.out == "" and "the query is empty" in nothing.err
+
+
+@pytest.mark.parametrize("name", ["dense", "hybrid"])
+def test_run_and_evaluate_with_vectors(
+    encoded: Path, quoth: Quoth, tmp_path: Path, name: str
+) -> None:
+    queries = _jsonl(
+        tmp_path / "queries.jsonl",
+        [{"_id": "q1", "text": "Raven A raven watches an owl at dusk."}],
+    )
+    out = tmp_path / "run.trec"
+    told = quoth("run", encoded, queries, "--out", out, "--with", name, "-k", 2, "--json").json()
+    assert told["hits"] == 2
+    first = out.read_text().splitlines()[0].split()
+    assert first[2] == "raven" and first[5] == name
+    qrels = tmp_path / "qrels.tsv"
+    qrels.write_text("query-id\tcorpus-id\tscore\nq1\traven\t1\n")
+    found = quoth(
+        *("evaluate", encoded, "--queries", queries, "--qrels", qrels),
+        *("--with", name, "--measures", "RR@10", "--json"),
+    ).json()
+    assert found["searcher"] == name and found["measures"] == {"RR@10": 1.0}
+
+
+def test_adding_and_removing_keep_vectors_in_step(
+    encoded: Path, quoth: Quoth, tmp_path: Path
+) -> None:
+    more = _jsonl(tmp_path / "more.jsonl", [{"_id": "mouse", "text": "a mouse of the field"}])
+    assert quoth("add", encoded, more).code == 0
+    hits = quoth("search", encoded, "a mouse of the field", "--with", "dense", "--json").json()
+    assert hits["hits"][0]["docid"] == "mouse" and hits["hits"][0]["score"] > 0.99
+    assert quoth("remove", encoded, "mouse", "hen").code == 0
+    hits = quoth("search", encoded, "a mouse of the field", "--with", "dense", "--json").json()
+    assert sorted(each["docid"] for each in hits["hits"]) == ["owl", "raven", "swift"]
+    status = quoth("status", encoded, "--json").json()
+    assert status["indexes"]["dense"]["documents"] == 3 and status["bytes"]["dense"] > 0
+    assert quoth("verify", encoded).code == 0
+
+
+def test_mistakes_are_explained(birds: Path, quoth: Quoth, tmp_path: Path) -> None:
+    quoth("search", birds, "owl", "--with", "hybrid").assert_fails(
+        3, "no vectors yet of", f'run "quoth encode {birds}"'
+    )
+    quoth("search", birds, "owl", "--with", "fuzzy").assert_fails(
+        2, "no searcher 'fuzzy'", "lexical, dense, hybrid"
+    )
+    quoth("encode", birds, encoder="no-such-encoder").assert_fails(
+        2, "no encoder 'no-such-encoder'", "all-MiniLM-L6-v2"
+    )
+    quoth("encode", tmp_path / "nothing.quoth").assert_fails(3, "nothing.quoth")
+    quoth("encode", birds, "--dense.storage", "fp8").assert_fails(2, "storage", "fp16")
+
+
+# --- without torch --------------------------------------------------------------------------------
+
+
+def _without_neural(*arguments: object) -> Outcome:
+    """Run a command where none of the neural extra's libraries can be imported."""
+    code = (
+        f"import sys\nfor name in {NEURAL!r}:\n    sys.modules[name] = None\n"
+        "from quoth.app.cli import main\nmain()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def test_words_work_without_torch_and_encoding_says_what_to_install(
+    encoded: Path, quoth: Quoth, tiny: Path, tmp_path: Path
+) -> None:
+    with_tiny = ("--dense.encoder", str(tiny))
+    plain = Path(shutil.copytree(encoded, tmp_path / "plain.quoth"))
+    shutil.rmtree(plain / "dense")
+    for collection in (plain, encoded):  # one never encoded, one encoded on another machine
+        found = _without_neural("search", collection, "raven", "--json", *with_tiny).json()
+        assert [hit["docid"] for hit in found["hits"]] == ["raven"]
+        _without_neural("encode", collection, *with_tiny).assert_fails(
+            2, 'pip install "quoth[neural]"'
+        )
+    _without_neural("search", encoded, "owl", "--with", "dense", *with_tiny).assert_fails(
+        2, 'pip install "quoth[neural]"'
+    )
+    status = _without_neural("status", encoded, "--json", *with_tiny).json()
+    assert "quoth[neural]" in status["indexes"]["dense"]["unavailable"]
+    more = _jsonl(tmp_path / "more.jsonl", [{"_id": "mouse", "text": "a mouse of the field"}])
+    added = _without_neural("add", encoded, more, "--json", *with_tiny)
+    assert added.json()["added"] == 1 and "vectors are not up to date" in added.err
+    hits = _without_neural("search", encoded, "mouse", "--json", *with_tiny).json()["hits"]
+    assert [hit["docid"] for hit in hits] == ["mouse"]
+    # Back on a machine with torch, searching with vectors catches up by itself.
+    hits = quoth("search", encoded, "a mouse of the field", "--with", "dense", "--json").json()
+    assert hits["hits"][0]["docid"] == "mouse"
