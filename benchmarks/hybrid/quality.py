@@ -87,7 +87,7 @@ def sample(queries: tuple[Query, ...], qrels: Qrels) -> list[Query]:
 def take_vectors(engine: Engine, encoded: tuple[Any, Any, Any]) -> None:
     """Put vectors that were encoded elsewhere into the collection's dense index."""
     dense = engine._make_ways(engine._reader()).dense_side()
-    index = DenseIndex.open(dense._folder, model=dense._encoder.identity(), config=dense._config)
+    index = DenseIndex.open(dense.folder, model=dense._encoder.identity(), config=dense._config)
     index.add(*encoded)
 
 

@@ -268,6 +268,7 @@ class Engine:
                 try:
                     yield store, config
                 finally:
+                    store.undo_unfinished()
                     self._catch_up(store)
             finally:
                 store.close()
@@ -301,17 +302,13 @@ class Engine:
     def _read(self, look: Callable[[Store], _T], searcher: str = "lexical") -> _T:
         """Look at one consistent state; again, if a writer replaced it meanwhile."""
         store = self._reader()
-        for attempt in range(_ATTEMPTS):
+        for _attempt in range(_ATTEMPTS):
             if (store.change, searcher) not in self._seen:
                 self._follow(store, searcher)
-            try:
-                with store.snapshot():
-                    return look(store)
-            except IndexMoved:
-                self._seen.clear()
-                if attempt == _ATTEMPTS - 1:
-                    raise
-        raise AssertionError("unreachable")
+            with contextlib.suppress(IndexMoved), store.snapshot():
+                return look(store)
+            self._seen.clear()
+        raise IndexMoved(f"{self.folder} is being rewritten all the time; search again")
 
     def _follow(self, store: Store, searcher: str) -> None:
         """Look at the newest state; finish what a killed writer left, unless one is at work."""

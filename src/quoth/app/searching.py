@@ -26,7 +26,8 @@ def look_up(
     hits = engine.search(query, k=k, where=where, searcher=searcher)
     parts: list[Part | None] = [None] * len(hits)
     if explain:
-        parts = list(engine.explain(query, [hit.docid for hit in hits], searcher=searcher))
+        docids = [hit.docid for hit in hits]
+        parts = list(engine.explain(query, docids, k=k, where=where, searcher=searcher))
     return [
         Shown(
             hit,

@@ -57,6 +57,6 @@ def verify(
         found = searcher.find_damage(store, progress=progress)
         in_indexes += found
         if found and repair:
-            shutil.rmtree(folder / searcher.name, ignore_errors=True)
+            shutil.rmtree(searcher.folder, ignore_errors=True)
             searcher.rebuild(store, progress=progress)
     return Damage(in_store, tuple(in_indexes), repaired=repair)

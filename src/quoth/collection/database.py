@@ -74,15 +74,19 @@ class Database:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """Write all or nothing: durable when the block has ended, undone when it raises."""
-        self.run("BEGIN IMMEDIATE")
         try:
+            self.run("BEGIN IMMEDIATE")
             yield
             self.run("COMMIT")
         except BaseException:
-            if self.connection.in_transaction:
-                with contextlib.suppress(*SQLITE_ERRORS):  # what went wrong first is what counts
-                    self.connection.execute("ROLLBACK")
+            self.undo_unfinished()
             raise
+
+    def undo_unfinished(self) -> None:
+        """Roll back what is open; an interrupt may strike before a block guards its transaction."""
+        if self.connection.in_transaction:
+            with contextlib.suppress(*SQLITE_ERRORS):  # what went wrong first is what counts
+                self.connection.execute("ROLLBACK")
 
 
 def explain_failure(path: Path, error: Exception) -> CollectionError:

@@ -83,6 +83,10 @@ class Store(StoreReader):
                 counts[self._put(document, cut, field_ids)] += 1
         return Written(**counts)
 
+    def undo_unfinished(self) -> None:
+        """Drop whatever an interrupt left uncommitted."""
+        self._db.undo_unfinished()
+
     def remove(self, docids: Iterable[str]) -> tuple[str, ...]:
         """Remove documents in one transaction; returns those docids that were not there."""
         missing = []

@@ -58,7 +58,7 @@ class DenseSearcher:
         counts: OpenCounts,
         cut: CutDocument,
     ) -> None:
-        self._folder = folder
+        self.folder = folder
         self._store = store
         self._load_encoder = load_encoder
         self._config = config
@@ -151,7 +151,7 @@ class DenseSearcher:
 
     def is_current(self, change: int) -> bool:
         """Whether everything up to a change is encoded."""
-        state, log = read_state(self._folder), self._store.log_digest(change)
+        state, log = read_state(self.folder), self._store.log_digest(change)
         return state is not None and (state.change, state.log) == (change, log)
 
     def catch_up(self, store: Store, *, progress: Progress) -> None:
@@ -179,7 +179,7 @@ class DenseSearcher:
 
     def discard(self) -> None:
         """Delete all vectors, whichever model made them."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
         self.close()
 
     def is_foreign(self) -> bool:
@@ -197,11 +197,11 @@ class DenseSearcher:
         if damaged:
             return damaged
         if index.change != store.change:
-            return (f"{self._folder} is at change {index.change}, the store at {store.change}",)
+            return (f"{self.folder} is at change {index.change}, the store at {store.change}",)
         if not self._is_of_this_history(index, store):
-            return (f"{self._folder} follows another history than the store",)
+            return (f"{self.folder} follows another history than the store",)
         if set(index.rows().tolist()) != store.live_rows():
-            return (f"{self._folder} holds other documents than the store",)
+            return (f"{self.folder} holds other documents than the store",)
         return ()
 
     # Inner workings --------------------------------------------------------------------------
@@ -306,21 +306,21 @@ class DenseSearcher:
     def _open_index(self) -> DenseIndex:
         if difference := self._find_difference():
             raise IndexMismatch(
-                f"{self._folder} holds {difference}; run"
+                f"{self.folder} holds {difference}; run"
                 f' "quoth encode {self._store.path.parent}" with the same settings to encode the'
                 " documents again"
             )
-        return DenseIndex.open(self._folder, model=self._encoder.identity(), config=self._config)
+        return DenseIndex.open(self.folder, model=self._encoder.identity(), config=self._config)
 
     def _open_as_is(self) -> tuple[DenseIndex, DenseState]:
         """Open the index whichever model made it, to look at but not to search."""
-        found = read_state(self._folder) or DenseState({}, self._config.storage)
+        found = read_state(self.folder) or DenseState({}, self._config.storage)
         config = replace(self._config, storage=found.storage)
-        return DenseIndex.open(self._folder, model=found.model, config=config), found
+        return DenseIndex.open(self.folder, model=found.model, config=config), found
 
     def _find_difference(self) -> str:
         """Say in what the vectors on disk differ from those that would be made now."""
-        state, model = read_state(self._folder), self._encoder.identity()
+        state, model = read_state(self.folder), self._encoder.identity()
         if state is None:
             return ""
         if state.storage != self._config.storage:

@@ -45,7 +45,7 @@ class LexicalSearcher:
         self, folder: Path, store: Store, *, analyser: Analyser, config: LexicalConfig, syntax: bool
     ) -> None:
         """Search what lies in `folder`; with `syntax`, queries may use + - quotes and field:."""
-        self._folder = folder
+        self.folder = folder
         self._store = store
         self._analyser = analyser
         self._config = config
@@ -129,13 +129,13 @@ class LexicalSearcher:
 
     def is_current(self, change: int) -> bool:
         """Whether index and statistics on disk hold everything up to a change of this history."""
-        index = LexicalIndex.open(self._folder)
+        index = LexicalIndex.open(self.folder)
         wanted = (change, self._store.log_digest(change))
         if index is None or not index.is_settled:
             return False
         if (index.artifact.change, index.artifact.config["log"]) != wanted:
             return False
-        with contextlib.closing(Statistics.open(self._folder / STATISTICS_FILE)) as counted:
+        with contextlib.closing(Statistics.open(self.folder / STATISTICS_FILE)) as counted:
             return (counted.change, counted.basis.get("log")) == wanted
 
     def describe(self) -> dict[str, Any]:
@@ -171,7 +171,7 @@ class LexicalSearcher:
     def _upkeep(self, store: Store, progress: Progress) -> LexicalUpkeep:
         self.close()
         return LexicalUpkeep(
-            self._folder,
+            self.folder,
             store,
             analyser=self._analyser,
             compact_share=self._config.compact_share,
@@ -263,12 +263,12 @@ class LexicalSearcher:
 
     def _opened(self) -> LexicalIndex:
         if self._index is None:
-            self._index = open_index(self._folder, self._analyser)
+            self._index = open_index(self.folder, self._analyser)
         return self._index
 
     def _counted(self) -> Statistics:
         if self._statistics is None:
-            self._statistics = Statistics.open(self._folder / STATISTICS_FILE)
+            self._statistics = Statistics.open(self.folder / STATISTICS_FILE)
             self._statistics.pin()
         return self._statistics
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from quoth.collection.store import Store
@@ -47,6 +48,8 @@ class ScoringSearcher(Searcher, Protocol):
 
 class IndexedSearcher(Searcher, Protocol):
     """A searcher with an index of its own, which it keeps in step with the store."""
+
+    folder: Path
 
     def is_current(self, change: int) -> bool:
         """Whether the index on disk holds everything up to a change."""

@@ -294,7 +294,7 @@ def test_vectors_of_another_model_are_refused_with_the_command_that_encodes_agai
     _refused(setting, setting.open(tiny, dense=halves), "as fp32, but dense.storage is fp16")
     renamed = Path(shutil.copytree(tiny, tmp_path / "renamed"))
     searcher = setting.open(renamed)
-    searcher._folder = setting.folder / "dense" / "tiny"
+    searcher.folder = setting.folder / "dense" / "tiny"
     _refused(setting, searcher, "vectors of tiny, but renamed is configured")
     setting.searcher = setting.open(twin)
     setting.searcher.discard()
