@@ -1,6 +1,6 @@
 """Train and judge the variants of GLOW, on the GPU or (tiny) on the CPU.
 
-    python3 -m benchmarks.glow.run_gpu --out $OUT/glow.json --minutes 9
+    python3 -m benchmarks.glow.run_gpu --out glow.json --minutes 9
     python -m benchmarks.glow.run_gpu --tiny --out /tmp/glow.json
 
 Needs torch, transformers and the file that `pack` wrote. Every run trains a three-layer dual
@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))  # the box installs nothing
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))  # not installed there
 
 import numpy as np
 import torch
