@@ -78,8 +78,17 @@ def quoth(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
 def _spawn(*arguments: object, **options: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [str(QUOTH), *map(str, arguments)], stderr=subprocess.PIPE, text=True, **options
+        [str(QUOTH), *map(str, arguments)],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=_heed_interrupts,
+        **options,
     )
+
+
+def _heed_interrupts() -> None:
+    """Undo what a shell does to jobs in the background: they would ignore interrupts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _jsonl(path: Path, records: Sequence[object]) -> Path:
