@@ -175,7 +175,8 @@ def speed_section(results: dict[str, Any]) -> Iterable[str]:
         ],
     )
     yield ""
-    yield "The last column is queries per second over plain tantivy's, the median over rounds."
+    yield "The last column is queries per second over plain tantivy's, the median over rounds. The"
+    yield "zipf rows were measured before docids were cached, the last change to searching."
 
 
 def hybrid_section(results: dict[str, Any]) -> Iterable[str]:
@@ -186,7 +187,8 @@ def hybrid_section(results: dict[str, Any]) -> Iterable[str]:
     yield "*dense* is all-MiniLM-L6-v2 as published, one vector per passage, no training here (the"
     yield "model has seen labelled data of other collections). *hybrid* is the min-max sum with"
     yield "weights found on held-out stretches of the documents, without labels."
-    yield "*against the better*: hybrid minus the better single searcher."
+    yield "*against the better*: hybrid minus the better single searcher. Measured before the last"
+    yield "corrections to the dense side, with vectors encoded on a GPU; to be run again."
     yield ""
     rows, sums = [], [0.0] * 4
     for row in results["rows"]:
