@@ -18,9 +18,9 @@ $(BIN)/python:
 $(VENV)/.core: $(BIN)/python pyproject.toml
 	$(PIP) -e .
 	@touch $@
-$(VENV)/.dev: $(BIN)/python pyproject.toml
+$(VENV)/.dev: $(BIN)/python pyproject.toml weights/pyproject.toml
 	$(PIP) torch==2.13.0
-	$(PIP) -e ".[dev]"
+	$(PIP) -e ".[dev]" -e ./weights
 	@touch $@ $(VENV)/.core
 $(VENV)/.bench: $(VENV)/.dev
 	$(PIP) -e ".[dev,bench]"

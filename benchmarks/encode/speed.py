@@ -31,7 +31,7 @@ from quoth import __version__
 from quoth.evaluation.files import read_qrels, read_queries
 from quoth.evaluation.measures import evaluate_run
 from quoth.models.glow.encoder import GlowEncoder, has_fast_bf16
-from quoth.models.glow.files import DEFAULT_NAME, find_folder
+from quoth.models.pretrained import DEFAULT_NAME, find_folder
 from quoth.records import Hit, Qrels, Query, Run
 
 RESULTS = Path(__file__).parent / "results" / "encode.json"

@@ -28,7 +28,7 @@ from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from benchmarks.glow.factors import Factors, encode_df, factors_to_arrays, save_pack
-from quoth.models.glow.files import DEFAULT_NAME, find_folder
+from quoth.models.pretrained import DEFAULT_NAME, find_folder
 from quoth.text.words import Analyser, AnalyserConfig
 
 OUT = Path("benchmarks/.cache/glow/pack.bin")

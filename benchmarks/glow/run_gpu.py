@@ -77,6 +77,7 @@ def variants() -> list[list[Variant]]:
             Variant("row_idf", replace(row, weights="idf")),
             Variant("row_code", replace(row, preset="code")),
             Variant("row_subwords", replace(row, statistics="subwords")),
+            Variant("merge", replace(plain, weighting="merge")),
             Variant("fields_row_us", replace(fields, weighting="row", field_embeddings="one")),
         ],
         [
@@ -165,6 +166,7 @@ def main() -> None:
     parser.add_argument("--start", default="pretrained", choices=("pretrained", "random"))
     parser.add_argument("--towers", default="shared", choices=("shared", "separate"))
     parser.add_argument("--pooling", default="mean", choices=("mean", "cls"))
+    parser.add_argument("--temperature", type=float, default=1000.0, help="of bce's negatives")
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--variants", default="", help="names, by commas; all unless given")
     parser.add_argument("--tiny", action="store_true", help="a few steps on the CPU, to debug")
@@ -256,6 +258,8 @@ def recipe_for(given: argparse.Namespace, variant: Variant, seed: int) -> GlowRe
         batch_size=8 if given.tiny else given.batch_size,
         learning_rate=given.learning_rate,
         ramp_steps=steps // 2 if variant.ramped else 0,
+        centre_queries=given.loss == "bce",  # [CLS] is untrained: no query would have a negative
+        temperature=given.temperature,
         seed=seed,
     )
 

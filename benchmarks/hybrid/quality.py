@@ -18,6 +18,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks.hybrid.encode import load
 from benchmarks.lexical.quality import read, splits
 from quoth import __version__
@@ -25,7 +27,7 @@ from quoth.app.engine import Engine
 from quoth.evaluation.compare import compare
 from quoth.evaluation.files import read_queries
 from quoth.index.dense import DenseIndex
-from quoth.records import Qrels, Query
+from quoth.records import Document, Qrels, Query
 
 RESULTS = Path(__file__).parent / "results" / "quality.json"
 MEASURES = ("nDCG@10", "RR@10", "R@100")
@@ -85,10 +87,30 @@ def sample(queries: tuple[Query, ...], qrels: Qrels) -> list[Query]:
 
 
 def take_vectors(engine: Engine, encoded: tuple[Any, Any, Any]) -> None:
-    """Put vectors that were encoded elsewhere into the collection's dense index."""
-    dense = engine._make_ways(engine._reader()).dense_side()
+    """Put vectors that were encoded elsewhere into the collection's dense index.
+
+    Documents without the body field are left to `Engine.encode`, which knows what stands in for it.
+    """
+    store = engine._reader()
+    dense = engine._make_ways(store).dense_side()
+    body = dense._encoder.config.fields[-1]
+    rows, units, vectors = encoded
+    stored = {each.row: each.document for each in store.live_documents()}
+    usual = np.array([body in stored[row].fields for row in rows.tolist()])
+    check_vectors(dense, stored, (rows[usual], units[usual], vectors[usual]))
     index = DenseIndex.open(dense.folder, model=dense._encoder.identity(), config=dense._config)
-    index.add(*encoded)
+    index.add(rows[usual], units[usual], vectors[usual])
+
+
+def check_vectors(dense: Any, stored: dict[int, Document], encoded: tuple[Any, Any, Any]) -> None:
+    """Encode some documents here and make sure that the given vectors are theirs."""
+    rows, _units, vectors = encoded
+    for row in random.Random(0).sample(sorted(set(rows.tolist())), 20):
+        units = list(dense._units(stored[row], dense._cut(stored[row])))
+        own = dense._encoder.encode_documents(units).vectors
+        given = vectors[rows == row]
+        if len(own) != len(given) or (own * given).sum(1).min() < 0.995:
+            raise SystemExit(f"{stored[row].docid}: the vectors are not those of this document")
 
 
 if __name__ == "__main__":

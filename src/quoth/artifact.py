@@ -57,7 +57,19 @@ def write_text_atomically(path: Path, text: str) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     os.replace(temporary, path)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make new names and renames durable, where the platform lets a folder be synced."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:  # Windows cannot open folders; its renames are durable without this
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def save_artifact(folder: Path, artifact: Artifact) -> None:
@@ -126,15 +138,3 @@ def _check_file(path: Path, seal: FileSeal, *, deep: bool) -> str:
 def _seal_content(content: Mapping[str, Any]) -> str:
     """Hash the description itself, so that a flipped bit in it is noticed too."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename durable, where the platform lets a folder be synced."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:  # Windows cannot open folders; its renames are durable without this
-        return
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -142,6 +142,25 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class WordShare:
+    """A word and the share of attention it received, from 0 to 1."""
+
+    word: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Where an encoder looked while it read a query and a document: most looked-at words first.
+
+    It explains vectors, not scores: nothing here adds up to one.
+    """
+
+    query: tuple[WordShare, ...]
+    document: tuple[WordShare, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Citation:
     """A link from a stretch of an answer to the stretch of the passage it quotes."""
 

@@ -295,6 +295,7 @@ def test_verify_and_repair_after_the_index_is_gone(quoth: Quoth, birds: Path) ->
         "store": [],
         "indexes": [],
         "repaired": False,
+        "behind": {},
     }
     assert quoth("search", birds, "owl", "--json").json()["hits"][0]["docid"] == "owl"
 

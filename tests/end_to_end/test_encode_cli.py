@@ -121,6 +121,25 @@ def test_search_with_vectors(encoded: Path, quoth: Quoth, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["dense", "hybrid"])
+def test_explain_shows_what_the_encoder_looked_at(encoded: Path, quoth: Quoth, name: str) -> None:
+    asked = ("search", encoded, "the hen sleeps", "--with", name, "-k", 2, "--explain")
+    hits = quoth(*asked, "--json").json()["hits"]
+    for hit in hits:
+        assert {each["word"] for each in hit["attention"]["query"]} == {"the", "hen", "sleeps"}
+        shares = [each["share"] for each in hit["attention"]["document"]]
+        assert 0 < sum(shares) < 1 and shares == sorted(shares, reverse=True)
+        assert hit["explanation"]["value"] == pytest.approx(hit["score"], abs=1e-6)
+        assert hit["docid"] in {each["word"] for each in hit["attention"]["document"]}
+    shown = quoth(*asked)
+    assert shown.out.count("looked at in the query: ") == 2
+    assert shown.out.count("looked at in the document: ") == 2
+    plain = quoth("search", encoded, "hen", "--explain", "--json").json()["hits"]
+    assert "attention" not in plain[0] and "explanation" in plain[0]
+    silent = quoth("search", encoded, "hen", "--with", name, "--json").json()["hits"]
+    assert "attention" not in silent[0]
+
+
+@pytest.mark.parametrize("name", ["dense", "hybrid"])
 def test_run_and_evaluate_with_vectors(
     encoded: Path, quoth: Quoth, tmp_path: Path, name: str
 ) -> None:

@@ -17,9 +17,10 @@ from transformers import AutoModel, AutoTokenizer
 from transformers.utils import logging
 
 from quoth.errors import ConfigError, Damaged
-from quoth.models.glow import files
+from quoth.models import pretrained
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.encoder import GlowEncoder
+from quoth.models.glow.files import SETTINGS_FILE
 from quoth.models.glow.network import GlowNetwork
 
 logging.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -69,12 +70,12 @@ def _by_sentence_transformers(folder: Path, texts: list[str]) -> Any:
 
 
 def test_the_embedded_default_equals_transformers(default: GlowEncoder) -> None:
-    expected = _by_transformers(files.find_folder(default.name), SENTENCES, max_length=256)
+    expected = _by_transformers(pretrained.find_folder(default.name), SENTENCES, max_length=256)
     np.testing.assert_allclose(_documents(default, SENTENCES), expected, atol=1e-5)
 
 
 def test_the_embedded_default_equals_sentence_transformers(default: GlowEncoder) -> None:
-    expected = _by_sentence_transformers(files.find_folder(default.name), SENTENCES)
+    expected = _by_sentence_transformers(pretrained.find_folder(default.name), SENTENCES)
     np.testing.assert_allclose(_documents(default, SENTENCES), expected, atol=1e-5)
 
 
@@ -87,7 +88,7 @@ def test_queries_and_documents_of_one_tower_are_encoded_alike(default: GlowEncod
 
 def test_what_is_cut_is_counted_text_by_text(default: GlowEncoder) -> None:
     encoded = default.encode_documents([{"text": (text,)} for text in SENTENCES])
-    tokenizer = AutoTokenizer.from_pretrained(str(files.find_folder(default.name)))
+    tokenizer = AutoTokenizer.from_pretrained(str(pretrained.find_folder(default.name)))
     whole = [len(tokenizer(text, truncation=False)["input_ids"]) for text in SENTENCES]
     assert encoded.lengths == tuple(min(256, length) for length in whole)
     assert encoded.cuts == tuple(max(0, length - 256) for length in whole)
@@ -182,7 +183,7 @@ def test_pooling_and_length_are_read_as_published(tmp_path: Path) -> None:
     base = save_tiny_encoder(tmp_path / "base")
     config = GlowConfig(pooling="cls", max_subwords=16, max_query_subwords=16)
     GlowEncoder.load(str(base), config=config, fast=False).save(tmp_path / "saved")
-    (tmp_path / "saved" / files.SETTINGS_FILE).unlink()
+    (tmp_path / "saved" / SETTINGS_FILE).unlink()
     loaded = GlowEncoder.load(str(tmp_path / "saved"), fast=False)
     assert (loaded.config.pooling, loaded.config.max_subwords) == ("cls", 16)
     expected = _by_sentence_transformers(tmp_path / "saved", TEXTS)
@@ -224,25 +225,25 @@ def test_a_tampered_default_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, default: GlowEncoder
 ) -> None:
     copy = tmp_path / "tampered"
-    shutil.copytree(files.find_folder(default.name), copy / "model")
+    shutil.copytree(pretrained.find_folder(default.name), copy / "model")
     (copy / "__init__.py").touch()
     spec = type("Spec", (), {"origin": str(copy / "__init__.py")})
-    monkeypatch.setattr(files.importlib.util, "find_spec", lambda _name: spec)
-    assert files.find_folder(default.name) == copy / "model"
+    monkeypatch.setattr(pretrained.importlib.util, "find_spec", lambda _name: spec)
+    assert pretrained.find_folder(default.name) == copy / "model"
     with (copy / "model" / "model.safetensors").open("rb+") as stream:
         stream.seek(-1, os.SEEK_END)
         last = stream.read(1)
         stream.seek(-1, os.SEEK_END)
         stream.write(bytes([last[0] ^ 1]))
     with pytest.raises(Damaged, match="is not the published all-MiniLM-L6-v2; run pip install"):
-        files.find_folder(default.name)
+        pretrained.find_folder(default.name)
 
 
 @pytest.mark.parametrize("name", ["no-such-encoder", "./models/mine", "/nowhere", "a/b/c", ""])
 def test_a_name_that_no_hub_could_know_never_asks_one(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "_fetch", lambda name: pytest.fail(f"asked for {name}"))
+    monkeypatch.setattr(pretrained, "_fetch", lambda name, *_: pytest.fail(f"asked for {name}"))
     if name == "":
         monkeypatch.chdir("/")  # "" is this folder, which holds no encoder
     with pytest.raises(ConfigError, match=r"there is no encoder|is not an encoder"):
@@ -270,7 +271,7 @@ def test_a_hub_model_in_the_local_cache_needs_no_network(
     (cached / "refs" / "main").write_text("0" * 40)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("socket.socket.connect", lambda *_: pytest.fail("used the network"))
-    assert files.find_folder("somebody/tiny") == base
+    assert pretrained.find_folder("somebody/tiny") == base
     found = GlowEncoder.load("somebody/tiny", fast=False)
     assert found.identity()["name"] == "tiny" and len(found.identity()["digest"]) == 64
 
@@ -278,7 +279,7 @@ def test_a_hub_model_in_the_local_cache_needs_no_network(
 def test_a_folder_without_an_encoder_is_explained(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is not an encoder in the Hugging Face layout"):
         GlowEncoder.load(str(tmp_path))
-    (tmp_path / files.SETTINGS_FILE).write_text("{")
+    (tmp_path / SETTINGS_FILE).write_text("{")
     with pytest.raises(ConfigError, match=r"quoth_glow\.json cannot be read"):
         GlowEncoder.load(str(tmp_path))
 

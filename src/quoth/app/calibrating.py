@@ -8,7 +8,6 @@ ranking that this score earns; all others are ranked as they are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from quoth.collection.store import Store
 from quoth.records import Document, Hit, Run
@@ -38,7 +37,7 @@ def calibrate_fusion(
         for searcher in searchers
     ]
     targets = [Target(item.query.qid, item.docid, item.overlap) for item in items]
-    config = replace(CalibrationConfig(), normalise=fusion.normalise, seed=seed)
+    config = CalibrationConfig(normalise=fusion.normalise, depth=fusion.depth, seed=seed)
     return calibrate(runs, targets, config)
 
 

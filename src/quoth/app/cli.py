@@ -19,7 +19,8 @@ from quoth.app.commands.care import status, verify
 from quoth.app.commands.documents import add, remove
 from quoth.app.commands.find import demo, search
 from quoth.app.commands.judge import compare, evaluate, run
-from quoth.app.commands.learn import encode
+from quoth.app.commands.learn import encode, learn
+from quoth.app.commands.train import trainer
 from quoth.app.options import with_hyphens
 from quoth.errors import (
     CollectionError,
@@ -104,8 +105,9 @@ def common(
     """Search your own documents without a single label."""
 
 
-for command in (add, remove, encode, search, run, evaluate, compare, status, verify, demo):
+for command in (add, remove, encode, learn, search, run, evaluate, compare, status, verify, demo):
     app.command()(command)
+app.add_typer(trainer)
 
 
 def _advise(error: QuothError) -> str:

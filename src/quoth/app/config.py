@@ -18,13 +18,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from quoth.app.learning_plan import LearnConfig
 from quoth.errors import ConfigError
 from quoth.index.dense_config import DenseConfig
+from quoth.models.glow.config import GlowConfig
 from quoth.search.fusion_config import FusionConfig
 from quoth.search.lexical_config import LexicalConfig
+from quoth.search.rerank_config import RerankConfig
 from quoth.text.passages import PassageConfig
 from quoth.text.readers.config import ReaderConfig
 from quoth.text.words import AnalyserConfig
+from quoth.training.recipes.glow_config import GlowRecipe
 
 Values = Mapping[str, Mapping[str, Any]]
 """Section → field → value."""
@@ -64,6 +68,10 @@ class Config:
     lexical: LexicalConfig = field(default_factory=LexicalConfig)
     dense: DenseConfig = field(default_factory=DenseConfig)
     fusion: FusionConfig = field(default_factory=FusionConfig)
+    rerank: RerankConfig = field(default_factory=RerankConfig)
+    glow: GlowRecipe = field(default_factory=GlowRecipe)
+    encoder: GlowConfig = field(default_factory=GlowConfig)
+    learn: LearnConfig = field(default_factory=LearnConfig)
 
 
 KEPT_SECTIONS = ("passages", "analyser")
@@ -167,6 +175,8 @@ def _fits(value: object, hint: Any) -> bool:
         return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
     if hint == Mapping[str, float]:
         return isinstance(value, Mapping) and all(_fits(item, float) for item in value.values())
+    if hint == Mapping[str, int]:
+        return isinstance(value, Mapping) and all(_fits(item, int) for item in value.values())
     if hint is float:
         return isinstance(value, int | float) and abs(value) <= sys.float_info.max
     return isinstance(value, hint)
@@ -195,11 +205,19 @@ def _parse_names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _parse_weights(text: str) -> dict[str, float]:
+def _parse_pairs(text: str) -> dict[str, str]:
     pairs = [item.rpartition("=") for item in _parse_names(text)]
     if not all(name.strip() for name, _, _ in pairs):
         raise ValueError(text)
-    return {name.strip(): _parse_number(value) for name, _, value in pairs}
+    return {name.strip(): value for name, _, value in pairs}
+
+
+def _parse_weights(text: str) -> dict[str, float]:
+    return {name: _parse_number(value) for name, value in _parse_pairs(text).items()}
+
+
+def _parse_counts(text: str) -> dict[str, int]:
+    return {name: int(value) for name, value in _parse_pairs(text).items()}
 
 
 def _plain(section: Any) -> dict[str, Any]:
@@ -216,6 +234,7 @@ _PARSERS: dict[Any, Callable[[str], Any]] = {
     bool: _parse_bool,
     tuple[str, ...]: _parse_names,
     Mapping[str, float]: _parse_weights,
+    Mapping[str, int]: _parse_counts,
 }
 _EXPECTED: dict[Any, str] = {
     str: "text",
@@ -224,4 +243,5 @@ _EXPECTED: dict[Any, str] = {
     bool: "true or false",
     tuple[str, ...]: "names separated by commas",
     Mapping[str, float]: "name=weight pairs separated by commas",
+    Mapping[str, int]: "name=number pairs separated by commas",
 }

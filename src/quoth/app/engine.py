@@ -14,17 +14,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from quoth.app.calibrating import calibrate_fusion
 from quoth.app.config import KEPT_SECTIONS, Config, Values, as_values, build_config
+from quoth.app.encoding import encode_all
 from quoth.app.intake import AddReport, pass_once, raise_problem, take_in
-from quoth.app.searchers import Searchers, missing_neural
+from quoth.app.learned import kept_layers
+from quoth.app.learning_plan import Wanted
+from quoth.app.loading import LoadedModels
+from quoth.app.rows import allowed_rows, newest, newest_of_hit
+from quoth.app.searchers import Searchers
 from quoth.app.verifying import Damage, verify
-from quoth.collection.filter_syntax import parse_filter
 from quoth.collection.lock import hold_writer_lock
 from quoth.collection.schema import require_collection
 from quoth.collection.store import FILE_NAME, Store, Written
 from quoth.errors import Busy, CollectionError, IndexMismatch, IndexMoved
-from quoth.records import Document, Hit, Part, Passage, Problem, Query, Run, Snippet
+from quoth.records import Attention, Document, Hit, Part, Passage, Problem, Query, Run, Snippet
 from quoth.search.calibration import Calibration
 from quoth.search.searcher import Progress, ignore_progress
 from quoth.search.snippets import make_snippet
@@ -32,7 +35,7 @@ from quoth.text.readers.reading import Report, read_documents
 from quoth.text.words import Analyser
 
 if TYPE_CHECKING:
-    from quoth.models.glow.encoder import GlowEncoder
+    from quoth.app.learning import Outcome
 
 _ATTEMPTS = 5
 _T = TypeVar("_T")
@@ -47,7 +50,7 @@ class Engine:
         self._progress = progress
         self._store: Store | None = None
         self._searchers: Searchers | None = None
-        self._encoders: dict[str, GlowEncoder] = {}
+        self._models = LoadedModels()
         self._seen: set[tuple[int, str]] = set()
 
     @classmethod
@@ -109,18 +112,26 @@ class Engine:
     # Searching -------------------------------------------------------------------------------
 
     def search(
-        self, text: str, *, k: int = 10, where: str = "", searcher: str = "lexical"
+        self,
+        text: str,
+        *,
+        k: int = 10,
+        where: str = "",
+        searcher: str = "lexical",
+        rerank: bool = False,
     ) -> tuple[Hit, ...]:
         """Find the k best documents for a query, each with its best passage.
 
-        Scores are those that `explain` adds up to, in double precision.
+        Scores are those that `explain` adds up to, in double precision. With `rerank`, the query
+        generator puts the best hits into a new order, which takes seconds without a GPU.
         """
         query = Query("", text)
 
         def look(store: Store) -> tuple[Hit, ...]:
-            using, allowed = self._ways.get(searcher, syntax=True), _allowed(store, where)
+            using = self._ways.get(searcher, syntax=True, rerank=rerank)
+            allowed = allowed_rows(store, where)
             found = using.search([query], k=k, allowed=allowed).hits[query.qid]
-            stored = [_newest_of_hit(store, hit) for hit in found]
+            stored = [newest_of_hit(store, hit) for hit in found]
             documents = [document for _row, document in stored]
             parts = using.explain(query, documents, k=k, allowed=allowed)
             best = self._ways.best_passages(searcher, query, dict(stored))
@@ -140,12 +151,13 @@ class Engine:
         where: str = "",
         searcher: str = "lexical",
         syntax: bool = False,
+        rerank: bool = False,
     ) -> Run:
         """Search many queries, as plain words unless `syntax` is set; hits carry no passages."""
 
         def look(store: Store) -> Run:
-            using = self._ways.get(searcher, syntax=syntax)
-            return using.search(queries, k=k, allowed=_allowed(store, where))
+            using = self._ways.get(searcher, syntax=syntax, rerank=rerank)
+            return using.search(queries, k=k, allowed=allowed_rows(store, where))
 
         return self._read(look, searcher)
 
@@ -157,13 +169,26 @@ class Engine:
         k: int = 10,
         where: str = "",
         searcher: str = "lexical",
+        rerank: bool = False,
     ) -> tuple[Part, ...]:
         """Say what each hit's score is made of; the parts add up to it."""
 
         def look(store: Store) -> tuple[Part, ...]:
-            documents = [_newest(store, docid)[1] for docid in docids]
-            using, allowed = self._ways.get(searcher, syntax=True), _allowed(store, where)
+            documents = [newest(store, docid)[1] for docid in docids]
+            using = self._ways.get(searcher, syntax=True, rerank=rerank)
+            allowed = allowed_rows(store, where)
             return using.explain(Query("", text), documents, k=k, allowed=allowed)
+
+        return self._read(look, searcher)
+
+    def attention(
+        self, text: str, docids: Sequence[str], *, searcher: str = "dense"
+    ) -> tuple[Attention | None, ...]:
+        """Say which words of query and document the encoder looked at; None without vectors."""
+
+        def look(store: Store) -> tuple[Attention | None, ...]:
+            documents = [newest(store, docid)[1] for docid in docids]
+            return self._ways.attention(searcher, Query("", text), documents)
 
         return self._read(look, searcher)
 
@@ -176,7 +201,7 @@ class Engine:
 
     def document(self, docid: str) -> Document:
         """Fetch a document."""
-        return self._read(lambda store: _newest(store, docid)[1])
+        return self._read(lambda store: newest(store, docid)[1])
 
     def docids(self) -> tuple[str, ...]:
         """List the docids of all documents, in the order they were added."""
@@ -192,23 +217,23 @@ class Engine:
         require_collection(self.folder, FILE_NAME)
         with self._writing() as (store, config):
             ways = self._make_ways(store)
-            dense = ways.dense_side()
-            if dense.is_foreign():
-                dense.discard()
-            ways.lexical(syntax=False).catch_up(store, progress=self._progress)
-            dense.catch_up(store, progress=self._progress)
-            calibration = calibrate_fusion(
-                store,
-                [ways.lexical(syntax=False), dense],
-                analyser=Analyser(config.analyser),
-                fusion=config.fusion,
-                seed=seed,
-                progress=self._progress,
-            )
+            calibration = encode_all(ways, store, config, seed=seed, progress=self._progress)
             ways.keep_calibration(calibration)
             ways.close()
         self._let_go()
         return calibration
+
+    def learn(self, wanted: Wanted, *, note: Callable[[str], None] = lambda _text: None) -> Outcome:
+        """Learn to search these documents better, without labels; interrupted, it resumes."""
+        from quoth.app.learning import learn_collection
+        from quoth.app.learning_stages import Desk
+
+        require_collection(self.folder, FILE_NAME)
+        with self._writing() as (store, config):
+            desk = Desk(self.folder, store, config, self._make_ways, self._progress, note)
+            outcome = learn_collection(desk, wanted)
+        self._let_go()
+        return outcome
 
     # Looking after ---------------------------------------------------------------------------
 
@@ -237,7 +262,7 @@ class Engine:
         return Analyser(self.config.analyser)
 
     def _resolve(self, store: Store) -> Config:
-        return build_config(store.setting("config") or {}, *self._given)
+        return build_config(*kept_layers(store, self.folder), *self._given)
 
     def _reader(self) -> Store:
         if self._store is None:
@@ -344,21 +369,14 @@ class Engine:
             self._searchers = self._make_ways(self._reader())
         return self._searchers
 
-    def _make_ways(self, store: Store) -> Searchers:
-        return Searchers(self.folder, store, self._resolve(store), load_encoder=self._load_encoder)
-
-    def _load_encoder(self, config: Config) -> GlowEncoder:
-        name = config.dense.encoder
-        if name not in self._encoders:
-            try:
-                from transformers.utils import logging
-
-                from quoth.models.glow.encoder import GlowEncoder
-            except ImportError as error:
-                raise missing_neural(error) from error
-            logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-            self._encoders[name] = GlowEncoder.load(name)
-        return self._encoders[name]
+    def _make_ways(self, store: Store, config: Config | None = None) -> Searchers:
+        return Searchers(
+            self.folder,
+            store,
+            config or self._resolve(store),
+            load_encoder=lambda chosen: self._models.encoder(chosen.dense.encoder),
+            load_generator=self._models.generator,
+        )
 
     def _describe(self, store: Store) -> dict[str, Any]:
         return {
@@ -371,24 +389,6 @@ class Engine:
             "indexes": self._ways.describe(),
             "settings": as_values(self.config, KEPT_SECTIONS),
         }
-
-
-def _allowed(store: Store, where: str) -> set[int] | None:
-    return store.allowed_rows(parse_filter(where)) if where.strip() else None
-
-
-def _newest(store: Store, docid: str) -> tuple[int, Document]:
-    row = store.rows([docid]).get(docid)
-    if row is None:
-        raise CollectionError(f"there is no document {docid!r} in {store.path.parent}")
-    return row, store.documents([row])[row]
-
-
-def _newest_of_hit(store: Store, hit: Hit) -> tuple[int, Document]:
-    try:
-        return _newest(store, hit.docid)
-    except CollectionError as error:
-        raise IndexMoved(f"a writer removed {hit.docid!r} during a search; search again") from error
 
 
 def _size(path: Path) -> int:

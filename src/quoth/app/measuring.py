@@ -77,15 +77,16 @@ def measure(
     measures: Sequence[str],
     k: int,
     syntax: bool,
+    rerank: bool = False,
 ) -> Measured:
     """Search the judged queries one by one, timed, and score what was found."""
     check_measures(measures)
     judged = read_qrels(qrels)
     asked = _judged_queries(read_queries(queries), judged, queries=queries, qrels=qrels)
-    run, latency = run_timed(engine, asked, searcher=searcher, k=k, syntax=syntax)
+    run, latency = run_timed(engine, asked, searcher=searcher, k=k, syntax=syntax, rerank=rerank)
     evaluation = evaluate_run(run, judged, measures)
     return Measured(
-        searcher,
+        run.name,
         evaluation.num_queries,
         evaluation.num_absent_queries,
         tuple(
@@ -98,13 +99,20 @@ def measure(
 
 
 def run_timed(
-    engine: Engine, queries: Sequence[Query], *, searcher: str, k: int, syntax: bool
+    engine: Engine,
+    queries: Sequence[Query],
+    *,
+    searcher: str,
+    k: int,
+    syntax: bool,
+    rerank: bool = False,
 ) -> tuple[Run, Latency]:
     """Search queries one at a time, as a user would, keeping hits and times."""
     import time
 
     def search_one(query: Query) -> tuple[Hit, ...]:
-        return engine.run([query], k=k, searcher=searcher, syntax=syntax).hits[query.qid]
+        found = engine.run([query], k=k, searcher=searcher, syntax=syntax, rerank=rerank)
+        return found.hits[query.qid]
 
     for query in queries[:_WARM_UP]:
         search_one(query)
@@ -113,7 +121,7 @@ def run_timed(
         start = time.perf_counter()
         hits[query.qid] = search_one(query)
         seconds.append(time.perf_counter() - start)
-    return Run(searcher, hits), summarise(seconds)
+    return Run(f"{searcher}-reranked" if rerank else searcher, hits), summarise(seconds)
 
 
 def compare_runs(

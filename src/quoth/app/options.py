@@ -10,7 +10,7 @@ import ast
 import functools
 import inspect
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -18,14 +18,20 @@ import typer
 from quoth.app.config import field_types, sections
 
 
-def with_settings(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of some sections; it receives them as `settings`, text by name."""
+def with_settings(
+    *names: str, without: Collection[str] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of some sections; it receives them as `settings`, text by name.
+
+    Fields named in `without`, as section.field, have no option.
+    """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         parameters = {
             f"{section}__{key}": f"{section}.{key}"
             for section in names
             for key in field_types(sections()[section])
+            if f"{section}.{key}" not in without
         }
 
         @functools.wraps(command)

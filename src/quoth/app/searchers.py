@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -13,10 +13,11 @@ from quoth.artifact import Artifact, open_artifact, save_artifact
 from quoth.collection.store import Store
 from quoth.errors import CollectionError, ConfigError, IndexMismatch, MissingExtra
 from quoth.index.dense_state import read_state
-from quoth.records import Document, Passage, Query
+from quoth.records import Attention, Document, Passage, Query
 from quoth.search.calibration import Calibration
 from quoth.search.hybrid import HybridSearcher
 from quoth.search.lexical import LexicalSearcher
+from quoth.search.rerank import TITLES, QueryScorer, RerankingSearcher
 from quoth.search.searcher import IndexedSearcher, Progress, Searcher
 from quoth.search.snippets import best_passage
 from quoth.text.passages import cut_document
@@ -30,6 +31,7 @@ NAMES = ("lexical", "dense", "hybrid")
 """Ways of searching, by the names that `--with` takes."""
 
 LoadEncoder = Callable[[Config], "GlowEncoder"]
+LoadGenerator = Callable[[str], QueryScorer]
 
 _logger = logging.getLogger(__name__)
 _S = TypeVar("_S", bound=Searcher)
@@ -41,16 +43,29 @@ class Searchers:
     """All searchers over one opened store with one configuration."""
 
     def __init__(
-        self, folder: Path, store: Store, config: Config, *, load_encoder: LoadEncoder
+        self,
+        folder: Path,
+        store: Store,
+        config: Config,
+        *,
+        load_encoder: LoadEncoder,
+        load_generator: LoadGenerator,
     ) -> None:
         self._folder = folder
         self._store = store
         self._config = config
         self._load_encoder = load_encoder
+        self._load_generator = load_generator
         self._made: dict[tuple[str, bool], Searcher] = {}
 
-    def get(self, name: str, *, syntax: bool) -> Searcher:
-        """Give a searcher by name; with `syntax`, its queries may use + - quotes and field:."""
+    def get(self, name: str, *, syntax: bool, rerank: bool = False) -> Searcher:
+        """Give a searcher by name; with `syntax`, its queries may use + - quotes and field:.
+
+        With `rerank`, the query generator puts its best hits into a new order.
+        """
+        if rerank:
+            make = functools.partial(self._make_reranking, name, syntax=syntax)
+            return self._once(f"{name} reranked", syntax, make)
         if name == "lexical":
             return self.lexical(syntax=syntax)
         if name == "dense":
@@ -116,24 +131,40 @@ class Searchers:
         return described
 
     def best_passages(
-        self, searcher: str, query: Query, stored: Mapping[int, Document]
+        self,
+        searcher: str,
+        query: Query,
+        stored: Mapping[int, Document],
+        *,
+        syntax: bool = True,
+        besides: Collection[str] = (),
     ) -> dict[int, Passage | None]:
         """Choose the passage that each hit shows: where the query's words stand most.
 
         Hits by vectors show what their score is of, the passage nearest to the query; fused ones do
-        so where none of the query's words stands in the document.
+        so where none of the query's words stands in the document. Fields named in `besides` are
+        chosen only from documents that have no other.
         """
-        weights = self.lexical(syntax=True).term_weights(query)
+        weights = self.lexical(syntax=syntax).term_weights(query)
         analyser = Analyser(self._config.analyser)
         near = {} if searcher == "lexical" else self.dense().best_passages(query, stored)
         chosen: dict[int, Passage | None] = {}
         for row, document in stored.items():
-            passages = self._store.passages(document, row)
+            every = self._store.passages(document, row)
+            passages = [each for each in every if each.field not in besides] or every
             best = best_passage(passages, weights, analyser=analyser)
             matches = best is not None and not weights.keys().isdisjoint(analyser.terms(best.text))
             is_near = row in near and (searcher == "dense" or not matches)
             chosen[row] = near[row] if is_near else best
         return chosen
+
+    def attention(
+        self, searcher: str, query: Query, documents: Sequence[Document]
+    ) -> tuple[Attention | None, ...]:
+        """Say where the encoder looked; None for a searcher without vectors."""
+        if searcher == "lexical":
+            return tuple(None for _document in documents)
+        return self.dense().attention(query, documents)
 
     @property
     def is_encoded(self) -> bool:
@@ -220,11 +251,25 @@ class Searchers:
     def _make_hybrid(self, *, syntax: bool) -> HybridSearcher:
         sides: list[Searcher] = [self.lexical(syntax=syntax), self.dense()]
         config = self._config.fusion
-        found = self.calibration if config.method == "calibrated" else None
-        weights = config.weights("lexical", ["dense"]) if found is None else found.weights
-        return HybridSearcher(sides, config=config, weights=weights)
+        found = self.calibration
+        weights = config.weights("lexical", ["dense"])
+        if found and config.method == "calibrated":
+            weights = dict(found.weights)
+        ranges = found.usual_ranges() if found else None
+        return HybridSearcher(sides, config=config, weights=weights, ranges=ranges)
+
+    def _make_reranking(self, name: str, *, syntax: bool) -> RerankingSearcher:
+        config = self._config.rerank
+        return RerankingSearcher(
+            self.get(name, syntax=syntax),
+            self._store,
+            config=config,
+            load_scorer=functools.partial(self._load_generator, config.generator),
+            choose=functools.partial(self.best_passages, name, syntax=syntax, besides=TITLES),
+            syntax=syntax,
+        )
 
 
-def missing_neural(error: ImportError) -> MissingExtra:
-    """Say what to install where a library that vectors need is absent."""
-    return MissingExtra(f'vectors need {error.name}; run pip install "quoth[neural]"')
+def missing_neural(error: ImportError, *, what: str = "vectors") -> MissingExtra:
+    """Say what to install where a library that networks need is absent."""
+    return MissingExtra(f'{what} need {error.name}; run pip install "quoth[neural]"')

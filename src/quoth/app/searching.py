@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from quoth.app.engine import Engine
-from quoth.records import Document, Hit, Part, Snippet
+from quoth.records import Attention, Document, Hit, Part, Snippet
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,25 +17,37 @@ class Shown:
     document: Document
     snippet: Snippet | None
     explanation: Part | None
+    attention: Attention | None = None
 
 
 def look_up(
-    engine: Engine, query: str, *, k: int, where: str, searcher: str, explain: bool
+    engine: Engine,
+    query: str,
+    *,
+    k: int,
+    where: str,
+    searcher: str,
+    explain: bool,
+    rerank: bool = False,
 ) -> list[Shown]:
     """Search, and fetch what is shown of each hit."""
-    hits = engine.search(query, k=k, where=where, searcher=searcher)
+    hits = engine.search(query, k=k, where=where, searcher=searcher, rerank=rerank)
     parts: list[Part | None] = [None] * len(hits)
+    looks: list[Attention | None] = [None] * len(hits)
     if explain:
         docids = [hit.docid for hit in hits]
-        parts = list(engine.explain(query, docids, k=k, where=where, searcher=searcher))
+        found = engine.explain(query, docids, k=k, where=where, searcher=searcher, rerank=rerank)
+        parts = list(found)
+        looks = list(engine.attention(query, docids, searcher=searcher))
     return [
         Shown(
             hit,
             engine.document(hit.docid),
             engine.snippet(query, hit.passage) if hit.passage else None,
             part,
+            look,
         )
-        for hit, part in zip(hits, parts, strict=True)
+        for hit, part, look in zip(hits, parts, looks, strict=True)
     ]
 
 
@@ -53,4 +65,6 @@ def as_record(shown: Shown) -> dict[str, Any]:
     }
     if shown.explanation is not None:
         record["explanation"] = asdict(shown.explanation)
+    if shown.attention is not None:
+        record["attention"] = asdict(shown.attention)
     return record

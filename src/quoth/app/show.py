@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from quoth.records import Document, Hit, Part, Snippet
+from quoth.records import Attention, Document, Hit, Part, Snippet, WordShare
 
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -144,6 +144,17 @@ def part_tree(part: Part) -> Tree:
     tree = Tree(label(part))
     grow(tree, part)
     return tree
+
+
+def attention_text(attention: Attention) -> Group:
+    """Lay out the words that the encoder looked at, of the query and of the document."""
+
+    def line(side: str, words: Sequence[WordShare]) -> Text:
+        listed = ", ".join(f"{make_safe(each.word)} {each.share:.2f}" for each in words)
+        return Text.assemble((f"looked at in the {side}: ", "dim"), listed or "no words")
+
+    lines = (line("query", attention.query), line("document", attention.document))
+    return Group(*(Padding(each, (0, 0, 0, 4), expand=False) for each in lines))
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Group:

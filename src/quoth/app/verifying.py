@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import shutil
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from quoth.app.config import KEPT_SECTIONS, Config, as_values
 from quoth.collection.store import Store
@@ -20,14 +20,26 @@ class Damage:
     store: tuple[str, ...]
     indexes: tuple[str, ...]
     repaired: bool = False
+    behind: Mapping[str, int] = field(default_factory=dict)
+    """Folders of indexes that lack changes, as a killed writer leaves them, and how many."""
 
     @property
     def is_clean(self) -> bool:
         """Whether nothing is wrong (any more)."""
         return not self.store and (not self.indexes or self.repaired)
 
+    def lines(self) -> tuple[str, ...]:
+        """List what was found, one line each."""
+        late = (
+            f"{folder} is behind the documents by {count:,} change{'s' if count > 1 else ''}"
+            for folder, count in self.behind.items()
+        )
+        return (*self.store, *self.indexes, *late)
+
     def verdict(self) -> str:
         """Sum up in one sentence."""
+        if self.is_clean and self.behind:
+            return "nothing is damaged; the next search or write brings the indexes up to date"
         if self.is_clean:
             return "repaired: rebuilt what differed" if self.indexes else "everything is as written"
         if self.store:
@@ -43,7 +55,7 @@ def verify(
     repair: bool,
     progress: Progress,
 ) -> Damage:
-    """Check everything; `repair` cuts passages and rebuilds indexes that differ."""
+    """Check everything; `repair` cuts passages, rebuilds indexes that differ, catches up others."""
     folder = store.path.parent
     cut = functools.partial(cut_document, config=config.passages)
     wanted = as_values(config, KEPT_SECTIONS)
@@ -53,10 +65,15 @@ def verify(
         store.recut(cut=cut, config=wanted)
     progress("checking documents", 0, 0)
     in_store = tuple(store.find_damage(cut=cut))
+    behind: dict[str, int] = {}
     for searcher in searchers:
-        found = searcher.find_damage(store, progress=progress)
+        found, late = searcher.find_damage(store, progress=progress), searcher.num_behind(store)
         in_indexes += found
         if found and repair:
             shutil.rmtree(searcher.folder, ignore_errors=True)
             searcher.rebuild(store, progress=progress)
-    return Damage(in_store, tuple(in_indexes), repaired=repair)
+        elif late and repair:
+            searcher.catch_up(store, progress=progress)
+        elif late:
+            behind[str(searcher.folder)] = late
+    return Damage(in_store, tuple(in_indexes), repaired=repair, behind=behind)

@@ -27,7 +27,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from quoth.artifact import FILE_NAME, FileSeal, find_damage, save_artifact, seal_file
+from quoth.artifact import (
+    FILE_NAME,
+    FileSeal,
+    find_damage,
+    save_artifact,
+    seal_file,
+    sync_folder,
+)
 from quoth.errors import CollectionError, Damaged, IndexMismatch, IndexMoved
 from quoth.index.dense_config import DenseConfig
 from quoth.index.dense_files import (
@@ -35,7 +42,6 @@ from quoth.index.dense_files import (
     make_folder,
     sweep,
     sync_file,
-    sync_folder,
     write_array,
 )
 from quoth.index.dense_graph import build_graph

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from quoth.artifact import FileSeal, seal_file
+from quoth.artifact import FileSeal, seal_file, sync_folder
 from quoth.errors import CollectionError, Damaged, StorageFull
 
 _OURS = re.compile(r"(segment|removed|graph|places)-\d{6,}\.[a-z.]+")
@@ -63,18 +63,6 @@ def make_folder(folder: Path) -> None:
         make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
         sync_folder(folder.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make new names durable, where the platform lets a folder be synced."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:  # Windows cannot open folders; its files are durable without this
-        return
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def sweep(folder: Path, *, keep: Collection[str]) -> None:

@@ -95,6 +95,33 @@ def attend_merged(
     return functional.dropout(logits.softmax(-1), dropout, training=dropout > 0) @ value
 
 
+def attention_shares(
+    query: Tensor,  # (B, H, T, D)
+    key: Tensor,
+    *,
+    weights: Tensor | None,  # (B, T)
+    mode: str,
+    mask: Tensor | None,  # (B, 1, T or 1, T), True where it may look
+    scale: float,
+    merge: Merge | None = None,
+) -> Tensor:  # (B, H, T, T)
+    """Give how much each token looks at each other, which `attend` computes but does not keep."""
+    logits = query.float() @ key.float().transpose(-1, -2) * scale
+    if weights is not None and mode != "none":
+        fixed = weights.detach().float()
+        if mode == "row":
+            logits = fixed[:, None, :, None] * logits
+        elif mode == "column":
+            logits = fixed[:, None, None, :] * logits
+        elif mode == "add_log":
+            logits = logits + fixed.clamp_min(torch.finfo(fixed.dtype).tiny).log()[:, None, None, :]
+        elif merge is not None:
+            logits = merge(logits.to(query.dtype), fixed.to(query.dtype)).float()
+    if mask is not None:
+        logits = logits.masked_fill(~mask, float("-inf"))
+    return logits.softmax(-1)
+
+
 def _join_bias(bias: Tensor, mask: Tensor | None) -> Tensor:
     columns = bias[:, None, None, :]
     if mask is None:
@@ -114,9 +141,21 @@ def _attend_in_encoder(
     token_weights: Tensor | None = None,
     weighting: str = "none",
     merge: Merge | None = None,
+    record: list[Tensor] | None = None,
     **_others: Any,
 ) -> tuple[Tensor, None]:
-    """Meet the interface that Hugging Face encoders call."""
+    """Meet the interface that Hugging Face encoders call; `record` is given each layer's shares."""
+    if record is not None:
+        shares = attention_shares(
+            query,
+            key,
+            weights=token_weights,
+            mode=weighting,
+            mask=attention_mask,
+            scale=scaling,
+            merge=merge,
+        )
+        record.append(shares)
     if weighting == "merge" and token_weights is not None and merge is not None:
         out = attend_merged(
             query,

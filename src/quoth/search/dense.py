@@ -26,10 +26,12 @@ from quoth.index.dense import DenseIndex
 from quoth.index.dense_config import DenseConfig
 from quoth.index.dense_rank import Found
 from quoth.index.dense_state import DenseState, read_state
+from quoth.models.glow.attention_report import report_attention
 from quoth.models.glow.weights import WordCounts
-from quoth.records import Document, Hit, Part, Passage, Query, Run
+from quoth.records import Attention, Document, Hit, Part, Passage, Query, Run
 from quoth.search.dense_record import EncodingRecord
 from quoth.search.searcher import Progress
+from quoth.search.units import body_passages, cut_units
 
 if TYPE_CHECKING:
     from quoth.models.glow.encoder import GlowEncoder, Vectors
@@ -126,6 +128,30 @@ class DenseSearcher:
                 best[row] = passages[found[row].unit]
         return best
 
+    def attention(
+        self, query: Query, documents: Sequence[Document]
+    ) -> tuple[Attention | None, ...]:
+        """Say which words of the query and of each document's best unit the encoder looked at.
+
+        None for a document that is not encoded, and where the encoder cannot be followed.
+        """
+        if not query.text.strip():
+            return tuple(None for _document in documents)
+        rows = self._store.rows([document.docid for document in documents])
+        best = self._nearest(query, set(rows.values()))
+        units = [
+            self._unit(document, best.get(rows.get(document.docid, -1))) for document in documents
+        ]
+        told = iter(
+            report_attention(
+                self._encoder,
+                query.text,
+                [unit for unit in units if unit is not None],
+                counts=self._word_counts(),
+            )
+        )
+        return tuple(None if unit is None else next(told) for unit in units)
+
     def describe(self) -> dict[str, Any]:
         """Say what the index holds, which model made it, and how much of the text it cut."""
         index, state = self._open_as_is()
@@ -196,13 +222,24 @@ class DenseSearcher:
         damaged = index.find_damage()
         if damaged:
             return damaged
-        if index.change != store.change:
+        if index.change > store.change:
             return (f"{self.folder} is at change {index.change}, the store at {store.change}",)
         if not self._is_of_this_history(index, store):
             return (f"{self.folder} follows another history than the store",)
+        if index.change < store.change:
+            return ()
         if set(index.rows().tolist()) != store.live_rows():
             return (f"{self.folder} holds other documents than the store",)
         return ()
+
+    def num_behind(self, store: Store) -> int:
+        """Count the changes that catching up would bring."""
+        try:
+            index, _state = self._open_as_is()
+        except CollectionError:
+            return 0  # damage, which `find_damage` tells of
+        is_ours = index.change <= store.change and self._is_of_this_history(index, store)
+        return store.change - index.change if is_ours else 0
 
     # Inner workings --------------------------------------------------------------------------
 
@@ -253,21 +290,18 @@ class DenseSearcher:
         self, document: Document, passages: Sequence[Passage]
     ) -> Iterator[Mapping[str, Sequence[str]]]:
         """Yield what gets a vector: each passage of the body with other fields, or the whole."""
-        slot = self._encoder.config.fields[-1]
-        body = body_field(document, self._encoder.config.fields)
-        whole = {**document.fields, slot: document.fields[body]} if body else document.fields
-        parts = self._body_passages(document, passages)
-        if not parts:
-            yield whole
-        for passage in parts:
-            yield {**whole, slot: (passage.text,)}
+        return cut_units(document, passages, self._encoder.config)
+
+    def _unit(self, document: Document, best: Found | None) -> Mapping[str, Sequence[str]] | None:
+        """Give the unit that was found of a document, None where none was."""
+        if best is None:
+            return None
+        units = self._units(document, self._store.passages(document, best.row))
+        return next(itertools.islice(units, best.unit, None), None)
 
     def _body_passages(self, document: Document, passages: Sequence[Passage]) -> list[Passage]:
         """List the passages that have a vector of their own; none if the document has one."""
-        if self._encoder.config.unit == "document":
-            return []
-        body = body_field(document, self._encoder.config.fields)
-        return [passage for passage in passages if passage.field == body]
+        return body_passages(document, passages, self._encoder.config)
 
     def _explain_one(self, best: Found | None) -> Part:
         if best is None:
@@ -331,21 +365,3 @@ class DenseSearcher:
         if state.model.get("digest") != model.get("digest"):
             return f"vectors of another model that was called {was}, too"
         return "" if state.model == model else f"vectors of {was} with other settings"
-
-
-def body_field(document: Document, fields: Sequence[str]) -> str:
-    """Name the field that is cut into units: the last configured one.
-
-    Where a document lacks it, its longest field that is not configured stands in, so that a body
-    under an unusual name is encoded all the same; where there is none, the document is one unit.
-
-    >>> fields = {"title": ("Owls",), "abstract": ("They hunt at night.",), "lang": ("en",)}
-    >>> body_field(Document("d", fields), ["title", "text"])
-    'abstract'
-    """
-    if fields[-1] in document.fields:
-        return fields[-1]
-    others = {
-        name: sum(map(len, texts)) for name, texts in document.fields.items() if name not in fields
-    }
-    return max(others, key=lambda name: others[name], default="")

@@ -8,11 +8,16 @@ What a run says of a query is the hits it holds, no more: normalising depends on
 so every run should come cut to the same `depth`, the one that weights were calibrated with. A
 document that is not among those hits is absent. What a hit gets, and what an absent document:
 
+    range     (score - least) / usual range of the searcher             absent: 0
     min_max   (score - min) / (max - min), 1 if all scores are equal    absent: 0
     z_score   (score - mean) / deviation,  0 if all scores are equal    absent: the last hit's
     none      score                                                     absent: the last hit's
 
 where deviation is the population's (divided by n); a run without hits adds 0 to every document.
+
+`range` divides by one number per searcher, learnt from the collection (`UsualRanges`): a query on
+which a searcher hardly tells documents apart then counts for little, where min_max would blow its
+noise up. Until that number is known, it does as min_max does.
 """
 
 from __future__ import annotations
@@ -30,11 +35,26 @@ FUSED = "fused"
 _SLACK = 1e-6  # by how much the sum of weights may differ from 1
 
 
-def fuse(runs: Sequence[Run], config: FusionConfig, *, weights: Mapping[str, float], k: int) -> Run:
+@dataclass(frozen=True, slots=True)
+class UsualRanges:
+    """How far the scores of each searcher usually reach, over runs cut to `depth` hits."""
+
+    depth: int
+    widths: Mapping[str, float]
+
+
+def fuse(
+    runs: Sequence[Run],
+    config: FusionConfig,
+    *,
+    weights: Mapping[str, float],
+    k: int,
+    ranges: UsualRanges | None = None,
+) -> Run:
     """Fuse as configured; `weights` by run name count unless the method goes by ranks alone."""
     if config.method == "rrf":
         return reciprocal_rank(runs, constant=config.constant, k=k)
-    return convex(runs, weights=weights, normalise=config.normalise, k=k)
+    return convex(runs, weights=weights, normalise=config.normalise, ranges=ranges, k=k)
 
 
 def reciprocal_rank(
@@ -65,6 +85,7 @@ def convex(
     *,
     weights: Mapping[str, float],
     normalise: str,
+    ranges: UsualRanges | None = None,
     k: int | None = None,
     name: str = FUSED,
 ) -> Run:
@@ -79,13 +100,13 @@ def convex(
     >>> [(hit.docid, hit.score) for hit in run.hits["q"]]  # y: 0.5 · (6 - 1) / (9 - 1)
     [('x', 0.5), ('z', 0.5), ('y', 0.3125)]
     """
-    find_scale = _find_normalisation(normalise)
+    find_scale = _find_normalisation(normalise, ranges)
     _check_weights(weights, [run.name for run in runs])
 
     def listen(run: Run, qid: str) -> _Voice:
         weight = weights[run.name]
         hits = run.hits.get(qid, ()) if weight else ()
-        scale = find_scale([hit.score for hit in hits])
+        scale = find_scale(run.name, [hit.score for hit in hits])
         return _Voice(
             hits, [weight * scale.apply(hit.score) for hit in hits], weight * scale.absent
         )
@@ -153,6 +174,43 @@ def unscaled(scores: Sequence[float]) -> Scale:
     return Scale(offset=0.0, width=1.0, flat=0.0, absent=min(scores, default=0.0))
 
 
+def usual_range(scores: Sequence[float], *, width: float, depth: int) -> Scale:
+    """Let the usual range of a searcher be 1.
+
+    A run shorter than it may be is complete: what it does not hold matched nothing, and scores 0.
+
+    >>> [usual_range([9.0, 6.0], width=4.0, depth=2).apply(score) for score in (9.0, 6.0, None)]
+    [0.75, 0.0, 0.0]
+    >>> usual_range([9.0], width=4.0, depth=2).apply(9.0)
+    2.25
+    """
+    least = min(scores, default=0.0)
+    return Scale(
+        offset=least if len(scores) >= depth else min(least, 0.0),
+        width=width,
+        flat=0.0,
+        absent=0.0,
+    )
+
+
+def measure_ranges(runs: Sequence[Run], *, depth: int) -> UsualRanges:
+    """Find how far the scores of each run reach on average; runs with flat scores are left out.
+
+    >>> run = Run("lexical", {"p": (Hit("x", 9.0), Hit("y", 6.0)), "q": (Hit("x", 1.0),), "r": ()})
+    >>> measure_ranges([run], depth=2).widths  # (9 - 6), and 1 since nothing else matches
+    {'lexical': 2.0}
+    """
+    widths = {}
+    for run in runs:
+        found = ([hit.score for hit in hits] for hits in run.hits.values() if hits)
+        reaches = [
+            max(scores) - usual_range(scores, width=1.0, depth=depth).offset for scores in found
+        ]
+        if reaches and (width := fmean(reaches)) > 0.0:
+            widths[run.name] = width
+    return UsualRanges(depth, widths)
+
+
 SCALES: Mapping[str, Callable[[Sequence[float]], Scale]] = {
     "min_max": min_max,
     "z_score": z_score,
@@ -174,7 +232,12 @@ class Standing:
 
 
 def find_standings(
-    runs: Sequence[Run], *, qid: str, docid: str, normalise: str
+    runs: Sequence[Run],
+    *,
+    qid: str,
+    docid: str,
+    normalise: str,
+    ranges: UsualRanges | None = None,
 ) -> tuple[Standing, ...]:
     """Look a document up in the runs that are fused, each cut to the same depth.
 
@@ -183,13 +246,14 @@ def find_standings(
     >>> standing.rank, standing.score, standing.scale.width
     (2, 0.25, 0.5)
     """
-    find_scale = _find_normalisation(normalise)
+    find_scale = _find_normalisation(normalise, ranges)
     standings = []
     for run in runs:
         hits = run.hits.get(qid, ())
         rank = next((rank for rank, hit in enumerate(hits, 1) if hit.docid == docid), None)
         score = None if rank is None else hits[rank - 1].score
-        standings.append(Standing(run.name, score, rank, find_scale([hit.score for hit in hits])))
+        scale = find_scale(run.name, [hit.score for hit in hits])
+        standings.append(Standing(run.name, score, rank, scale))
     return tuple(standings)
 
 
@@ -294,10 +358,22 @@ def _choose_passages(voices: Sequence[_Voice], docids: set[str]) -> dict[str, Pa
     return {docid: passage for docid, (_, passage) in chosen.items()}
 
 
-def _find_normalisation(normalise: str) -> Callable[[Sequence[float]], Scale]:
+def _find_normalisation(
+    normalise: str, ranges: UsualRanges | None
+) -> Callable[[str, Sequence[float]], Scale]:
+    """Give what finds the scale of a run, by its name and its scores of one query."""
+    if normalise == "range":
+        widths = ranges.widths if ranges else {}
+        depth = ranges.depth if ranges else 0
+        return lambda run, scores: (
+            usual_range(scores, width=widths[run], depth=depth)
+            if run in widths
+            else min_max(scores)
+        )
     if normalise not in SCALES:
-        raise ConfigError(f"normalise is {normalise!r}, expected one of {', '.join(SCALES)}")
-    return SCALES[normalise]
+        expected = ", ".join(("range", *SCALES))
+        raise ConfigError(f"normalise is {normalise!r}, expected one of {expected}")
+    return lambda _, scores: SCALES[normalise](scores)
 
 
 def _check_weights(weights: Mapping[str, float], names: Sequence[str]) -> None:

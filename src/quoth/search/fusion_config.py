@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from quoth.errors import ConfigError
 
 METHODS = ("calibrated", "convex", "rrf")
-NORMALISATIONS = ("min_max", "z_score", "none")
+NORMALISATIONS = ("range", "min_max", "z_score", "none")
 MEASURES = ("RR", "nDCG")
 
 _LEAST = {
+    "depth": 1,
     "k": 1,
     "steps": 1,
     "num_folds": 2,
@@ -28,8 +29,9 @@ class FusionConfig:
     method: str = "calibrated"
     """calibrated: weights learnt from the documents; convex: weight below; rrf: ranks alone."""
 
-    normalise: str = "min_max"
-    """How each run's scores are made comparable, per query: min_max, z_score, or none."""
+    normalise: str = "range"
+    """How scores are made comparable: range (the searcher's usual one in this collection, from the
+    calibration), or per query: min_max, z_score, or none."""
 
     weight: float = 0.5
     """Share of the dense side with convex, and with calibrated until there is a calibration."""
@@ -73,8 +75,11 @@ class FusionConfig:
 class CalibrationConfig:
     """How weights are chosen from known-item queries."""
 
-    normalise: str = "min_max"
+    normalise: str = "range"
     """How scores are made comparable; the same as in fusion."""
+
+    depth: int = 100
+    """Hits taken of each searcher; the same as in fusion."""
 
     measure: str = "RR"
     """What the rank of the target is worth: RR or nDCG."""
@@ -92,10 +97,10 @@ class CalibrationConfig:
     """With fewer queries there is no evidence, and the mix is even."""
 
     margin: float = 0.005
-    """What fusing must gain over the best searcher alone."""
+    """What fusing may lose against the best searcher alone, where it might be chance."""
 
     confidence: float = 0.95
-    """How sure it must be that one is better than the other at all."""
+    """How sure it must be that a searcher alone is better, to use it alone for less."""
 
     num_resamples: int = 1000
     """Resamples of the bootstrap."""

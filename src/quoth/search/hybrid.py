@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 
 from quoth.records import Document, Part, Query, Run
-from quoth.search.fusion import explain_fused, find_standings, fuse
+from quoth.search.fusion import UsualRanges, explain_fused, find_standings, fuse
 from quoth.search.fusion_config import FusionConfig
 from quoth.search.searcher import Searcher
 
@@ -16,11 +17,17 @@ class HybridSearcher:
     name = "hybrid"
 
     def __init__(
-        self, searchers: Sequence[Searcher], *, config: FusionConfig, weights: Mapping[str, float]
+        self,
+        searchers: Sequence[Searcher],
+        *,
+        config: FusionConfig,
+        weights: Mapping[str, float],
+        ranges: UsualRanges | None = None,
     ) -> None:
         self._searchers = searchers
         self._config = config
         self._weights = weights
+        self._ranges = ranges
 
     def search(self, queries: Sequence[Query], *, k: int, allowed: set[int] | None) -> Run:
         """Find the k best documents for each query by the fused score.
@@ -28,7 +35,7 @@ class HybridSearcher:
         A searcher that has no weight is not even asked, so it costs nothing.
         """
         runs = self._runs(queries, k=k, allowed=allowed, silent=self._silent())
-        fused = fuse(runs, self._config, weights=self._weights, k=k)
+        fused = fuse(runs, self._config, weights=self._weights, ranges=self._ranges_to(k), k=k)
         return Run(self.name, fused.hits)
 
     def explain(
@@ -44,7 +51,11 @@ class HybridSearcher:
         return tuple(
             explain_fused(
                 find_standings(
-                    runs, qid=query.qid, docid=document.docid, normalise=self._config.normalise
+                    runs,
+                    qid=query.qid,
+                    docid=document.docid,
+                    normalise=self._config.normalise,
+                    ranges=self._ranges_to(k),
                 ),
                 self._config,
                 weights=self._weights,
@@ -54,6 +65,13 @@ class HybridSearcher:
 
     def close(self) -> None:
         """Nothing is open here; the searchers are closed by whoever made them."""
+
+    def _ranges_to(self, k: int) -> UsualRanges | None:
+        """Give the usual ranges for runs that are cut where those of this search are."""
+        return replace(self._ranges, depth=self._depth(k)) if self._ranges else None
+
+    def _depth(self, k: int) -> int:
+        return max(k, self._config.depth)
 
     def _silent(self) -> set[str]:
         if self._config.method == "rrf":
@@ -68,7 +86,7 @@ class HybridSearcher:
         allowed: set[int] | None,
         silent: Set[str] = frozenset(),
     ) -> list[Run]:
-        depth = max(k, self._config.depth)
+        depth = self._depth(k)
         return [
             Run(each.name, {query.qid: () for query in queries})
             if each.name in silent

@@ -25,7 +25,7 @@ from quoth.records import Document, Hit, Part, Query, Run
 from quoth.search.lexical_config import LexicalConfig
 from quoth.search.lexical_score import QueryStatistics, contributions, explain_parts, score
 from quoth.search.lexical_upkeep import STATISTICS_FILE, LexicalUpkeep, analyse, open_index
-from quoth.search.searcher import Progress
+from quoth.search.searcher import Progress, ignore_progress
 from quoth.text.query_syntax import Occur, parse_query, plain_query
 from quoth.text.words import Analyser
 from quoth.vocabulary.statistics import EVERYTHING, FieldTerms, Statistics
@@ -167,6 +167,10 @@ class LexicalSearcher:
     def find_damage(self, store: Store, *, progress: Progress) -> tuple[str, ...]:
         """Check every checksum, and index and statistics against the store."""
         return tuple(self._upkeep(store, progress).find_damage())
+
+    def num_behind(self, store: Store) -> int:
+        """Count the changes that catching up would bring."""
+        return self._upkeep(store, ignore_progress).num_behind()
 
     def _upkeep(self, store: Store, progress: Progress) -> LexicalUpkeep:
         self.close()

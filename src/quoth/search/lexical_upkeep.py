@@ -12,14 +12,15 @@ import contextlib
 import logging
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from quoth.artifact import FILE_NAME, find_damage
+from quoth.artifact import FILE_NAME, Artifact, find_damage
 from quoth.collection.store import Store
 from quoth.errors import CollectionError, Damaged, IndexMismatch
-from quoth.index.lexical import UNFINISHED, LexicalIndex, read_artifact
+from quoth.index.lexical import META, UNFINISHED, LexicalIndex, read_artifact, read_segments
 from quoth.index.lexical_writer import LexicalWriter
 from quoth.records import Document
 from quoth.search.searcher import Progress
@@ -31,6 +32,7 @@ MAX_FIELDS = 32
 """Fields searched one by one, in order of appearance; later ones count in the whole only."""
 
 _REPORT_EVERY = 500
+_FINISHED = "lexical_finished"  # setting of the store: from then on, no index means a lost one
 _logger = logging.getLogger(__name__)
 
 
@@ -119,35 +121,75 @@ class LexicalUpkeep:
                 self._apply(0, writer=writer, statistics=statistics)
                 writer.commit(change=self._upto, log=self._log())
             statistics.commit(change=self._upto, basis=self._basis())
+        self._store.set_setting(_FINISHED, True)
+
+    def num_behind(self) -> int:
+        """Count the changes that the next catching up brings, unless it has to start over."""
+        try:
+            artifact = read_artifact(self._folder)
+            if artifact is None:
+                return 0 if self._was_finished() else self._upto
+            reached = [(artifact.change, artifact.config["log"])]
+            with contextlib.closing(Statistics.open(self._folder / STATISTICS_FILE)) as counted:
+                reached.append((counted.change, counted.basis.get("log", "")))
+        except CollectionError:
+            return 0  # damage, which `find_damage` tells of
+        return max(self._upto - at if self._follows(at, log) else 0 for at, log in reached)
 
     def find_damage(self) -> Iterator[str]:
-        """Say what is wrong with the index or the statistics, compared with the store."""
+        """Say what is wrong with the index or the statistics, compared with the store.
+
+        What a killed writer left unfinished is no damage (see `num_behind`): such an index is
+        checked as far as it goes.
+        """
         try:
-            damaged = self._check_files()
+            artifact = read_artifact(self._folder)
+            if artifact is None:
+                if self._was_finished():
+                    yield f"{self._folder / FILE_NAME} is missing: the index must be finished anew"
+                return
+            damaged = self._check_files(artifact)
             yield from damaged
+            is_unfinished = (self._folder / UNFINISHED).exists()
             index = None if damaged else LexicalIndex.open(self._folder)
             if index is not None:
                 require_analyser(index, self._analyser, self._folder.parent)
-                yield from self._compare(index)
+                yield from self._compare(index, is_unfinished=is_unfinished)
         except CollectionError as error:
             yield str(error)
 
-    def _check_files(self) -> tuple[str, ...]:
-        """Check all checksums first: tantivy trusts what it opens."""
-        artifact = read_artifact(self._folder)
-        if artifact is None:
-            return (f"{self._folder / FILE_NAME} is missing: the index was never finished",)
-        damaged = find_damage(self._folder, artifact, deep=True)
-        if damaged and (self._folder / UNFINISHED).exists():
-            return (f"{self._folder}: a writer was stopped; the next search finishes its work",)
-        return damaged
+    def _was_finished(self) -> bool:
+        """Whether the store remembers that there was an index."""
+        return bool(self._store.setting(_FINISHED))
 
-    def _compare(self, index: LexicalIndex) -> Iterator[str]:
-        if index.artifact.change != self._upto:
-            yield f"{self._folder} is at change {index.artifact.change}, the store at {self._upto}"
+    def _check_files(self, artifact: Artifact) -> tuple[str, ...]:
+        """Check all checksums first: tantivy trusts what it opens.
+
+        A stopped writer may have replaced tantivy's list of segments, and dropped those that the
+        new list does not name; whatever else was recorded must still be as it was written.
+        """
+        if not (self._folder / UNFINISHED).exists():
+            return find_damage(self._folder, artifact, deep=True)
+        path = self._folder / artifact.config["folder"]
+        live = tuple(each["segment_id"].replace("-", "") for each in read_segments(path))
+        kept = {
+            name: seal
+            for name, seal in artifact.files.items()
+            if Path(name).name != META
+            and (Path(name).name.startswith(live) or (self._folder / name).exists())
+        }
+        return find_damage(self._folder, replace(artifact, files=kept), deep=True)
+
+    def _compare(self, index: LexicalIndex, *, is_unfinished: bool) -> Iterator[str]:
+        change, log = index.artifact.change, index.artifact.config["log"]
+        if not self._follows(change, log):
+            yield (
+                f"{self._folder} is at change {change} of another history than the store, which is"
+                f" at {self._upto}"
+            )
             return
-        if index.artifact.config["log"] != self._log():
-            yield f"{self._folder} belongs to another history of changes than the store"
+        if change < self._upto or (is_unfinished and not index.is_settled):
+            yield from self._check_statistics()
             return
         live = [stored.row for stored in self._store.live_documents()]
         if index.rows() != live:
@@ -158,11 +200,17 @@ class LexicalUpkeep:
         finally:
             statistics.close()
 
+    def _check_statistics(self) -> Iterator[str]:
+        """Check the statistics for themselves, where there is nothing to compare them with."""
+        with contextlib.closing(Statistics.open(self._folder / STATISTICS_FILE)) as statistics:
+            yield from statistics.find_damage()
+
     def _compare_counts(self, index: LexicalIndex, statistics: Statistics) -> Iterator[str]:
         path = self._folder / STATISTICS_FILE
         broken = statistics.find_damage()
         yield from broken
-        if broken:
+        follows = self._follows(statistics.change, statistics.basis.get("log", ""))
+        if broken or (follows and statistics.change < self._upto):
             return
         if (statistics.change, statistics.basis) != (self._upto, self._basis()):
             yield f"{path}: counted at another change, or otherwise, than the store's last one"

@@ -68,7 +68,14 @@ class IndexedSearcher(Searcher, Protocol):
         ...
 
     def find_damage(self, store: Store, *, progress: Progress) -> tuple[str, ...]:
-        """Check every checksum of the index, and the index against the store."""
+        """Check every checksum of the index, and the index against the store.
+
+        Changes not caught up with, as a killed writer leaves them, are no damage.
+        """
+        ...
+
+    def num_behind(self, store: Store) -> int:
+        """Count the changes that catching up would bring; 0 too where it must start over."""
         ...
 
 

@@ -27,6 +27,11 @@ from quoth.training.checkpoint import TrainingState, load_latest, save_checkpoin
 LossStep = Callable[[nn.Module, NDArray[np.int64], float], Tensor]
 """The loss of a batch of rows, given the network and the strength of the weights (0 to 1)."""
 
+BeforeStep = Callable[[int], str]
+"""Called before each step with its number, to keep up what steps rest on (an index); anything but
+an empty string is the reason to stop before that step. Called with the number after the last step
+as well, so that the last steps are judged too."""
+
 
 @dataclass(frozen=True, slots=True)
 class LoopConfig:
@@ -101,6 +106,8 @@ class TrainingReport:
     steps: int
     losses: tuple[tuple[int, float], ...]
     validations: tuple[tuple[int, float], ...]
+    stopped_because: str = ""
+    """Why a run ended before its time; empty where it did not, or ran out of patience."""
 
 
 def train(
@@ -113,6 +120,7 @@ def train(
     progress: Callable[[Progress], None] | None = None,
     checkpoint: Path | None = None,
     validate: Callable[[nn.Module], float] | None = None,
+    before_step: BeforeStep | None = None,
     until: int | None = None,
 ) -> TrainingReport:
     """Train a network in place, going on from the latest checkpoint where there is one.
@@ -131,10 +139,11 @@ def train(
     model = _wrap(network, device)
     network.train()
     last = min(config.steps, until or config.steps)
-    step = first
+    done, reason = first, ""
     for step in range(first + 1, last + 1):
         if config.patience and memory.stale >= config.patience:
-            step -= 1
+            break
+        if before_step is not None and (reason := before_step(step)):
             break
         loss = _one_step(model, batches, loss_step, optimiser, config, step=step)
         reports = step % config.report_every == 0 or step == config.steps
@@ -147,17 +156,18 @@ def train(
         if reports or score is not None:
             memory.losses.append((step, float(loss)))
             if progress is not None:
-                rate = optimiser.param_groups[0]["lr"]
-                progress(Progress(step, float(loss), rate, score))
-        interrupted = until is not None and step == last
+                progress(Progress(step, float(loss), optimiser.param_groups[0]["lr"], score))
+        done, interrupted = step, until is not None and step == last
         if checkpoint is not None and (_is_due(step, config.checkpoint_every) or interrupted):
             state = TrainingState.capture(
                 network, optimiser, generator, step=step, facts=memory.facts()
             )
             if _rank() == 0:
                 save_checkpoint(checkpoint, state)
+    if before_step is not None and done == config.steps:
+        reason = before_step(done + 1)
     network.eval()
-    return TrainingReport(step, tuple(memory.losses), tuple(memory.validations))
+    return TrainingReport(done, tuple(memory.losses), tuple(memory.validations), reason)
 
 
 def learning_rate_share(step: int, config: LoopConfig) -> float:

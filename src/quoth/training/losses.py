@@ -34,18 +34,39 @@ def duplicate_mask(
     *,
     document_ids: Tensor | None = None,  # (B,)
     query_similarity: float = QUERY_SIMILARITY,
+    centre: bool = False,
 ) -> Tensor:  # (B, B)
     """Mark the pairs (i, j) whose document j is no negative of query i; the diagonal is marked.
 
+    The vectors of an encoder that is not yet trained lie in a narrow cone: all queries look alike,
+    no negative is left and the encoder collapses. `centre` compares them seen from their mean.
+
     >>> duplicate_mask(torch.eye(3), document_ids=torch.tensor([7, 8, 7])).int().tolist()
     [[1, 0, 1], [0, 1, 0], [1, 0, 1]]
+    >>> cone = functional.normalize(torch.eye(3) + 9.0, dim=1)
+    >>> [int(duplicate_mask(cone, centre=centre).sum()) for centre in (False, True)]
+    [9, 3]
     """
-    fixed = query_vectors.detach()
-    mask = fixed @ fixed.T > query_similarity
+    mask = query_likeness(query_vectors, centre=centre) > query_similarity
     mask = mask | torch.eye(len(mask), dtype=torch.bool, device=mask.device)
     if document_ids is not None:
         mask = mask | (document_ids[:, None] == document_ids[None, :])
     return mask
+
+
+def query_likeness(
+    query_vectors: Tensor, others: Tensor | None = None, *, centre: bool = False
+) -> Tensor:  # (B, N)
+    """Give the cosines of queries with others (each other), without gradient.
+
+    `centre` sees all from the others' mean.
+    """
+    first = query_vectors.detach()
+    second = first if others is None else others.detach()
+    if centre and len(second) > 2:  # two points lie opposite each other, whatever they are
+        mean = second.mean(dim=0)
+        first, second = (functional.normalize(each - mean, dim=1) for each in (first, second))
+    return first @ second.T
 
 
 def sample_negatives(
@@ -75,13 +96,17 @@ def bce_with_sampled_negatives(
     temperature: float,
     generator: torch.Generator,
     query_similarity: float = QUERY_SIMILARITY,
+    centre: bool = False,
     document_ids: Tensor | None = None,  # (B,)
     labels: Tensor | None = None,  # (B,), 1 where a query and its document match
 ) -> Tensor:
     """Give half the loss of the given pairs and half that of one drawn negative per query."""
     cosines = query_vectors @ document_vectors.T
     mask = duplicate_mask(
-        query_vectors, document_ids=document_ids, query_similarity=query_similarity
+        query_vectors,
+        document_ids=document_ids,
+        query_similarity=query_similarity,
+        centre=centre,
     )
     chosen = sample_negatives(cosines, mask=mask, temperature=temperature, generator=generator)
     has_negative = (~mask).any(dim=1).to(cosines.dtype)

@@ -28,9 +28,14 @@ from quoth.app.engine import Engine
 from quoth.app.options import field_docs
 from quoth.errors import ConfigError
 from quoth.records import Document
+from quoth.training.recipes.glow_config import SHARED
 
-COMMANDS = ("add", "remove", "search", "run", "evaluate", "compare", "status", "verify", "demo")
+COMMANDS = (
+    *("add", "remove", "encode", "search", "run", "evaluate", "compare", "status", "verify"),
+    *("demo", "train glow"),
+)
 FIELDS = [(section, key) for section, kind in sections().items() for key in field_types(kind)]
+TAKEN_FROM_THE_RECIPE = {("encoder", key) for key in SHARED}
 
 
 def _toml(folder: Path, text: str) -> Path:
@@ -291,7 +296,10 @@ def test_every_field_has_a_docstring(name: str) -> None:
 
 def test_every_field_shows_up_in_some_help() -> None:
     runner = CliRunner(env={"COLUMNS": "300", "TERMINAL_WIDTH": "300"})
-    pages = "".join(runner.invoke(app, [command, "--help"]).output for command in COMMANDS)
+    pages = "".join(runner.invoke(app, [*command.split(), "--help"]).output for command in COMMANDS)
+    pages = " ".join(pages.replace("│", " ").split())  # long helps take several lines
     for section, key in FIELDS:
+        if (section, key) in TAKEN_FROM_THE_RECIPE:
+            continue
         assert f"--{section}.{key.replace('_', '-')} " in pages
-        assert field_docs(sections()[section])[key] in pages
+        assert " ".join(field_docs(sections()[section])[key].split()) in pages

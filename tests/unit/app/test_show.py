@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from quoth.app import show
-from quoth.records import Document, Hit, Part, Snippet, Span
+from quoth.records import Attention, Document, Hit, Part, Snippet, Span, WordShare
 
 HOSTILE = (
     "\x1b[2J\x1b]0;owned\x07 \x9b31m \u202egnp.exe\u202c \u2066x\u2069 \u200f [red]x[/red] [link=a]"
@@ -55,6 +55,14 @@ def test_hostile_title_docid_and_text_come_out_harmless() -> None:
     printed = _print(_hit_text(HOSTILE, "id " + HOSTILE, HOSTILE), width=400)
     _assert_harmless(printed)
     assert printed.count("[red]x[/red]") == 3
+
+
+def test_words_looked_at_are_listed_and_harmless() -> None:
+    words = (WordShare("owl", 0.256), WordShare(HOSTILE, 0.1))
+    printed = _print(show.attention_text(Attention(words, ())), width=400)
+    _assert_harmless(printed)
+    assert "looked at in the query: owl 0.26, " in printed
+    assert "looked at in the document: no words" in printed
 
 
 def test_hostile_cells_labels_and_values_come_out_harmless() -> None:

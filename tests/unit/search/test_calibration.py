@@ -153,7 +153,37 @@ class TestSimulatedSearchers:
         found = calibrate([run, Run("dense", run.hits)], targets, CONFIG)
         assert not found.fell_back and found.weights == {"lexical": 0.5, "dense": 0.5}
         assert found.scores["fused"] == found.scores["dense"] == found.scores["lexical"]
-        assert "cannot be told apart" in found.reason
+        assert "+0.000 against" in found.reason and "even" in found.reason
+
+    def test_a_searcher_alone_must_be_better_than_fusing(self) -> None:
+        """One searcher is far the better, yet the other helps: both are kept."""
+        targets = make_targets(400)
+        runs = [
+            simulate("lexical", targets, skill=1.0, seed=12),
+            simulate("dense", targets, skill=2.2, seed=12),
+        ]
+        found = calibrate(runs, targets, CONFIG)
+        assert found.scores["dense"] > found.scores["lexical"] + 0.2
+        assert not found.fell_back and 0.0 < found.weights["lexical"] < 0.5
+
+    @pytest.mark.parametrize("seed", [13, 20, 30])
+    def test_a_searcher_that_cannot_tell_does_not_drown_one_that_can(self, seed: int) -> None:
+        """On half of the queries the dense scores hardly differ; per query they look as sure."""
+        targets = make_targets(200)
+        lexical = simulate("lexical", targets, skill=3.0, seed=seed)
+        dense = simulate("dense", targets, skill=3.0, seed=seed).hits
+        noise = simulate("dense", targets, skill=0.0, seed=seed + 1).hits
+        hits = {
+            target.qid: dense[target.qid]
+            if n % 2
+            else tuple(Hit(hit.docid, 0.01 * hit.score) for hit in noise[target.qid])
+            for n, target in enumerate(targets)
+        }
+        runs = [lexical, Run("dense", hits)]
+        config = replace(CONFIG, depth=20)
+        by_range = calibrate(runs, targets, config)
+        by_query = calibrate(runs, targets, replace(config, normalise="min_max"))
+        assert by_range.scores["fused"] > by_query.scores["fused"] + 0.01
 
     def test_three_searchers(self) -> None:
         targets = make_targets(120)
@@ -261,7 +291,7 @@ class TestCalibration:
         targets = [*make_targets(40), *make_targets(40, overlap=0.2)]
         runs = [simulate(name, targets, skill=1.5, seed=9) for name in ("lexical", "dense")]
         found = calibrate(runs, targets, CONFIG)
-        assert len(found.strata) == 2
+        assert len(found.strata) == 2 and set(found.ranges) == {"lexical", "dense"}
         assert Calibration.from_record(json.loads(json.dumps(found.to_record()))) == found
 
     def test_a_record_of_another_make(self) -> None:

@@ -15,15 +15,18 @@ from quoth.records import Hit, Passage, Run, Span
 from quoth.search.fusion import (
     SCALES,
     Scale,
+    UsualRanges,
     convex,
     explain_convex,
     explain_fused,
     explain_reciprocal_rank,
     find_standings,
     fuse,
+    measure_ranges,
     min_max,
     reciprocal_rank,
     unscaled,
+    usual_range,
     z_score,
 )
 from quoth.search.fusion_config import NORMALISATIONS, CalibrationConfig, FusionConfig
@@ -97,12 +100,27 @@ class TestScales:
         assert (min_max(scores).apply(scores[0]), min_max(scores).apply(None)) == (1.0, 0.0)
         assert (z_score(scores).apply(scores[0]), z_score(scores).apply(None)) == (0.0, 0.0)
 
-    @pytest.mark.parametrize("normalise", NORMALISATIONS)
+    @pytest.mark.parametrize("normalise", SCALES)
     def test_a_run_without_hits_adds_nothing(self, normalise: str) -> None:
         assert SCALES[normalise]([]).apply(None) == 0.0
+        assert usual_range([], width=2.0, depth=3).apply(None) == 0.0
 
     def test_settings_and_scales_name_the_same(self) -> None:
-        assert tuple(SCALES) == NORMALISATIONS
+        assert ("range", *SCALES) == NORMALISATIONS
+
+    def test_usual_range_of_a_full_run(self) -> None:
+        scale = usual_range([12.0, 9.0, 4.0], width=16.0, depth=3)
+        assert [scale.apply(score) for score in (12.0, 9.0, None)] == [8 / 16, 5 / 16, 0.0]
+
+    def test_what_a_complete_run_does_not_hold_scores_nothing(self) -> None:
+        """The only document with a rare word must not count as if it had matched nothing."""
+        assert usual_range([12.0], width=16.0, depth=3).apply(12.0) == 12 / 16
+        assert usual_range([0.5, -0.5], width=1.0, depth=3).apply(-0.5) == 0.0  # cosines
+
+    def test_ranges_are_means_over_queries_with_hits(self) -> None:
+        run = Run("a", {"p": (Hit("x", 3.0), Hit("y", 1.0)), "q": (Hit("x", 8.0),), "r": ()})
+        flat = Run("b", {"p": (Hit("x", 1.0), Hit("y", 1.0))})
+        assert measure_ranges([run, flat], depth=2) == UsualRanges(2, {"a": (2 + 8) / 2})
 
     @given(st.lists(st.floats(-1e9, 1e9), min_size=1))
     def test_min_max_stays_within_its_bounds(self, scores: list[float]) -> None:
@@ -113,7 +131,11 @@ class TestScales:
     def test_an_absent_document_is_never_above_a_hit(
         self, normalise: str, scores: list[float]
     ) -> None:
-        scale = SCALES[normalise](scores)
+        scale = (
+            usual_range(scores, width=3.0, depth=4)
+            if normalise == "range"
+            else SCALES[normalise](scores)
+        )
         assert all(scale.apply(None) <= scale.apply(score) for score in scores)
 
 
@@ -126,6 +148,16 @@ class TestConvex:
         assert scores["b"] == pytest.approx(0.6 * (9 - 4) / (12 - 4))
         assert scores["c"] == pytest.approx(0.6 * 0.0 + 0.4 * 1.0)
         assert scores["d"] == pytest.approx(0.4 * (0.7 - 0.4) / (0.9 - 0.4))
+
+    def test_range_by_hand(self) -> None:
+        ranges = UsualRanges(3, {"lexical": 16.0, "dense": 0.5})
+        runs = [LEXICAL, DENSE]
+        scores = scores_of(convex(runs, weights=EVEN, normalise="range", ranges=ranges))
+        assert scores["b"] == pytest.approx(0.5 * (9 - 4) / 16)
+        assert scores["c"] == pytest.approx(0.5 * (0.9 - 0.4) / 0.5)
+        assert convex(runs, weights=EVEN, normalise="range") == convex(
+            runs, weights=EVEN, normalise="min_max"
+        )
 
     def test_z_score_by_hand(self) -> None:
         lexical = run_of("lexical", a=3.0, b=1.0)  # z: 1, -1
@@ -183,7 +215,7 @@ class TestConvex:
             convex([LEXICAL, LEXICAL], weights={"lexical": 1.0}, normalise="min_max")
 
     def test_unknown_normalisation(self) -> None:
-        with pytest.raises(ConfigError, match="'max', expected one of min_max"):
+        with pytest.raises(ConfigError, match="'max', expected one of range, min_max"):
             convex([LEXICAL], weights={"lexical": 1.0}, normalise="max")
 
 

@@ -84,6 +84,26 @@ def test_training_stops_when_validation_stays_the_same() -> None:
     assert report.validations == ((2, 0.1), (4, 0.3), (6, 0.2), (8, 0.3))  # type: ignore[attr-defined]
 
 
+def test_a_reason_to_stop_is_reported_before_the_step_is_taken() -> None:
+    seen: list[int] = []
+
+    def look(step: int) -> str:
+        seen.append(step)
+        return "enough" if step == 4 else ""
+
+    line, report = run(LoopConfig(steps=9, learning_rate=1e-2), before_step=look)
+    assert seen == [1, 2, 3, 4]
+    assert (report.steps, report.stopped_because) == (3, "enough")  # type: ignore[attr-defined]
+    assert line.factor.item() < 1.0  # what was learned stays
+
+
+def test_the_last_steps_are_looked_at_too() -> None:
+    seen: list[int] = []
+    _, report = run(LoopConfig(steps=2), before_step=lambda step: seen.append(step) or "")  # type: ignore[func-returns-value]
+    assert seen == [1, 2, 3]
+    assert (report.steps, report.stopped_because) == (2, "")  # type: ignore[attr-defined]
+
+
 def test_weights_are_ramped_in() -> None:
     seen: list[float] = []
 

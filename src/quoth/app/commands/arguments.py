@@ -32,6 +32,14 @@ Where = Annotated[
 With = Annotated[
     str, typer.Option("--with", help="Searcher: lexical, dense or hybrid.", metavar="SEARCHER")
 ]
+Rerank = Annotated[
+    bool,
+    typer.Option(
+        "--rerank",
+        help="Put the best hits into a new order by the query generator's p(query | passage).",
+        metavar="",
+    ),
+]
 Syntax = Annotated[
     bool, typer.Option("--syntax", help="Heed + - quotes and field: in queries.", metavar="")
 ]

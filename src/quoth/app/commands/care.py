@@ -43,7 +43,11 @@ def verify(
     as_json: AsJson = False,
     settings: Mapping[str, str],
 ) -> None:
-    """Check every checksum, and every index against the documents."""
+    """Check every checksum, and every index against the documents.
+
+    An index that a killed writer left behind is no damage: it is said how far, and that it will
+    catch up.
+    """
     with open_engine(collection, config, settings) as engine:
         damage = engine.verify(repair=repair)
     if as_json:
@@ -53,10 +57,11 @@ def verify(
                 "store": list(damage.store),
                 "indexes": list(damage.indexes),
                 "repaired": damage.repaired,
+                "behind": dict(damage.behind),
             }
         )
     else:
-        for line in (*damage.store, *damage.indexes):
+        for line in damage.lines():
             show.note(line)
         show.out().print(damage.verdict(), markup=False)
     if not damage.is_clean:

@@ -14,6 +14,7 @@ from quoth.app.commands.arguments import (
     Collection,
     ConfigFile,
     Depth,
+    Rerank,
     Where,
     With,
     open_engine,
@@ -21,7 +22,7 @@ from quoth.app.commands.arguments import (
 from quoth.app.options import with_settings
 
 
-@with_settings("lexical", "dense", "fusion", "collection")
+@with_settings("lexical", "dense", "fusion", "rerank", "collection")
 def search(
     collection: Collection,
     query: Annotated[
@@ -34,8 +35,14 @@ def search(
     k: Depth = 10,
     where: Where = "",
     searcher: With = "lexical",
+    rerank: Rerank = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show what scores are made of.", metavar="")
+        bool,
+        typer.Option(
+            "--explain",
+            help="Show what scores are made of; with vectors, also the words most looked at.",
+            metavar="",
+        ),
     ] = False,
     config: ConfigFile = None,
     as_json: AsJson = False,
@@ -45,7 +52,9 @@ def search(
     from quoth.app.searching import as_record, look_up
 
     with open_engine(collection, config, settings) as engine:
-        found = look_up(engine, query, k=k, where=where, searcher=searcher, explain=explain)
+        found = look_up(
+            engine, query, k=k, where=where, searcher=searcher, explain=explain, rerank=rerank
+        )
     if as_json:
         show.print_json({"query": query, "hits": [as_record(each) for each in found]})
         return
@@ -54,6 +63,8 @@ def search(
         console.print(show.hit_text(rank, each.hit, each.document, each.snippet))
         if each.explanation is not None:
             console.print(show.part_tree(each.explanation))
+        if each.attention is not None:
+            console.print(show.attention_text(each.attention))
     if not found:
         show.note(_advise_on_nothing(query, where))
 

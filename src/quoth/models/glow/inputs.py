@@ -53,18 +53,35 @@ class _Piece:
         return _Piece(self.field, self.subword_ids[:cap], self.word_of[:cap], self.terms)
 
 
+@dataclass(frozen=True, slots=True)
+class SurfaceWords:
+    """The words of a sequence as they are written, and which of them each subword lies in."""
+
+    words: tuple[str, ...]
+    word_of: tuple[int, ...]  # (T,), -1 for special subwords
+
+
 class GlowInputs:
     """Turns queries and fielded documents into token batches."""
 
     def __init__(
-        self, tokenizer: Tokenizer, config: GlowConfig, *, analyser: Analyser | None
+        self,
+        tokenizer: Tokenizer,
+        config: GlowConfig,
+        *,
+        analyser: Analyser | None,
+        subword_counts: WordCounts | None = None,
     ) -> None:
-        """Use a tokenizer; the analyser finds the words that weighted attention needs."""
+        """Use a tokenizer; the analyser finds the words that weighted attention needs.
+
+        Where weights go by subwords, their own counts take the place of a collection's words.
+        """
         tokenizer.no_padding()
         tokenizer.no_truncation()
         self._tokenizer = tokenizer
         self._config = config
         self._analyser = analyser
+        self._subword_counts = subword_counts if config.statistics == "subwords" else None
         self._cls, self._sep, self._pad = (_special_id(tokenizer, names) for names in _SPECIAL)
 
     def queries(self, texts: Sequence[str], counts: WordCounts | None) -> list[SubwordSequence]:
@@ -103,6 +120,16 @@ class GlowInputs:
             sequences.append(self._assemble(kept, found, num_whole=num_whole))
         return sequences
 
+    def query_words(self, text: str) -> SurfaceWords:
+        """Find the written word of each subword of a query."""
+        return self._surface([("query", text)], caps=[self._config.max_query_subwords - 2])
+
+    def document_words(self, fields: Fields) -> SurfaceWords:
+        """Find the written word of each subword of a document."""
+        texts = self._texts(fields)
+        kept = self._fit(list(self._tokenise(texts)))
+        return self._surface(texts, caps=[len(piece.subword_ids) for piece in kept])
+
     def pad(self, sequences: Sequence[SubwordSequence]) -> TokenBatch:
         """Pad sequences to the longest of them."""
         size = (len(sequences), max(len(each.subword_ids) for each in sequences))
@@ -118,9 +145,15 @@ class GlowInputs:
             field_ids[row, :length] = each.field_ids
         return TokenBatch(*map(torch.from_numpy, (ids, mask, weights, field_ids)))
 
+    @property
+    def pad_id(self) -> int:
+        """The subword that fills up sequences; RoBERTa counts positions by it."""
+        return self._pad
+
     def _word_weights(self, counts: WordCounts | None) -> WordWeights | None:
         if self._config.weighting == "none":
             return None
+        counts = self._subword_counts or counts
         if counts is None or self._analyser is None:
             raise ConfigError("weighted attention needs an analyser and word statistics")
         return WordWeights(self._config, counts)
@@ -162,6 +195,25 @@ class GlowInputs:
             inside = at < len(words) and words[at].start < end
             word_of.append(at if inside else -1)
         return word_of, [word.term for word in words]
+
+    def _surface(self, texts: Sequence[tuple[str, str]], *, caps: Sequence[int]) -> SurfaceWords:
+        """Join subwords by the tokenizer's word numbers, laid out as `_assemble` lays them out."""
+        words: list[str] = []
+        word_of = [-1]
+        plain = [text for _field, text in texts]
+        encodings = self._tokenizer.encode_batch(plain, add_special_tokens=False)
+        for text, encoding, cap in zip(plain, encodings, caps, strict=True):
+            span_by_number: dict[int | None, tuple[int, int]] = {None: (0, 0)}
+            for number, (start, end) in zip(encoding.word_ids, encoding.offsets, strict=True):
+                first, _last = span_by_number.setdefault(number, (start, end))
+                span_by_number[number] = (first, end)
+            kept = encoding.word_ids[:cap]
+            place_by_number = {
+                number: len(words) + at for at, number in enumerate(dict.fromkeys(kept))
+            }
+            words += [text[slice(*span_by_number[number])].strip() for number in place_by_number]
+            word_of += [*(place_by_number[number] for number in kept), -1]
+        return SurfaceWords(tuple(words), tuple(word_of))
 
     def _fit(self, pieces: list[_Piece]) -> list[_Piece]:
         """Cut each field to its cap; together they leave room for the special subwords."""

@@ -1,8 +1,11 @@
 """The dual encoder: token batches in, unit vectors out. No strings, no files, no devices chosen.
 
-The base is any Hugging Face encoder of the BERT kind, made with the attention implementation
-`attention.IMPLEMENTATION`. Field embeddings live in its token-type table, grown to `NUM_FIELDS`
-rows that start equal, so a pretrained encoder is unchanged until it is trained.
+The base is a Hugging Face encoder of the BERT kind, made with the attention implementation
+`attention.IMPLEMENTATION`; attention can be weighted in those of `WEIGHTABLE`, which hand it on to
+that implementation. Field embeddings live in its token-type table, grown to `NUM_FIELDS` rows that
+start equal, so a pretrained encoder is unchanged until it is trained; DistilBERT, which has none,
+is given one that is zero. A projection adds a linear map for each side, without bias or activation,
+to vectors of another length (RUMBArt).
 """
 
 from __future__ import annotations
@@ -18,6 +21,9 @@ from quoth.errors import ConfigError
 from quoth.models.attention import Merge
 
 NUM_FIELDS = 16
+
+WEIGHTABLE = ("bert", "distilbert", "roberta", "xlm-roberta")
+"""Architectures whose attention can be weighted; others would ignore the weights in silence."""
 
 
 class TokenBatch(NamedTuple):
@@ -37,9 +43,17 @@ class GlowNetwork(nn.Module):
     """One or two encoders, and how their states become vectors."""
 
     def __init__(
-        self, base: nn.Module, *, pooling: str, weighting: str, separate: bool, num_layers: int = 0
+        self,
+        base: nn.Module,
+        *,
+        pooling: str,
+        weighting: str,
+        separate: bool,
+        num_layers: int = 0,
+        projection: int = 0,
     ) -> None:
         super().__init__()
+        _require_supported(base, pooling=pooling, weighting=weighting)
         if num_layers:
             keep_layers(base, num_layers)
         self.query_encoder = base
@@ -48,34 +62,64 @@ class GlowNetwork(nn.Module):
             words = base.get_input_embeddings()  # type: ignore[operator]
             self.document_encoder.set_input_embeddings(words)  # type: ignore[operator]
         self.merge = Merge() if weighting == "merge" else None
+        settings: Any = base.config
+        self.projection = Projection(settings.hidden_size, projection) if projection else None
         self.pooling = pooling
         self.weighting = weighting
 
     def encode_queries(self, batch: TokenBatch) -> Tensor:  # (B, D)
         """Give the unit vectors of queries."""
-        return self._encode(self.query_encoder, batch)
+        return functional.normalize(self.raw_queries(batch).float(), dim=-1)
 
     def encode_documents(self, batch: TokenBatch) -> Tensor:  # (B, D)
         """Give the unit vectors of documents."""
-        return self._encode(self.document_encoder, batch)
+        return functional.normalize(self.raw_documents(batch).float(), dim=-1)
 
-    def states(self, encoder: nn.Module, batch: TokenBatch) -> Any:
-        """Run an encoder; its output holds the token states (B, T, D) and maybe a pooled one."""
+    def raw_queries(self, batch: TokenBatch) -> Tensor:  # (B, D)
+        """Give the vectors of queries before they are brought to unit length."""
+        pooled = self._pool(self.query_encoder, batch)
+        return pooled if self.projection is None else self.projection.queries(pooled)
+
+    def raw_documents(self, batch: TokenBatch) -> Tensor:  # (B, D)
+        """Give the vectors of documents before they are brought to unit length."""
+        pooled = self._pool(self.document_encoder, batch)
+        return pooled if self.projection is None else self.projection.documents(pooled)
+
+    def states(
+        self, encoder: nn.Module, batch: TokenBatch, *, record: list[Tensor] | None = None
+    ) -> Any:
+        """Run an encoder; its output holds the token states (B, T, D) and maybe a pooled one.
+
+        `record` is given the attention of each layer (B, H, T, T), where it can be weighted.
+        """
         extra: dict[str, Any] = {}
         if self.weighting != "none":
             extra = {"token_weights": batch.weights, "weighting": self.weighting}
         if self.merge is not None:
             extra["merge"] = self.merge
+        if record is not None:
+            extra["record"] = record
         return encoder(
-            input_ids=batch.subword_ids,
-            attention_mask=batch.mask.long(),
-            token_type_ids=batch.field_ids,
-            **extra,
+            **_words_and_fields(encoder, batch), attention_mask=batch.mask.long(), **extra
         )
 
-    def _encode(self, encoder: nn.Module, batch: TokenBatch) -> Tensor:
-        output = self.states(encoder, batch)
-        return functional.normalize(pool(output, batch.mask, how=self.pooling).float(), dim=-1)
+    def _pool(self, encoder: nn.Module, batch: TokenBatch) -> Tensor:
+        return pool(self.states(encoder, batch), batch.mask, how=self.pooling)
+
+
+class Projection(nn.Module):
+    """A linear map for each side; both start as one orthogonal map, which keeps what was near near.
+
+    Two independent random maps, as in the thesis, would make the first scores pure chance.
+    """
+
+    def __init__(self, width: int, size: int) -> None:
+        super().__init__()
+        self.queries = nn.Linear(width, size, bias=False)
+        self.documents = nn.Linear(width, size, bias=False)
+        nn.init.orthogonal_(self.queries.weight)
+        with torch.no_grad():
+            self.documents.weight.copy_(self.queries.weight)
 
 
 def pool(output: Any, mask: Tensor, *, how: str) -> Tensor:  # (B, D)
@@ -89,18 +133,48 @@ def pool(output: Any, mask: Tensor, *, how: str) -> Tensor:  # (B, D)
     return kept.sum(1) / mask.sum(1, keepdim=True).clamp_min(1)  # type: ignore[no-any-return]
 
 
+def layer_stack(base: Any) -> Any:
+    """Find the part of an encoder that holds its layers: `transformer` in DistilBERT."""
+    for name in ("encoder", "transformer"):
+        stack = getattr(base, name, None)
+        if isinstance(getattr(stack, "layer", None), nn.ModuleList):
+            return stack
+    raise ConfigError(
+        f"the layers of an encoder of the kind {base.config.model_type!r} cannot be cut or renewed;"
+        f" set num_layers to 0, or take one of {', '.join(WEIGHTABLE)}"
+    )
+
+
 def keep_layers(base: Any, count: int) -> None:
     """Keep the lowest layers of an encoder."""
-    layers = base.encoder.layer
-    if count > len(layers):
-        raise ConfigError(f"the encoder has {len(layers)} layers, {count} were asked for")
-    base.encoder.layer = layers[:count]
+    stack = layer_stack(base)
+    if count > len(stack.layer):
+        raise ConfigError(f"the encoder has {len(stack.layer)} layers, {count} were asked for")
+    stack.layer = stack.layer[:count]
     base.config.num_hidden_layers = count
+
+
+def has_added_fields(base: Any) -> bool:
+    """Whether an encoder that knows no token types was given a table of fields."""
+    has_table = hasattr(base.embeddings, "token_type_embeddings")
+    return bool(base.config.model_type == "distilbert" and has_table)
 
 
 def grow_field_table(base: Any, count: int = NUM_FIELDS) -> None:
     """Give the encoder a token-type embedding per field, all equal to its first one."""
-    old = base.embeddings.token_type_embeddings
+    if base.config.model_type == "distilbert":
+        if not has_added_fields(base):
+            words = base.get_input_embeddings()
+            added = nn.Embedding(count, words.embedding_dim, dtype=words.weight.dtype)
+            nn.init.zeros_(added.weight)
+            base.embeddings.token_type_embeddings = added
+        return
+    old = getattr(base.embeddings, "token_type_embeddings", None)
+    if old is None:
+        raise ConfigError(
+            f"an encoder of the kind {base.config.model_type!r} has no table for fields; set layout"
+            f" to joined, or take one of {', '.join(WEIGHTABLE)}"
+        )
     if old.num_embeddings >= count:
         return
     grown = nn.Embedding(count, old.embedding_dim, dtype=old.weight.dtype)
@@ -110,3 +184,31 @@ def grow_field_table(base: Any, count: int = NUM_FIELDS) -> None:
         grown.weight[1 : old.num_embeddings].copy_(old.weight[:1])
     base.embeddings.token_type_embeddings = grown
     base.config.type_vocab_size = count
+
+
+def _words_and_fields(encoder: Any, batch: TokenBatch) -> dict[str, Tensor]:
+    """Give the subwords and their fields in the form that an encoder takes them."""
+    embeddings = getattr(encoder, "embeddings", None)
+    if not hasattr(embeddings, "token_type_embeddings"):
+        return {"input_ids": batch.subword_ids}
+    if not has_added_fields(encoder):
+        return {"input_ids": batch.subword_ids, "token_type_ids": batch.field_ids}
+    # DistilBERT adds positions to whatever it is given: words and fields, as BERT would.
+    fields = encoder.embeddings.token_type_embeddings(batch.field_ids)
+    return {"inputs_embeds": encoder.get_input_embeddings()(batch.subword_ids) + fields}
+
+
+def _require_supported(base: Any, *, pooling: str, weighting: str) -> None:
+    """Refuse what the encoder's architecture cannot do, all at once."""
+    kind, problems = base.config.model_type, []
+    if weighting != "none" and kind not in WEIGHTABLE:
+        problems.append(
+            f"attention cannot be weighted in an encoder of the kind {kind!r}, only in"
+            f" {', '.join(WEIGHTABLE)}; set weighting to none, or take another encoder"
+        )
+    if pooling == "pooler" and getattr(base, "pooler", None) is None:
+        problems.append(
+            f"an encoder of the kind {kind!r} has no pooler; set pooling to mean or cls"
+        )
+    if problems:
+        raise ConfigError("; ".join(problems))

@@ -9,122 +9,37 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
-from transformers import AutoModel
+from torch.nn import functional
 
-from quoth.errors import ConfigError
-from quoth.models.attention import IMPLEMENTATION
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.encoder import GlowEncoder
-from quoth.models.glow.files import DEFAULT_NAME, find_folder
-from quoth.models.glow.network import GlowNetwork, TokenBatch, grow_field_table, keep_layers
+from quoth.models.glow.network import (
+    GlowNetwork,
+    TokenBatch,
+    grow_field_table,
+    keep_layers,
+    layer_stack,
+)
 from quoth.training.batching import Batches
 from quoth.training.distribution import gather_rows
+from quoth.training.hard_negatives import HardNegatives, NegativeBatch, negative_mask
 from quoth.training.loop import LoopConfig, Progress, TrainingReport, train
 from quoth.training.losses import (
     PairScorer,
     bce_with_sampled_negatives,
     duplicate_mask,
     info_nce,
+    query_likeness,
 )
+from quoth.training.recipes.glow_config import GlowRecipe
 from quoth.training.training_set import PairBatch, TrainingSet
-
-CHOICES: dict[str, tuple[str, ...]] = {
-    "loss": ("info_nce", "bce"),
-    "start": ("pretrained", "random"),
-    "towers": ("shared", "separate"),
-    "pooling": ("mean", "cls", "pooler"),
-    "weighting": ("none", "row", "column", "add_log", "merge"),
-    "layout": ("joined", "fields"),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class GlowRecipe:
-    """Settings that train a GLOW encoder."""
-
-    loss: str = "info_nce"
-    """What is lowered: info_nce, or bce (the paper's, with one drawn negative per query)."""
-
-    start: str = "pretrained"
-    """Where the layers start: pretrained, or random (the embeddings stay pretrained)."""
-
-    towers: str = "shared"
-    """One encoder for both sides (shared), or two with tied word embeddings (separate)."""
-
-    num_layers: int = 3
-    """Layers kept of the base encoder, from the bottom; 0 keeps all."""
-
-    pooling: str = "mean"
-    """How token states become a vector: mean, cls or pooler."""
-
-    weighting: str = "none"
-    """How word weights act on attention: none, row, column, add_log, merge."""
-
-    layout: str = "joined"
-    """Fields joined, or fields with embeddings of their own; as the training set was written."""
-
-    steps: int = 600
-    """Steps of the optimiser."""
-
-    batch_size: int = 512
-    """Pairs per batch and process; the others of the batch are the negatives."""
-
-    learning_rate: float = 8e-5
-    """Highest learning rate."""
-
-    scorer_learning_rate: float = 1e-2
-    """Learning rate of the line from cosine to logit, which has far to go."""
-
-    ramp_steps: int = 0
-    """Steps over which word weights are brought in."""
-
-    scale: float = 20.0
-    """Factor of the cosines in info_nce."""
-
-    scorer_scale: float = 10.0
-    """Where the factor of the cosines starts in bce; the released code starts at 1."""
-
-    temperature: float = 1000.0
-    """Sharpness of the draw of negatives in bce; at 1000 it is nearly the hardest one."""
-
-    query_similarity: float = 0.90
-    """Queries more alike than this are no negatives of each other."""
-
-    dropout: float = 0.1
-    """Share of states dropped while training."""
-
-    gather: bool = False
-    """With several processes, take the documents of all of them as negatives (info_nce)."""
-
-    seed: int = 0
-    """Decides the order of pairs, the fresh layers, the dropout and the drawn negatives."""
-
-    def __post_init__(self) -> None:
-        problems = [
-            f"{name} is {getattr(self, name)!r}, expected one of {', '.join(allowed)}"
-            for name, allowed in CHOICES.items()
-            if getattr(self, name) not in allowed
-        ]
-        if self.batch_size < 2:
-            problems.append("batch_size must be ≥ 2, or there are no negatives")
-        if problems:
-            raise ConfigError("glow recipe: " + "; ".join(problems))
-
-    def loop(self) -> LoopConfig:
-        """Give the loop's part of the settings."""
-        return LoopConfig(
-            steps=self.steps,
-            learning_rate=self.learning_rate,
-            learning_rates={"scorer.": self.scorer_learning_rate},
-            ramp_steps=self.ramp_steps,
-        )
+from quoth.vocabulary.counting import CountedTerms
 
 
 class GlowPairs(nn.Module):
@@ -139,15 +54,27 @@ class GlowPairs(nn.Module):
         self.scorer = PairScorer(recipe.scorer_scale) if recipe.loss == "bce" else None
         self._recipe = recipe
 
-    def forward(self, batch: PairBatch, *, strength: float, generator: torch.Generator) -> Tensor:
-        """Give the loss of a batch, with a share of the weights in force."""
+    def forward(
+        self,
+        batch: PairBatch,
+        *,
+        strength: float,
+        generator: torch.Generator,
+        negatives: NegativeBatch | None = None,
+    ) -> Tensor:
+        """Give the loss of a batch and its labelled negatives, with a share of the weights."""
         queries = self.network.encode_queries(soften(batch.queries, strength=strength))
         documents = self.network.encode_documents(soften(batch.documents, strength=strength))
-        recipe = self._recipe
+        recipe, drawn = self._recipe, None
+        if negatives is not None:
+            drawn = self.network.encode_documents(soften(negatives.documents, strength=strength))
         with torch.autocast(queries.device.type, enabled=False):  # cosines in full precision
             if self.scorer is None:
-                return _info_nce_loss(queries, documents, batch.document_rows, recipe)
-            return bce_with_sampled_negatives(
+                mask = _info_nce_mask(queries, batch.document_rows, recipe, negatives)
+                parts = [documents, gather_rows(documents)] if recipe.gather else [documents]
+                against = torch.cat([*parts, *([] if drawn is None else [drawn])])
+                return info_nce(queries, against, scale=recipe.scale, mask=mask)
+            loss = bce_with_sampled_negatives(
                 queries,
                 documents,
                 scale=self.scorer.scale,
@@ -155,8 +82,14 @@ class GlowPairs(nn.Module):
                 temperature=recipe.temperature,
                 generator=generator,
                 query_similarity=recipe.query_similarity,
+                centre=recipe.centre_queries,
                 document_ids=batch.document_rows,
             )
+            if negatives is None or drawn is None:
+                return loss
+            # Labelled pairs of label 0, beside the drawn negatives and the pairs of label 1.
+            cosines = (queries[negatives.query_at] * drawn).sum(1)
+            return loss + 0.5 * functional.softplus(self.scorer(cosines)).mean()
 
 
 def train_glow(
@@ -169,10 +102,13 @@ def train_glow(
     progress: Callable[[Progress], None] | None = None,
     checkpoint: Path | None = None,
     validate: Callable[[nn.Module], float] | None = None,
+    negatives: HardNegatives | None = None,
+    until: int | None = None,
 ) -> tuple[GlowNetwork, TrainingReport]:
-    """Train a dual encoder on a copy of a base; see `load_base`.
+    """Train a dual encoder on a copy of a base, as `models.glow.encoder.load_base` loads it.
 
-    The training set moves to the device whole: batches are cut there.
+    The training set moves to the device whole: batches are cut there. `negatives` are labelled ones
+    (`take_negatives`); `until` stops after that step, as an interruption would.
     """
     with torch.random.fork_rng(devices=_cuda_devices(device)):
         torch.manual_seed(recipe.seed)  # fresh layers and dropout take no generator
@@ -188,29 +124,51 @@ def train_glow(
                 seed=recipe.seed,
             ),
             lambda model, rows, strength: model(
-                on_device.batch(rows), strength=strength, generator=generator
+                on_device.batch(rows),
+                strength=strength,
+                generator=generator,
+                negatives=negatives.draw(on_device, rows, generator) if negatives else None,
             ),
-            loop or recipe.loop(),
+            loop or loop_config(recipe),
             generator=generator,
             progress=progress,
             checkpoint=checkpoint,
             validate=validate,
+            until=until,
         )
     return pairs.network, report
 
 
-def _info_nce_loss(
-    queries: Tensor, documents: Tensor, document_rows: Tensor, recipe: GlowRecipe
+def loop_config(recipe: GlowRecipe) -> LoopConfig:
+    """Give the loop's part of a recipe."""
+    return LoopConfig(
+        steps=recipe.steps,
+        learning_rate=recipe.learning_rate,
+        learning_rates={"scorer.": recipe.scorer_learning_rate},
+        ramp_steps=recipe.ramp_steps,
+    )
+
+
+def _info_nce_mask(
+    queries: Tensor, document_rows: Tensor, recipe: GlowRecipe, negatives: NegativeBatch | None
 ) -> Tensor:
-    """Compare with the documents of this process, or of all."""
+    """Mark what is no negative: in this process, then in all of them, then among labelled ones."""
     limit = recipe.query_similarity
-    mask = duplicate_mask(queries, document_ids=document_rows, query_similarity=limit)
+    own = duplicate_mask(
+        queries,
+        document_ids=document_rows,
+        query_similarity=limit,
+        centre=recipe.centre_queries,
+    )
+    parts = [own]
     if recipe.gather:
-        alike = queries.detach() @ gather_rows(queries.detach()).T > limit
+        everyone = gather_rows(queries.detach())
+        alike = query_likeness(queries, everyone, centre=recipe.centre_queries) > limit
         same = document_rows[:, None] == gather_rows(document_rows)[None, :]  # own rows as well
-        mask = torch.cat((mask, same | alike), dim=1)
-        documents = torch.cat((documents, gather_rows(documents)))
-    return info_nce(queries, documents, scale=recipe.scale, mask=mask)
+        parts.append(same | alike)
+    if negatives is not None:
+        parts.append(negative_mask(own, document_rows, negatives))
+    return torch.cat(parts, dim=1)
 
 
 def soften(batch: TokenBatch, *, strength: float) -> TokenBatch:
@@ -218,13 +176,6 @@ def soften(batch: TokenBatch, *, strength: float) -> TokenBatch:
     if strength == 1.0:
         return batch
     return batch._replace(weights=1.0 + strength * (batch.weights - 1.0))
-
-
-def load_base(name: str = DEFAULT_NAME) -> nn.Module:
-    """Load a pretrained encoder to start from, by folder or name."""
-    source = str(find_folder(name))
-    base: nn.Module = AutoModel.from_pretrained(source, attn_implementation=IMPLEMENTATION)
-    return base
 
 
 def build_network(base: nn.Module, recipe: GlowRecipe) -> GlowNetwork:
@@ -252,7 +203,7 @@ def build_network(base: nn.Module, recipe: GlowRecipe) -> GlowNetwork:
 def renew_layers(encoder: Any) -> None:
     """Start the layers afresh, as BERT does; the embeddings stay."""
     deviation = float(encoder.config.initializer_range)
-    for module in encoder.encoder.modules():
+    for module in layer_stack(encoder).modules():
         if isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, std=deviation)
             nn.init.zeros_(module.bias)
@@ -262,10 +213,18 @@ def renew_layers(encoder: Any) -> None:
 
 
 def as_encoder(
-    name: str, network: GlowNetwork, tokenizer: Tokenizer, config: GlowConfig
+    name: str,
+    network: GlowNetwork,
+    tokenizer: Tokenizer,
+    config: GlowConfig,
+    *,
+    subword_counts: CountedTerms | None = None,
 ) -> GlowEncoder:
     """Join a trained network with its inputs, to be used or saved in the Hugging Face layout."""
-    return GlowEncoder(name, network.cpu(), tokenizer, config, identity={"name": name})
+    identity = {"name": name}
+    return GlowEncoder(
+        name, network.cpu(), tokenizer, config, identity=identity, subword_counts=subword_counts
+    )
 
 
 def _cuda_devices(device: torch.device) -> list[torch.device]:

@@ -1,0 +1,1 @@
+"""Learning without labels, measured on every collection."""

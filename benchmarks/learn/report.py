@@ -1,0 +1,138 @@
+"""Judge what learning found, alone and fused with BM25, against the collections' judgements.
+
+    python -m benchmarks.learn.report FOLDER [--data ../shared/data/ir]
+
+FOLDER is what `benchmarks.learn.run_gpu` wrote. Every state of the encoder is judged by its own
+ranking and fused with BM25: an even mix, each searcher's scores over its usual range on these
+queries (no judgement is needed for that). Differences are paired by query. Joins results of
+several folders over time: rows of the same collection, start and seed are replaced. Writes
+results/learn.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.lexical.quality import read, splits
+from quoth import __version__
+from quoth.app.engine import Engine
+from quoth.evaluation.compare import compare
+from quoth.records import Hit, Qrels, Query, Run
+from quoth.search.fusion import convex, measure_ranges
+
+RESULTS = Path(__file__).parent / "results" / "learn.json"
+TESTS = Path("benchmarks/.cache/learn/tests.json")
+MEASURES = ("nDCG@10", "RR@10", "R@100")
+DEPTH = 100
+
+
+def main() -> None:
+    """Judge every collection of a folder."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data/ir"))
+    parser.add_argument("--tests", type=Path, default=TESTS)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    about = json.loads((given.folder / "runs.json").read_text())
+    tests = json.loads(given.tests.read_text())
+    rows = json.loads(given.out.read_text())["rows"] if given.out.exists() else []
+    start, seed = about["settings"]["start"], int(about["settings"]["seed"])
+    most = int(about["settings"]["test_queries"])
+    for name in sorted({run["set"] for run in about["runs"]}):
+        training = [run for run in about["runs"] if run["set"] == name]
+        cut = {split: queries[:most] for split, queries in tests[name].items()}
+        for row in judge_set(given.data / name, given.folder / f"{name}.npz", cut):
+            row |= {"start": start, "seed": seed, "training": training}
+            key = _key(row)
+            rows = [each for each in rows if _key(each) != key] + [row]
+    rows.sort(key=lambda row: (row["set"], row["split"], row["start"], row["seed"]))
+    content = {
+        "quoth": __version__,
+        "device": about["device"],
+        "measures": MEASURES,
+        "recipes": about["recipes"],
+        "rows": rows,
+    }
+    given.out.parent.mkdir(exist_ok=True)
+    given.out.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def judge_set(folder: Path, found: Path, tests: dict[str, list[list[str]]]) -> list[dict[str, Any]]:
+    """Judge all states of one collection on each split."""
+    arrays = np.load(found)
+    states = [name.removesuffix(".rows") for name in arrays.files if name.endswith(".rows")]
+    judged = dict(splits(folder))
+    documents = list(read(folder))
+    docids = {row: document.docid for row, document in enumerate(documents, start=1)}
+    results, at = [], 0
+    with tempfile.TemporaryDirectory() as scratch, Engine.open(Path(scratch) / "c.quoth") as engine:
+        engine.add_documents(documents)
+        for split, own in tests.items():
+            queries = [Query(qid, text) for qid, text in own]
+            bm25 = Run("bm25", engine.run(queries, k=DEPTH, searcher="lexical").hits)
+            runs = [bm25]
+            for state in states:
+                rows = arrays[f"{state}.rows"][at : at + len(queries)]
+                scores = arrays[f"{state}.scores"][at : at + len(queries)]
+                dense = as_run(state, queries, rows, scores, docids)
+                runs += [dense, fuse_evenly(bm25, dense)]
+            at += len(queries)
+            qrels = Qrels({q.qid: judged[split].grades[q.qid] for q in queries})
+            results.append(describe(folder.name, split, runs, qrels))
+    return results
+
+
+def describe(name: str, split: str, runs: list[Run], qrels: Qrels) -> dict[str, Any]:
+    """Compare all runs with BM25, and every later state with the one before learning."""
+    dense = [run for run in runs if run.name != "bm25"]
+    against_bm25 = compare(runs, qrels, MEASURES, baseline="bm25")
+    against_before = compare(dense, qrels, MEASURES, baseline="before")
+    for row in against_before.rows:
+        if row.measure == "nDCG@10":
+            logging.info("%-14s %-22s %.4f", name, row.run_name, row.mean)
+    return {
+        "set": name,
+        "split": split,
+        "queries": len(qrels.grades),
+        "results": [asdict(row) for row in against_bm25.rows],
+        "against_before": [asdict(row) for row in against_before.rows],
+    }
+
+
+def as_run(name: str, queries: list[Query], rows: Any, scores: Any, docids: dict[int, str]) -> Run:
+    """Turn arrays into a run."""
+    hits = {
+        query.qid: tuple(
+            Hit(docids[int(row)], float(score))
+            for row, score in zip(rows[at], scores[at], strict=True)
+        )
+        for at, query in enumerate(queries)
+    }
+    return Run(name, hits)
+
+
+def fuse_evenly(first: Run, second: Run) -> Run:
+    """Add two runs up, each over its usual range."""
+    runs = [first, second]
+    ranges = measure_ranges(runs, depth=DEPTH)
+    weights = {first.name: 0.5, second.name: 0.5}
+    name = f"{second.name} + bm25"
+    return convex(runs, weights=weights, normalise="range", ranges=ranges, k=DEPTH, name=name)
+
+
+def _key(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["set"], row["split"], row["start"], row["seed"]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+"""Learn from packed collections without labels, on a GPU, and search for the test queries.
+
+    python3 -m benchmarks.learn.run_gpu --encoder FOLDER --generator FOLDER --out OUT --minutes 7
+
+Needs torch, transformers, tokenizers, safetensors, numba and what `benchmarks.learn.pack` wrote.
+For each collection, from the same encoder: warm-up on BM25's labels; from its best state RUMBArt,
+ACROBArT, distillation of the frozen query generator, and a control that spends the same steps on
+the contrastive loss alone. Early stopping looks at held-out pseudo-queries. `--start random` first
+re-initialises the upper half of the encoder's layers, which then has seen no labels to speak of.
+Writes OUT/<collection>.npz (the best documents of every test query in every state) and
+OUT/runs.json after each state. Judgements are not here: `report` has them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))  # not installed there
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from benchmarks.learn.generate import load as load_generator
+from quoth.models.glow.config import GlowConfig
+from quoth.models.glow.encoder import GlowEncoder
+from quoth.models.glow.network import GlowNetwork
+from quoth.training.learning import Learned, LearningRun
+from quoth.training.passage_set import PassageSet, open_passage_set
+from quoth.training.recipes.acrobart import AcrobartRecipe, train_acrobart
+from quoth.training.recipes.rumbart import RumbartRecipe, train_rumbart
+from quoth.training.recipes.warm_up import WarmUpRecipe, train_warm_up
+from quoth.training.refresh import encode_passages
+from quoth.training.retriever import Retriever
+from quoth.training.validation import held_out_mrr
+
+PACKED = Path("benchmarks/.cache/learn")
+DEPTH = 100
+ARMS = ("warm-up", "control", "rumbart", "distil", "acrobart")
+
+
+def main() -> None:
+    """Learn on each collection until the time is over."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--encoder", type=Path, required=True)
+    parser.add_argument("--generator", type=Path, required=True)
+    parser.add_argument("--packed", type=Path, default=PACKED)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--sets", default="")
+    parser.add_argument("--arms", default=",".join(ARMS))
+    parser.add_argument("--start", default="pretrained", choices=("pretrained", "random"))
+    parser.add_argument("--minutes", type=float, default=7.0)
+    parser.add_argument("--steps", type=int, default=300, help="of every arm after the warm-up")
+    parser.add_argument("--warm-up-steps", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--test-queries", type=int, default=500)
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    bench = Bench(given)
+    names = given.sets.split(",") if given.sets else sorted(bench.tests)
+    for name in names:
+        bench.learn(name)
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best documents of each test query, by row of the collection."""
+
+    rows: NDArray[np.int32]  # (Q, DEPTH)
+    scores: NDArray[np.float16]
+
+
+class Bench:
+    """The models, the clock and what was found so far."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        self.given = given
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.deadline = time.perf_counter() + 60 * given.minutes
+        config = replace(GlowConfig(), max_query_subwords=64)
+        self.encoder = GlowEncoder.load(str(given.encoder), config=config, fast=False)
+        self.network = self.encoder.network.to(self.device)
+        if given.start == "random":
+            renew_upper_layers(self.network, seed=given.seed)
+        self.writer = load_generator(given.generator, given.encoder).network
+        self.tests = json.loads((given.packed / "tests.json").read_text())
+        self.runs: list[dict[str, Any]] = []
+
+    def learn(self, name: str) -> None:
+        """Run all arms on one collection."""
+        packed = open_passage_set(self.given.packed / f"{name}.bin").to(self.device)
+        states: dict[str, Found] = {"before": self.search(self.network, packed, name)}
+        start = self.network
+        for arm in self.given.arms.split(","):
+            if time.perf_counter() > self.deadline:
+                print(f"{name}: out of time before {arm}", flush=True)
+                break
+            began = time.perf_counter()
+            learned = self.train(arm, start, packed)
+            seconds = time.perf_counter() - began
+            if arm == "warm-up":
+                start = learned.network
+            states[arm] = self.search(learned.network, packed, name)
+            self.note(name, arm, learned, seconds, packed)
+        arrays = {
+            f"{arm}.{field}": array
+            for arm, found in states.items()
+            for field, array in (("rows", found.rows), ("scores", found.scores))
+        }
+        np.savez_compressed(self.given.out / f"{name}.npz", **arrays)
+
+    def train(self, arm: str, start: GlowNetwork, packed: PassageSet) -> Learned:
+        """Train one arm from a state."""
+        given = self.given
+        judge = held_out_mrr(packed.only(kinds=("generated",)), most=400)
+        run = LearningRun(self.device, validate=judge)
+        if arm == "warm-up":
+            recipe = WarmUpRecipe(steps=given.warm_up_steps, seed=given.seed)
+            return train_warm_up(start, packed, recipe, run)
+        if arm == "acrobart":
+            ours = AcrobartRecipe(steps=given.steps, seed=given.seed)
+            return train_acrobart(start, self.writer, packed, ours, run)
+        plain = RumbartRecipe(steps=given.steps, seed=given.seed)
+        recipes = {
+            "rumbart": plain,
+            "control": replace(plain, reconstruction=0.0, contrastive=1.0),
+            "distil": replace(plain, objective="distil_likelihood", train_query_generator=False),
+        }
+        return train_rumbart(start, self.writer, packed, recipes[arm], run)
+
+    @torch.inference_mode()
+    def search(self, network: GlowNetwork, packed: PassageSet, name: str) -> Found:
+        """Find the best documents of the test queries; a document scores as its best passage."""
+        network.eval()
+        passages = encode_passages(Retriever(network, similarity="cosine"), packed).float()
+        rows = torch.from_numpy(packed.document_rows).to(self.device)
+        documents, owners = rows.unique(return_inverse=True)
+        best_rows, best_scores = [], []
+        for texts in self.batches(name):
+            batch = self.encoder.inputs.pad(self.encoder.inputs.queries(texts, None))
+            cosines = network.encode_queries(batch.to(self.device)).float() @ passages.T
+            scores = torch.full((len(texts), len(documents)), -2.0, device=self.device)
+            scores.scatter_reduce_(1, owners.expand(len(texts), -1), cosines, "amax")
+            top = scores.topk(min(DEPTH, len(documents)), dim=1)
+            best_rows.append(documents[top.indices].int().cpu().numpy())
+            best_scores.append(top.values.half().cpu().numpy())
+        return Found(np.concatenate(best_rows), np.concatenate(best_scores))
+
+    def batches(self, name: str, size: int = 128) -> Iterator[list[str]]:
+        """Give the texts of the test queries of all splits, in their order."""
+        most = self.given.test_queries
+        texts = [text for split in self.tests[name].values() for _qid, text in split[:most]]
+        return (texts[at : at + size] for at in range(0, len(texts), size))
+
+    def note(
+        self, name: str, arm: str, learned: Learned, seconds: float, packed: PassageSet
+    ) -> None:
+        """Print and keep what a run did."""
+        report = learned.report
+        self.runs.append(
+            {
+                "set": name,
+                "arm": arm,
+                "start": self.given.start,
+                "seed": self.given.seed,
+                "seconds": round(seconds, 1),
+                "steps": report.training.steps,
+                "best": report.best,
+                "last": report.last,
+                "validations": report.training.validations,
+                "stopped_because": report.stopped_because,
+                "health": [each._asdict() for each in report.health[-1:]],
+                "passages": packed.num_passages,
+                "queries": len(packed.queries),
+                "about": dict(packed.about),
+            }
+        )
+        print(
+            f"{name:18} {arm:9} {report.training.steps} steps, {seconds:.1f} s, held out"
+            f" {report.training.validations[:1]} best {report.best} {report.stopped_because}",
+            flush=True,
+        )
+        about = {
+            "device": str(self.device),
+            "settings": {k: str(v) for k, v in vars(self.given).items()},
+        }
+        if self.device.type == "cuda":
+            about["device"] = torch.cuda.get_device_name()
+        content = about | {"recipes": recipes_used(self.given), "runs": self.runs}
+        (self.given.out / "runs.json").write_text(json.dumps(content, default=str))
+
+
+def recipes_used(given: argparse.Namespace) -> dict[str, Any]:
+    """Give the settings of the arms."""
+    return {
+        "warm-up": asdict(WarmUpRecipe(steps=given.warm_up_steps, seed=given.seed)),
+        "rumbart": asdict(RumbartRecipe(steps=given.steps, seed=given.seed)),
+        "acrobart": asdict(AcrobartRecipe(steps=given.steps, seed=given.seed)),
+    }
+
+
+def renew_upper_layers(network: GlowNetwork, *, seed: int) -> None:
+    """Start the upper half of the layers afresh: no longer a retriever."""
+    torch.manual_seed(seed)
+    layers: Any = network.query_encoder.encoder.layer  # type: ignore[union-attr]
+    for layer in layers[len(layers) // 2 :]:
+        for module in layer.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.normal_(module.weight, std=0.02)
+                nn.init.zeros_(module.bias)
+            elif isinstance(module, nn.LayerNorm):
+                nn.init.ones_(module.weight)
+                nn.init.zeros_(module.bias)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""`quoth train glow`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quoth.app import show
+from quoth.app.commands.arguments import AsJson, ConfigFile
+from quoth.app.options import with_settings
+from quoth.training.recipes.glow_config import SHARED
+
+if TYPE_CHECKING:
+    from quoth.app.training_folder import Trained
+
+trainer = typer.Typer(name="train", no_args_is_help=True)
+
+Pairs = Annotated[
+    Path,
+    typer.Option(
+        help="Queries and passages that answer them: JSON Lines with query, passage (text, or an"
+        " object of fields) and maybe negatives, or query<TAB>passage; plain or gz.",
+        metavar="FILE",
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        help="Where the encoder is saved; default: glow- and the name of the pairs.",
+        metavar="FOLDER",
+        show_default=False,
+    ),
+]
+CountedIn = Annotated[
+    Path | None,
+    typer.Option(
+        help="Take word statistics from this collection, not from the passages.",
+        metavar="COLLECTION",
+        show_default=False,
+    ),
+]
+Base = Annotated[
+    str, typer.Option(help="Encoder to start from: a name or a folder.", metavar="ENCODER")
+]
+HeldOut = Annotated[
+    float,
+    typer.Option(
+        min=0.0,
+        max=0.9,
+        help="Share of the queries that is kept from training, to judge by.",
+        metavar="SHARE",
+    ),
+]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.", metavar="DEVICE")]
+CheckpointEvery = Annotated[
+    int, typer.Option(min=1, help="Steps between two checkpoints.", metavar="STEPS")
+]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume/--restart", help="Go on from the last checkpoint, or begin anew.", metavar=""
+    ),
+]
+
+
+@trainer.callback()
+def train() -> None:
+    """Train an encoder of your own, to search with.
+
+    What comes out is a folder: quoth encode COLLECTION --dense.encoder FOLDER gives the documents
+    its vectors.
+    """
+
+
+@with_settings("glow", "encoder", without=[f"encoder.{name}" for name in SHARED])
+def glow(
+    *,
+    pairs: Pairs,
+    out: Out = None,
+    collection: CountedIn = None,
+    base: Base = "all-MiniLM-L6-v2",
+    held_out: HeldOut = 0.1,
+    device: Device = "auto",
+    checkpoint_every: CheckpointEvery = 100,
+    resume: Resume = True,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+    settings: Mapping[str, str],
+) -> None:
+    """Train a GLOW dual encoder from pairs of queries and passages.
+
+    Interrupted, the same command resumes from the last checkpoint. Held-out queries are searched
+    among the passages before and after training.
+    """
+    from quoth.app.config import build_config, overrides_from_text, read_toml
+    from quoth.app.searchers import missing_neural
+    from quoth.training.recipes.glow_config import encoder_config
+
+    layers = [read_toml(config)] if config is not None else []
+    given = build_config(*layers, overrides_from_text(settings))
+    try:
+        from quoth.app.training import train_encoder
+        from quoth.app.training_folder import Plan
+    except ImportError as error:
+        raise missing_neural(error) from error
+    plan = Plan(
+        pairs=pairs,
+        out=out or Path(f"glow-{pairs.name.split('.')[0]}"),
+        collection=collection,
+        base=base,
+        held_out=held_out,
+        device=device,
+        checkpoint_every=checkpoint_every,
+        resume=resume,
+        recipe=given.glow,
+        encoder=encoder_config(given.glow, given.encoder),
+    )
+    with show.progress_bar() as progress:
+        trained = train_encoder(plan, progress=progress)
+    if as_json:
+        show.print_json(trained.as_record())
+    else:
+        _show(trained)
+
+
+trainer.command("glow")(glow)
+
+
+def _show(trained: Trained) -> None:
+    if trained.before is not None and trained.after is not None:
+        title = (
+            f"{show.count(trained.num_queries, 'held-out query', 'held-out queries')} among"
+            f" {show.count(trained.num_passages, 'passage')}"
+        )
+        rows = [
+            [name, f"{before:.4f}", f"{after:.4f}"]
+            for name, before, after in (
+                ("RR@10", trained.before.mrr, trained.after.mrr),
+                ("nDCG@10", trained.before.ndcg, trained.after.ndcg),
+            )
+        ]
+        show.out().print(show.table(title, ["measure", "before", "after"], rows))
+    if trained.is_old:
+        show.note(f"{trained.out} was trained with these very settings; --restart trains it again")
+        return
+    steps, pairs = show.count(trained.steps, "step"), show.count(trained.num_pairs, "pair")
+    show.note(
+        f"{steps} on {pairs} ({trained.device}) → {trained.out}; use it with"
+        f" quoth encode COLLECTION --dense.encoder {trained.out}"
+    )

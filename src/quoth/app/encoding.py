@@ -1,0 +1,30 @@
+"""Give every document its vectors, and find out how to fuse them with BM25."""
+
+from __future__ import annotations
+
+from quoth.app.calibrating import calibrate_fusion
+from quoth.app.config import Config
+from quoth.app.searchers import Searchers
+from quoth.collection.store import Store
+from quoth.search.calibration import Calibration
+from quoth.search.searcher import Progress
+from quoth.text.words import Analyser
+
+
+def encode_all(
+    ways: Searchers, store: Store, config: Config, *, seed: int, progress: Progress
+) -> Calibration:
+    """Bring vectors up to date, those of another model made anew, and calibrate; keeps nothing."""
+    dense = ways.dense_side()
+    if dense.is_foreign():
+        dense.discard()
+    ways.lexical(syntax=False).catch_up(store, progress=progress)
+    dense.catch_up(store, progress=progress)
+    return calibrate_fusion(
+        store,
+        [ways.lexical(syntax=False), dense],
+        analyser=Analyser(config.analyser),
+        fusion=config.fusion,
+        seed=seed,
+        progress=progress,
+    )

@@ -1,0 +1,212 @@
+"""Learn to search a collection without labels: what `quoth learn` is one call on.
+
+    documents → pseudo-queries → passage set → training → vectors → judging → install or set aside
+
+Every stage is finished once and noted (`learning_folder.py`), so the same call goes on after an
+interruption, and gives the report that an uninterrupted one would have given. Changed documents or
+settings begin anew. Until `install` nothing that search uses is touched, and a model that is not
+better on the held-out queries never is installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers.utils import logging
+
+from quoth.app.learned import inner_name, next_name, outer_name
+from quoth.app.learning_folder import LearningFolder
+from quoth.app.learning_page import write_page
+from quoth.app.learning_plan import Wanted, describe_plan, make_plan
+from quoth.app.learning_report import LearningReport
+from quoth.app.learning_stages import Desk, Stages, units_of
+from quoth.app.learning_summary import ORDER, summarise
+from quoth.app.training import choose_device
+from quoth.artifact import seal_file, write_text_atomically
+from quoth.collection.store import Store
+from quoth.errors import ConfigError, CorpusError
+from quoth.models.pretrained import digest_weights, find_folder
+from quoth.training.curriculum import peak_megabytes
+
+LEARNING = "learning"
+_LEAST_DOCUMENTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a call came to: a report, or a packed file to train elsewhere."""
+
+    report: LearningReport | None
+    page: Path | None = None
+    packed: Path | None = None
+    is_old: bool = False
+    """Whether this is the report of an earlier call with the same settings and documents."""
+
+
+def learn_collection(desk: Desk, wanted: Wanted) -> Outcome:
+    """Learn, judge, install if better, and report; goes on where an earlier call stopped."""
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    folder = LearningFolder(desk.folder / LEARNING)
+    device = choose_device(desk.config.learn.device)
+    if wanted.unpack is not None:
+        _require_packed(folder, desk)
+    elif not _goes_on(folder, desk, wanted):
+        _begin(folder, desk, wanted)
+    if folder.is_finished:
+        return Outcome(_read_report(folder), folder.page, is_old=True)
+    pairs = _pairs_of(folder, wanted)
+    stages = Stages(desk, folder, device=device, pairs=pairs)
+    for name in ("vectors before", "queries", "passage set"):
+        _do(folder, name, _work(stages, name))
+    if wanted.pack is not None:
+        wanted.pack.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(folder.passage_set, wanted.pack)
+        return Outcome(None, packed=wanted.pack)
+    trained = wanted.unpack
+    train = stages.train if trained is None else lambda: stages.unpack(trained)
+    _do(folder, "training", train)
+    for name in ORDER[ORDER.index("training") + 1 :]:
+        _do(folder, name, _work(stages, name))
+    return Outcome(_report(folder, desk), folder.page)
+
+
+def _work(stages: Stages, name: str) -> Callable[[], dict[str, Any]]:
+    work: dict[str, Callable[[], dict[str, Any]]] = {
+        "vectors before": stages.vectors_before,
+        "queries": stages.queries,
+        "passage set": stages.passages,
+        "encode": stages.encode,
+        "judge": stages.judge,
+        "install": stages.install,
+        "identifiers": stages.identifiers,
+    }
+    return work[name]
+
+
+def _do(folder: LearningFolder, name: str, work: Callable[[], dict[str, Any]]) -> None:
+    """Do a stage unless it is finished."""
+    if folder.finished(name) is None:
+        with folder.clock(name):
+            found = work()
+        folder.note_peak(name, peak_megabytes())
+        folder.finish(name, found)
+
+
+# --- beginning and going on ----------------------------------------------------------------------
+
+
+def _goes_on(folder: LearningFolder, desk: Desk, wanted: Wanted) -> bool:
+    """Whether what is on disk belongs to this very call."""
+    if not folder.is_begun or wanted.restart:
+        return False
+    differing = folder.differences(_settings(desk, wanted, base=_base(folder, desk)))
+    if differing and not folder.is_finished:
+        desk.note(f"an unfinished learning is dropped, as this differs: {', '.join(differing)}")
+    return not differing
+
+
+def _begin(folder: LearningFolder, desk: Desk, wanted: Wanted) -> None:
+    """Plan, and note everything that decides what comes out."""
+    num_documents = desk.store.num_documents
+    if num_documents < _LEAST_DOCUMENTS:
+        raise ConfigError(
+            f"{desk.folder} holds {num_documents} documents, too few to learn from; add some:"
+            f" {_LEAST_DOCUMENTS} at the least, hundreds to gain anything"
+        )
+    base = inner_name(desk.config.dense.encoder, desk.folder)
+    settings = _settings(desk, wanted, base=base)
+    plan = make_plan(
+        len(units_of(desk, desk.config.dense.encoder)),
+        desk.config.learn,
+        device=settings["trained on"],
+        cores=torch.get_num_threads(),
+        is_packed=wanted.pack is not None,
+    )
+    desk.note(describe_plan(plan))
+    facts = {
+        "base": base,
+        "name": next_name(desk.folder),
+        "plan": asdict(plan),
+        "pairs": str(wanted.pairs.resolve()) if wanted.pairs else "",
+    }
+    folder.begin(settings, facts)
+
+
+def _settings(desk: Desk, wanted: Wanted, *, base: str) -> dict[str, Any]:
+    """Give everything that decides what comes out, as JSON gives it back."""
+    if wanted.pairs is not None and not wanted.pairs.is_file():
+        raise CorpusError(f"{wanted.pairs} is no file; expected pairs as JSON Lines or TSV")
+    learn = asdict(desk.config.learn)
+    device = choose_device(learn.pop("device")).type
+    if wanted.pack is not None and desk.config.learn.device == "auto":
+        device = "cuda"  # packing is for a machine with a GPU, unless told otherwise
+    content = {
+        "documents": _fingerprint(desk.store),
+        "encoder": digest_weights(find_folder(outer_name(base, desk.folder))),
+        "pairs": seal_file(wanted.pairs).sha256 if wanted.pairs else "",
+        "trained on": device,
+        "learn": learn,
+    }
+    found: dict[str, Any] = json.loads(json.dumps(content))
+    return found
+
+
+def _fingerprint(store: Store) -> str:
+    """Name the documents as they are; identifiers, which learning adds, make no difference."""
+    content = [sorted(store.live_rows()), store.all_docids()]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _base(folder: LearningFolder, desk: Desk) -> str:
+    """Name the encoder to start from: once its own model is installed, still the one before."""
+    now = inner_name(desk.config.dense.encoder, desk.folder)
+    is_own = Path(now).name == folder.fact("name")
+    return str(folder.fact("base")) if is_own else now
+
+
+def _require_packed(folder: LearningFolder, desk: Desk) -> None:
+    """Make sure that the collection is as it was when it was packed."""
+    if not folder.is_begun or folder.finished("passage set") is None:
+        raise ConfigError(
+            f"{desk.folder} has packed nothing that could be unpacked; run quoth learn"
+            f" {desk.folder} --pack FILE first"
+        )
+    if folder.settings["documents"] != _fingerprint(desk.store):
+        raise ConfigError(
+            f"the documents of {desk.folder} have changed since they were packed; pack again"
+        )
+
+
+def _pairs_of(folder: LearningFolder, wanted: Wanted) -> Path | None:
+    kept = str(folder.fact("pairs"))
+    return wanted.pairs or (Path(kept) if kept else None)
+
+
+# --- reporting -----------------------------------------------------------------------------------
+
+
+def _report(folder: LearningFolder, desk: Desk) -> LearningReport:
+    """Write the report, which also ends the learning; then drop what only training needed."""
+    report = summarise(
+        folder,
+        collection=desk.folder.name,
+        num_documents=desk.store.num_documents,
+        seed=int(folder.settings["learn"]["seed"]),
+    )
+    write_page(report, folder.page)
+    content: Mapping[str, Any] = report.to_record()
+    write_text_atomically(folder.report, json.dumps(content, indent=1) + os.linesep)
+    shutil.rmtree(folder.stages, ignore_errors=True)
+    return report
+
+
+def _read_report(folder: LearningFolder) -> LearningReport:
+    return LearningReport.from_record(json.loads(folder.report.read_text(encoding="utf-8")))

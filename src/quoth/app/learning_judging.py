@@ -1,0 +1,221 @@
+"""Judge two encoders of one collection by queries that nothing was trained on.
+
+Three kinds of queries, each with the document it should find: *known items* (stretches of held-out
+documents, searched as if they were not in them), *pseudo-queries* (written for held-out documents)
+and, where pairs were given, *labelled pairs* that were kept back. Every searcher answers all of
+them before and after; the scores are RR@10 per query, so that differences can be paired.
+
+A model is installed only if it is better where it must be and worse nowhere it counts: see
+`decide`. The weights of fusion are found for each encoder by the same trial queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from quoth.app.calibrating import search_held_out
+from quoth.app.config import Config
+from quoth.app.learning_queries import Unit, spread
+from quoth.app.searchers import Searchers
+from quoth.collection.store import Store
+from quoth.records import Document, Query, Run
+from quoth.search.calibration import Calibration
+from quoth.search.fusion import fuse
+from quoth.search.fusion_config import CalibrationConfig
+from quoth.search.searcher import Progress, ScoringSearcher
+from quoth.text.words import Analyser
+from quoth.training.selfsupervision.known_items import KnownItem, make_known_items
+
+KNOWN, PSEUDO, LABELLED = "known items", "pseudo-queries", "labelled pairs"
+SEARCHERS = ("lexical", "dense", "hybrid")
+MEASURE = "RR@10"
+_CUT = 10
+
+Scores = Mapping[str, Mapping[str, Sequence[float]]]
+"""Kind of queries → searcher → RR@10 of each query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query and the documents that answer it."""
+
+    query: Query
+    docids: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The queries to judge by."""
+
+    items: tuple[KnownItem, ...]
+    pseudo: tuple[Asked, ...]
+    labelled: tuple[Asked, ...] = ()
+
+    @property
+    def texts(self) -> list[str]:
+        """All queries, which must not be trained on."""
+        asked = (each.query.text for each in (*self.pseudo, *self.labelled))
+        return [*(item.query.text for item in self.items), *asked]
+
+
+def make_judged(
+    store: Store,
+    units: Sequence[Unit],
+    written: Mapping[int, Sequence[str]],
+    labelled: Sequence[Asked],
+    config: Config,
+) -> Judged:
+    """Make the queries to judge by, from held-out documents alone."""
+    held = {unit.docid for unit in units if unit.is_held_out}
+    seed, most = config.learn.seed, config.learn.judged_queries
+    items = make_known_items(
+        (each.document for each in store.live_documents() if each.document.docid in held),
+        analyser=Analyser(config.analyser),
+        count=most,
+        seed=seed + 1,  # not the trial queries that fusion is calibrated with
+    )
+    pseudo = [
+        Asked(Query(f"pseudo:{row}", own[0]), frozenset([units[row].docid]))
+        for row, own in sorted(written.items())
+        if units[row].is_held_out and own
+    ]
+    chosen = spread(len(pseudo), most) if pseudo else []
+    return Judged(items, tuple(pseudo[at] for at in chosen), tuple(labelled[:most]))
+
+
+def judge(
+    ways: Searchers,
+    store: Store,
+    judged: Judged,
+    calibration: Calibration,
+    config: Config,
+    *,
+    progress: Progress,
+) -> dict[str, dict[str, list[float]]]:
+    """Search for everything with all searchers; RR@10 of each query, by kind and searcher."""
+    sides: list[ScoringSearcher] = [ways.lexical(syntax=False), ways.dense_side()]
+    depth = config.fusion.depth
+    runs_by_kind: dict[str, tuple[list[Run], list[Asked]]] = {}
+    if judged.items:
+        found = [
+            search_held_out(store, side, judged.items, depth=depth, progress=progress)
+            for side in sides
+        ]
+        targets = [Asked(item.query, frozenset([item.docid])) for item in judged.items]
+        runs_by_kind[KNOWN] = found, targets
+    for kind, asked in ((PSEUDO, judged.pseudo), (LABELLED, judged.labelled)):
+        if asked:
+            queries = [each.query for each in asked]
+            found = [side.search(queries, k=depth, allowed=None) for side in sides]
+            runs_by_kind[kind] = found, list(asked)
+    return {
+        kind: {
+            run.name: reciprocal_ranks(run, targets)
+            for run in (*runs, _fuse(runs, calibration, config))
+        }
+        for kind, (runs, targets) in runs_by_kind.items()
+    }
+
+
+def _fuse(runs: Sequence[Run], calibration: Calibration, config: Config) -> Run:
+    """Fuse as hybrid search would with this calibration."""
+    weights = config.fusion.weights("lexical", ["dense"])
+    if config.fusion.method == "calibrated":
+        weights = dict(calibration.weights)
+    heard = [
+        run
+        if weights.get(run.name) or config.fusion.method == "rrf"
+        else Run(run.name, dict.fromkeys(run.hits, ()))
+        for run in runs
+    ]
+    ranges = calibration.usual_ranges()
+    fused = fuse(heard, config.fusion, weights=weights, ranges=ranges, k=_CUT)
+    return Run("hybrid", fused.hits)
+
+
+def reciprocal_ranks(run: Run, asked: Sequence[Asked]) -> list[float]:
+    """Give one over the rank of the first answer among the ten best, 0 where there is none."""
+    found = []
+    for each in asked:
+        ranked = enumerate(run.hits[each.query.qid][:_CUT], 1)
+        found.append(next((1.0 / rank for rank, hit in ranked if hit.docid in each.docids), 0.0))
+    return found
+
+
+def decide(before: Scores, after: Scores, *, margin: float) -> tuple[bool, str]:
+    """Say whether the new model is installed, and why, stating the rule.
+
+    Each kind of queries counts the same, however many there are of it.
+
+    >>> old = {"known items": {"dense": [0.5, 0.5], "hybrid": [0.5, 1.0]}}
+    >>> new = {"known items": {"dense": [1.0, 0.5], "hybrid": [1.0, 1.0]}}
+    >>> decide(old, new, margin=0.005)[0], decide(new, old, margin=0.005)[0]
+    (True, False)
+    """
+    rule = (
+        "the rule: over the held-out queries, each kind counting the same, dense search's"
+        f" {MEASURE} must rise by more than {margin:g} and hybrid search's must not fall"
+    )
+    if not after:
+        return False, f"no queries to judge by could be made; {rule}"
+    rise = {
+        name: fmean(fmean(after[kind][name]) - fmean(before[kind][name]) for kind in after)
+        for name in ("dense", "hybrid")
+    }
+    found = f"dense {rise['dense']:+.4f}, hybrid {rise['hybrid']:+.4f}"
+    if rise["dense"] > margin and rise["hybrid"] >= -1e-9:
+        return True, f"installed: {found}; {rule}"
+    return False, f"kept aside, search is as it was: {found}; {rule}"
+
+
+def split_by_overlap(items: Sequence[KnownItem]) -> dict[str, list[int]]:
+    """Part known items into those whose words the rest of the document repeats, and the others."""
+    split = CalibrationConfig().overlap_split
+    parts: dict[str, list[int]] = {"low overlap": [], "high overlap": []}
+    for at, item in enumerate(items):
+        parts["low overlap" if item.overlap < split else "high overlap"].append(at)
+    return {f"{KNOWN}, {name}": own for name, own in parts.items() if own}
+
+
+def check_leak(
+    judged: Judged,
+    scores: Scores,
+    store: Store,
+    trained: Sequence[str],
+    *,
+    analyser: Analyser,
+) -> dict[str, float]:
+    """Measure how far words alone give the judged queries away, and that none was trained on."""
+    known = {tuple(analyser.terms(text)) for text in trained}
+    found = {
+        "judged queries that were trained on": float(
+            sum(tuple(analyser.terms(text)) in known for text in judged.texts)
+        )
+    }
+    if judged.items:
+        found["mean overlap of known items with the rest of their document"] = fmean(
+            item.overlap for item in judged.items
+        )
+        for kind, places in split_by_overlap(judged.items).items():
+            lexical = scores[KNOWN]["lexical"]
+            found[f"lexical {MEASURE}, {kind}"] = fmean(lexical[at] for at in places)
+    if judged.pseudo:
+        found["mean overlap of pseudo-queries with their document"] = fmean(
+            _overlap(each, store, analyser) for each in judged.pseudo
+        )
+    return found
+
+
+def _overlap(asked: Asked, store: Store, analyser: Analyser) -> float:
+    terms = set(analyser.terms(asked.query.text))
+    (docid,) = asked.docids
+    document = store.get(docid) or Document(docid, {})
+    held = {
+        term
+        for texts in document.fields.values()
+        for text in texts
+        for term in analyser.terms(text)
+    }
+    return len(terms & held) / len(terms) if terms else 0.0

@@ -1,0 +1,309 @@
+"""Plan `quoth learn`: how many queries are written and how long is trained, for a time to fit into.
+
+A plan follows from the collection's size, the device's kind, its cores and the settings alone, not
+from a clock, so that the same call makes the same plan and two runs give the same report. The rates
+were measured on two cores of a server with bf16 units, and on one large GPU. They err on the slow
+side; where a machine is slower still, learning takes longer instead of stopping half way.
+
+On a CPU the warm-up is what helps: a step of RUMBArt reads k passages per query with two networks,
+and costs as much as three to six times as many queries in the warm-up. It is planned only where
+enough of its steps fit to be worth anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from quoth.errors import ConfigError
+
+METHODS = ("auto", "rumbart", "distil", "acrobart", "none")
+SHORTEST = 50
+"""Steps of the second stage below which it is left out, unless it is asked for by name."""
+
+_FEWEST_STEPS = 10
+_FEWEST_WRITTEN = 200
+_USED = 0.85  # of the time; the rest is for starting, labelling and what was not foreseen
+_WRITING = 0.45  # of what is left for writing and training together
+_MOST_CORES = 8  # beyond, networks this small gain little
+
+
+@dataclass(frozen=True, slots=True)
+class LearnConfig:
+    """Settings of learning without labels."""
+
+    minutes: float = 15.0
+    """Time to fit into, roughly: it decides how much is written and trained."""
+
+    device: str = "auto"
+    """Where training happens: auto, cpu, cuda or cuda:N."""
+
+    method: str = "auto"
+    """What follows the warm-up: rumbart, distil (its frozen variant), acrobart, none; auto takes
+    rumbart on a GPU, and on a CPU distil if enough steps fit."""
+
+    generator: str = "query-generator"
+    """Query generator: the shipped one, or a folder."""
+
+    queries_per_passage: int = 3
+    """Most pseudo-queries written for a passage."""
+
+    max_passages: int = 20_000
+    """Most passages that pseudo-queries are written for, spread evenly."""
+
+    temperature: float = 0.7
+    """Temperature of writing: lower is plainer, higher more varied."""
+
+    corpus_queries: int = 2
+    """Titles, headings, sentences and spans taken from a passage as queries."""
+
+    warm_up_steps: int = 100
+    """Most steps of the warm-up."""
+
+    warm_up_batch: int = 0
+    """Queries per step of the warm-up; 0 takes 32 on a CPU, 128 on a GPU."""
+
+    steps: int = 300
+    """Most steps of what follows the warm-up."""
+
+    batch_size: int = 0
+    """Queries per step of it; 0 takes 8 on a CPU, 32 on a GPU."""
+
+    k: int = 0
+    """Passages found per query in it; 0 takes 4 on a CPU, 8 on a GPU."""
+
+    learning_rate: float = 2e-5
+    """Highest learning rate of the encoder."""
+
+    max_subwords: int = 0
+    """Subwords read of a passage while training; 0 takes 128 on a CPU, 256 on a GPU."""
+
+    held_out: float = 0.15
+    """Share of the documents that give no query to train on, only queries to judge by."""
+
+    judged_queries: int = 300
+    """Most queries of each kind to judge by."""
+
+    margin: float = 0.005
+    """Rise of dense search's RR@10 above which a model is installed, if hybrid does not fall."""
+
+    seed: int = 0
+    """Decides which queries are made, the split, and the order of training."""
+
+    def __post_init__(self) -> None:
+        problems = []
+        if self.method not in METHODS:
+            problems.append(f"method is {self.method!r}, expected one of {', '.join(METHODS)}")
+        least = {"queries_per_passage": 1, "max_passages": 1, "warm_up_steps": 1, "steps": 1}
+        least |= {"judged_queries": 2, "corpus_queries": 0}
+        for name, number in least.items():
+            if getattr(self, name) < number:
+                problems.append(f"{name} is {getattr(self, name)}, expected at least {number}")
+        for name, number in {
+            "warm_up_batch": 2,
+            "batch_size": 2,
+            "k": 2,
+            "max_subwords": 16,
+        }.items():
+            if getattr(self, name) and getattr(self, name) < number:
+                problems.append(f"{name} is {getattr(self, name)}, expected 0 or {number} or more")
+        if self.minutes <= 0 or self.temperature <= 0 or self.learning_rate <= 0:
+            problems.append("minutes, temperature and learning_rate must be > 0")
+        if not 0 < self.held_out < 1 or self.margin < 0:
+            problems.append("held_out must be a share above 0 and below 1, margin ≥ 0")
+        if problems:
+            raise ConfigError("learn: " + "; ".join(problems))
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What one call asks for, beside the settings."""
+
+    pairs: Path | None = None
+    """Labelled pairs to learn from, instead of pseudo-queries."""
+
+    pack: Path | None = None
+    """Stop before training, and write what is trained on to this file."""
+
+    unpack: Path | None = None
+    """Take what another machine trained from this folder."""
+
+    restart: bool = False
+    """Begin anew, whatever an earlier call left."""
+
+    def __post_init__(self) -> None:
+        if self.pack is not None and self.unpack is not None:
+            raise ConfigError("give --pack or --unpack, not both: pack, train, then unpack")
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """How fast one kind of device is."""
+
+    writing: float
+    """Queries written per second."""
+
+    encoding: float
+    """Passages encoded per second, for search."""
+
+    refreshing: float
+    """Passages encoded per second in full precision, while training."""
+
+    warming: float
+    """Seconds per query of a warm-up step."""
+
+    joint: float
+    """Seconds per query and neighbour of a step after the warm-up."""
+
+    def faster(self, times: float) -> Rates:
+        """Give the rates of a device that is so many times as fast."""
+        return Rates(
+            self.writing * times,
+            self.encoding * times,
+            self.refreshing * times,
+            self.warming / times,
+            self.joint / times,
+        )
+
+
+CPU = Rates(writing=17.0, encoding=50.0, refreshing=30.0, warming=0.12, joint=0.4)
+"""Two cores."""
+CUDA = Rates(writing=600.0, encoding=50.0, refreshing=3000.0, warming=0.002, joint=0.0015)
+"""One large GPU; for search, vectors are made on the CPU even there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is done, how much of it, and how long each part may take."""
+
+    num_written: int
+    """Passages that queries are written for."""
+
+    queries_per_passage: int
+    warm_up_steps: int
+    warm_up_batch: int
+    method: str
+    """What follows the warm-up: rumbart, distil, acrobart or none."""
+
+    steps: int
+    batch_size: int
+    k: int
+    max_subwords: int
+    validation_queries: int
+    validation_passages: int
+    seconds: Mapping[str, float]
+    note: str = ""
+    """What a user should know about the plan, in plain words."""
+
+
+def make_plan(
+    num_passages: int, config: LearnConfig, *, device: str, cores: int = 2, is_packed: bool = False
+) -> Plan:
+    """Fit the stages into the time; `device` is cpu or cuda.
+
+    With `is_packed`, training happens on another machine: only writing is done here, by the CPU.
+    """
+    here = CPU.faster(min(max(1, cores), _MOST_CORES) / 2)
+    training = CUDA if device == "cuda" else here
+    writing = CUDA.writing if device == "cuda" and not is_packed else here.writing
+    sizes = _sizes(device, config)
+    fixed = {
+        "vectors before": num_passages / here.encoding,
+        "encode": num_passages / here.encoding,
+        "judge": 30 + 4 * config.judged_queries / here.encoding,
+        "identifiers": 5 + num_passages / 400,
+    }
+    if is_packed:  # the rest is done when it is unpacked, in a time of its own
+        fixed = {"vectors before": fixed["vectors before"]}
+    left = max(0.0, _USED * 60 * config.minutes - sum(fixed.values()))
+    num_written, each = _fit_writing(_WRITING * left * writing, num_passages, config)
+    seconds = fixed | {"queries": num_written * each / writing}
+    left = max(0.0, left - seconds["queries"])
+    checks = (500, min(600, num_passages)) if device == "cpu" else (2000, num_passages)
+    look = (checks[0] / 4 + checks[1]) / training.refreshing
+    step = training.warming * sizes["warm_up_batch"] + look / 20
+    warm_up_steps = _fit_steps(left, step, config.warm_up_steps)
+    seconds["warm-up"] = warm_up_steps * step + look
+    left = max(0.0, left - seconds["warm-up"])
+    step = training.joint * sizes["batch_size"] * sizes["k"]
+    step += num_passages / training.refreshing / 100 + look / 50
+    method, steps, note = _choose_method(config, device, fits=int(left / step))
+    if method != "none":
+        seconds["training"] = steps * step
+    if sum(seconds.values()) > 60 * config.minutes:
+        note = f"{note}; {config.minutes:g} minutes are short: this will take longer".lstrip("; ")
+    return Plan(
+        num_written,
+        each,
+        warm_up_steps,
+        method=method,
+        steps=steps,
+        validation_queries=checks[0],
+        validation_passages=checks[1],
+        seconds=seconds,
+        note=note,
+        **sizes,
+    )
+
+
+def describe_plan(plan: Plan) -> str:
+    """Say in a line what will be done and how long it may take."""
+    minutes = {name: seconds / 60 for name, seconds in plan.seconds.items()}
+    training = minutes["warm-up"] + minutes.get("training", 0.0)
+    method = f" and {plan.steps} of {plan.method}" if plan.method != "none" else ""
+    written = plan.num_written * plan.queries_per_passage
+    rest = sum(minutes.values()) - minutes["queries"] - training
+    told = (
+        f"the plan: about {sum(minutes.values()):.0f} minutes, {minutes['queries']:.0f} for writing"
+        f" {written:,} queries, {training:.0f} for {plan.warm_up_steps} steps of warm-up{method},"
+        f" {rest:.0f} for vectors and judging"
+    )
+    return f"{told}; {plan.note}" if plan.note else told
+
+
+def _sizes(device: str, config: LearnConfig) -> dict[str, int]:
+    """Give the sizes that suit a device, unless others are set."""
+    usual = {"warm_up_batch": 128, "batch_size": 32, "k": 8, "max_subwords": 256}
+    if device == "cpu":
+        usual = {"warm_up_batch": 32, "batch_size": 8, "k": 4, "max_subwords": 128}
+    return {name: getattr(config, name) or number for name, number in usual.items()}
+
+
+def _fit_writing(num_queries: float, num_passages: int, config: LearnConfig) -> tuple[int, int]:
+    """Choose how many passages are written for, and how much for each: rather all than many each.
+
+    >>> _fit_writing(250, 100, LearnConfig(queries_per_passage=3))
+    (100, 2)
+    >>> _fit_writing(400, 1000, LearnConfig())
+    (400, 1)
+    """
+    most = min(num_passages, config.max_passages)
+    each = min(config.queries_per_passage, int(num_queries / max(1, most)))
+    if each >= 1:
+        return most, each
+    return min(most, max(_FEWEST_WRITTEN, int(num_queries))), 1
+
+
+def _fit_steps(seconds: float, step: float, most: int) -> int:
+    """Give the steps that fit, some at the least.
+
+    >>> _fit_steps(100.0, 2.0, 80), _fit_steps(1.0, 2.0, 80), _fit_steps(1.0, 2.0, 4)
+    (50, 10, 4)
+    """
+    return min(most, max(_FEWEST_STEPS, int(seconds / step)))
+
+
+def _choose_method(config: LearnConfig, device: str, *, fits: int) -> tuple[str, int, str]:
+    """Choose what follows the warm-up, with how many steps, and say why if it is left out."""
+    if config.method == "none":
+        return "none", 0, ""
+    if config.method != "auto":
+        return config.method, min(config.steps, max(_FEWEST_STEPS, fits)), ""
+    if fits < min(SHORTEST, config.steps):
+        reason = (
+            f"only {fits} steps of RUMBArt would fit after the warm-up, too few to help: give more"
+            " --minutes, a GPU, or ask for it with --learn.method"
+        )
+        return "none", 0, reason
+    return "rumbart" if device == "cuda" else "distil", min(config.steps, fits), ""

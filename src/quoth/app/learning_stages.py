@@ -1,0 +1,361 @@
+"""The work of `quoth learn`, stage by stage; `learning.py` says in which order, and resumes.
+
+Each method does one stage and returns what later stages and the report need of it, as plain values
+that are kept on disk. Whatever a method needs of earlier stages it reads from there, so it makes no
+difference whether they ran now or in an interrupted run before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from quoth.app.config import Config
+from quoth.app.encoding import encode_all
+from quoth.app.learned import ASIDE, MODELS, outer_name, use_learned
+from quoth.app.learning_folder import LearningFolder
+from quoth.app.learning_judging import Judged, check_leak, decide, judge, make_judged
+from quoth.app.learning_pairs import LabelledQueries, read_labelled
+from quoth.app.learning_plan import Plan
+from quoth.app.learning_queries import (
+    PassageLookup,
+    Unit,
+    list_units,
+    make_training_queries,
+    read_written,
+    spread,
+    write_queries,
+)
+from quoth.app.searchers import Searchers
+from quoth.artifact import seal_file, write_text_atomically
+from quoth.collection.store import Store
+from quoth.errors import ConfigError, Damaged
+from quoth.models.glow.encoder import GlowEncoder
+from quoth.models.glow.files import published_config, saved_config
+from quoth.models.glow.inputs import GlowInputs
+from quoth.models.pretrained import find_folder
+from quoth.models.query_generator.generator import QueryGenerator
+from quoth.records import Query
+from quoth.search.calibration import Calibration
+from quoth.search.searcher import Progress
+from quoth.text.words import Analyser
+from quoth.training.curriculum import Curriculum, CurriculumRun, StageTrained, run_curriculum
+from quoth.training.passage_set import make_passage_set, open_passage_set, save_passage_set
+from quoth.training.run_packed import ENCODER, FACTS, load_start, load_writer
+from quoth.training.selfsupervision.pseudo_pairs import PseudoQuery
+
+ROUND_TRIP = 20
+"""A pseudo-query names its document if a search for it finds that among so many."""
+
+_ORIGIN = "pseudo-query"
+_EXAMPLES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What a learning works with: one collection, opened for writing."""
+
+    folder: Path
+    store: Store
+    config: Config
+    make_ways: Callable[[Store, Config], Searchers]
+    progress: Progress
+    note: Callable[[str], None]
+    """Told what a user should know, in plain words."""
+
+
+class Stages:
+    """The stages of one learning."""
+
+    def __init__(
+        self, desk: Desk, folder: LearningFolder, *, device: torch.device, pairs: Path | None
+    ) -> None:
+        self._desk = desk
+        self._store = desk.store
+        self._folder = folder
+        self._device = device
+        self._pairs = pairs
+        self.plan = Plan(**folder.fact("plan"))
+        self.name = str(folder.fact("name"))
+        base = outer_name(folder.fact("base"), desk.folder)
+        self.before = _with_encoder(desk.config, base)
+        self.after = _with_encoder(desk.config, str(desk.folder / MODELS / self.name))
+
+    # The stages ------------------------------------------------------------------------------
+
+    def vectors_before(self) -> dict[str, Any]:
+        """Make sure that there is a search to compare with: vectors and a calibration."""
+        ways = self._desk.make_ways(self._store, self.before)
+        if not ways.is_encoded or ways.calibration is None:
+            found = self._encode(ways, self.before)
+            ways.keep_calibration(found)
+        else:
+            found = ways.calibration
+            ways.catch_up(self._store, searcher="dense", progress=self._desk.progress)
+        ways.close()
+        return {"calibration": found.to_record()}
+
+    def queries(self) -> dict[str, Any]:
+        """Write pseudo-queries; for the held-out documents alone where there are labelled pairs."""
+        config, plan, units = self._desk.config.learn, self.plan, self._units
+        rows = [row for row in spread(len(units), plan.num_written) if units[row].source.whole]
+        if self._pairs is not None:
+            rows = [row for row in rows if units[row].is_held_out]
+        on_gpu = self._device if self._device.type == "cuda" else None
+        writer = QueryGenerator.load(config.generator, device=on_gpu)
+        write_queries(
+            units,
+            rows,
+            self._folder.written,
+            lambda texts: writer.generate(
+                texts,
+                per_passage=plan.queries_per_passage,
+                seed=config.seed,
+                temperature=config.temperature,
+            ),
+            progress=lambda done, total: self._desk.progress("writing queries", done, total),
+        )
+        examples = [(row, own) for row, own in sorted(self._written.items()) if own]
+        some = [examples[at] for at in spread(len(examples), _EXAMPLES)] if examples else []
+        return {
+            "generator": {"name": config.generator, "digest": writer.identity()["digest"]},
+            "max_query_subwords": writer.config.max_query_subwords,
+            "written": sum(map(len, self._written.values())),
+            "examples": [[units[row].source.whole[:200], own] for row, own in some],
+        }
+
+    def passages(self) -> dict[str, Any]:
+        """Label the queries and tokenise everything that is trained on."""
+        self._desk.progress("labelling queries with BM25", 0, 0)
+        start = GlowEncoder.load(self.before.dense.encoder, fast=False)
+        queries = self._training_queries()
+        writer, most = self._folder.found("queries"), self.plan.max_subwords
+        config = replace(
+            start.config,
+            max_subwords=min(start.config.max_subwords, most),
+            max_query_subwords=min(start.config.max_query_subwords, writer["max_query_subwords"]),
+        )
+        about = {
+            "curriculum": asdict(self._curriculum()),
+            "encoder": {"name": Path(start.name).name, "digest": start.identity()["digest"]},
+            "generator": writer["generator"],
+        }
+        made = make_passage_set(
+            [unit.fields for unit in self._units],
+            queries,
+            inputs=GlowInputs(start.tokenizer, config, analyser=None),
+            about=about,
+        )
+        texts = json.dumps(sorted({query.text for query in queries}), indent=0)
+        write_text_atomically(self._folder.trained_queries, texts + "\n")
+        save_passage_set(self._folder.passage_set, made)
+        counts = Counter(query.kind for query in queries)
+        labelled = counts.pop("log", 0)
+        return {
+            "passages": len(self._units),
+            "kinds": dict(sorted(counts.items())) | ({"labelled": labelled} if labelled else {}),
+        }
+
+    def train(self) -> dict[str, Any]:
+        """Train on this machine, and save the encoder."""
+        passage_set = open_passage_set(self._folder.passage_set)
+        curriculum = Curriculum.from_record(passage_set.about["curriculum"])
+        start = load_start(passage_set.about["encoder"], self.before.dense.encoder)
+        writer = None
+        if curriculum.method != "none":
+            writer = load_writer(passage_set.about["generator"], "", start)
+
+        def tell(stage: str, step: int, steps: int) -> None:
+            self._desk.progress(f"training: {stage}", step, steps)
+
+        run = CurriculumRun(self._device, self._folder.stages, tell)
+        network, stages = run_curriculum(start.network, writer, passage_set, curriculum, run)
+        made = GlowEncoder(self.name, network, start.tokenizer, start.config, identity={})
+        made.save(self._desk.folder / MODELS / self.name)
+        return {"device": self._device.type, "stages": [asdict(stage) for stage in stages]}
+
+    def unpack(self, trained: Path) -> dict[str, Any]:
+        """Take what another machine trained on this very passage set."""
+        try:
+            facts = json.loads((trained / FACTS).read_text(encoding="utf-8"))
+            stages = [asdict(StageTrained.from_record(each)) for each in facts["stages"]]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise Damaged(
+                f"{trained} holds nothing that run_packed finished ({error}); run it to its end"
+            ) from error
+        if facts["passage_set"] != seal_file(self._folder.passage_set).sha256:
+            raise ConfigError(
+                f"{trained} was trained on something else than this collection packed last; pack"
+                " again with --pack, and train that"
+            )
+        found = GlowEncoder.load(str(trained / ENCODER), fast=False)
+        found.save(self._desk.folder / MODELS / self.name)
+        return {"device": facts["device"], "stages": stages}
+
+    def encode(self) -> dict[str, Any]:
+        """Give every document vectors of the new encoder, beside the old ones."""
+        ways = self._desk.make_ways(self._store, self.after)
+        found = self._encode(ways, self.after)
+        ways.close()
+        return {"calibration": found.to_record()}
+
+    def judge(self) -> dict[str, Any]:
+        """Search for the held-out queries with the old and the new encoder."""
+        judged = self._judged
+        scores = {}
+        for name, stage, config in (
+            ("before", "vectors before", self.before),
+            ("after", "encode", self.after),
+        ):
+            ways = self._desk.make_ways(self._store, config)
+            found = Calibration.from_record(self._folder.found(stage)["calibration"])
+            scores[name] = judge(
+                ways, self._store, judged, found, config, progress=self._desk.progress
+            )
+            ways.close()
+        trained = json.loads(self._folder.trained_queries.read_text(encoding="utf-8"))
+        leak = check_leak(judged, scores["after"], self._store, trained, analyser=self._analyser)
+        return {"scores": scores, "leak": leak, "overlaps": [i.overlap for i in judged.items]}
+
+    def install(self) -> dict[str, Any]:
+        """Let search use the new encoder if it is better, or keep it aside."""
+        scores = self._folder.found("judge")["scores"]
+        installed, reason = decide(
+            scores["before"], scores["after"], margin=self._desk.config.learn.margin
+        )
+        if installed:
+            calibration = self._folder.found("encode")["calibration"]
+            ways = self._desk.make_ways(self._store, self.after)
+            use_learned(self._store, self.name)
+            ways.keep_calibration(Calibration.from_record(calibration))
+            ways.close()
+        else:
+            _set_aside(self._desk.folder, self.name)
+        return {"installed": installed, "reason": reason}
+
+    def identifiers(self) -> dict[str, Any]:
+        """Name documents by the pseudo-queries that find them, for generative search."""
+        if self._pairs is not None:
+            return {}
+        installed = self._folder.found("install")["installed"]
+        written = self._written
+        asked = [
+            (Query(f"{row}:{at}", text), self._units[row].docid)
+            for row, own in sorted(written.items())
+            for at, text in enumerate(own)
+        ]
+        ways = self._desk.make_ways(self._store, self.after if installed else self.before)
+        self._desk.progress("searching for pseudo-queries", 0, len(asked))
+        queries = [query for query, _docid in asked]
+        runs = [
+            side.search(queries, k=ROUND_TRIP, allowed=None)
+            for side in (ways.lexical(syntax=False), ways.dense_side())
+        ]
+        ways.close()
+        kept: dict[str, list[str]] = {docid: [] for _query, docid in asked}
+        for query, docid in asked:
+            if any(hit.docid == docid for run in runs for hit in run.hits[query.qid]):
+                kept[docid].append(query.text)
+        distinct = {docid: list(dict.fromkeys(texts)) for docid, texts in kept.items()}
+        self._store.put_identifiers(distinct, origin=_ORIGIN)
+        count = sum(map(len, kept.values()))
+        return {
+            "documents": float(sum(bool(texts) for texts in distinct.values())),
+            "written": float(len(asked)),
+            "kept after round trip": float(count),
+            "share kept": round(count / len(asked), 4) if asked else 0.0,
+        }
+
+    # Inner workings --------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _units(self) -> list[Unit]:
+        return units_of(self._desk, self.before.dense.encoder)
+
+    @functools.cached_property
+    def _analyser(self) -> Analyser:
+        return Analyser(self._desk.config.analyser)
+
+    @property
+    def _written(self) -> dict[int, list[str]]:
+        return read_written(self._folder.written)
+
+    @functools.cached_property
+    def _labelled(self) -> LabelledQueries:
+        if self._pairs is None:
+            return LabelledQueries((), ())
+        with self._looking_up() as lookup:
+            seed = self._desk.config.learn.seed
+            return read_labelled(self._pairs, self._units, lookup, seed=seed)
+
+    @functools.cached_property
+    def _judged(self) -> Judged:
+        judged = self._labelled.judged
+        return make_judged(self._store, self._units, self._written, judged, self._desk.config)
+
+    def _training_queries(self) -> list[PseudoQuery]:
+        if self._pairs is not None:
+            return list(self._labelled.training)
+        config, judged = self._desk.config.learn, self._judged.texts
+        with self._looking_up() as lookup:
+            return make_training_queries(self._units, self._written, lookup, config, judged=judged)
+
+    @contextlib.contextmanager
+    def _looking_up(self) -> Iterator[PassageLookup]:
+        """Open BM25 search over units; the vectors' stage has brought it up to date."""
+        with contextlib.closing(self._desk.make_ways(self._store, self.before)) as ways:
+            lexical = ways.lexical(syntax=False)
+            yield PassageLookup(self._units, lexical, analyser=self._analyser)
+
+    def _encode(self, ways: Searchers, config: Config) -> Calibration:
+        seed, progress = config.learn.seed, self._desk.progress
+        return encode_all(ways, self._store, config, seed=seed, progress=progress)
+
+    def _curriculum(self) -> Curriculum:
+        plan, config = self.plan, self._desk.config.learn
+        return Curriculum(
+            method=plan.method if self._pairs is None else "none",
+            warm_up_steps=plan.warm_up_steps,
+            warm_up_batch=plan.warm_up_batch,
+            steps=max(1, plan.steps),
+            batch_size=plan.batch_size,
+            k=plan.k,
+            learning_rate=config.learning_rate,
+            validation_queries=plan.validation_queries,
+            validation_passages=plan.validation_passages,
+            seed=config.seed,
+        )
+
+
+def units_of(desk: Desk, encoder: str) -> list[Unit]:
+    """List what an encoder gives vectors to in a collection, split for learning."""
+    folder, config = find_folder(encoder), desk.config.learn
+    settings = saved_config(folder) or published_config(folder)
+    if settings.weighting != "none" or settings.layout != "joined":
+        raise ConfigError(
+            f"{encoder} weighs words or marks fields, which learning without labels cannot train;"
+            " start from a plain encoder with --dense.encoder"
+        )
+    return list_units(desk.store, settings, share=config.held_out, seed=config.seed)
+
+
+def _with_encoder(config: Config, encoder: str) -> Config:
+    return replace(config, dense=replace(config.dense, encoder=encoder))
+
+
+def _set_aside(folder: Path, name: str) -> None:
+    """Keep a model where search does not look, and drop its vectors."""
+    shutil.rmtree(folder / "dense" / name, ignore_errors=True)
+    model, aside = folder / MODELS / name, folder / MODELS / (name + ASIDE)
+    if model.exists():
+        shutil.rmtree(aside, ignore_errors=True)
+        model.rename(aside)

@@ -1,0 +1,142 @@
+"""Put together the report of a learning from what its stages found. No torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from quoth import __version__
+from quoth.app.learning_folder import LearningFolder
+from quoth.app.learning_judging import KNOWN, MEASURE, SEARCHERS
+from quoth.app.learning_report import (
+    LearningReport,
+    Quality,
+    Stage,
+    estimate,
+    paired_difference,
+)
+from quoth.models.pretrained import DEFAULT_NAME
+from quoth.search.fusion_config import CalibrationConfig
+
+ORDER = (
+    "vectors before",
+    "queries",
+    "passage set",
+    "training",
+    "encode",
+    "judge",
+    "install",
+    "identifiers",
+)
+"""The stages, in their order."""
+
+
+def summarise(
+    folder: LearningFolder, *, collection: str, num_documents: int, seed: int
+) -> LearningReport:
+    """Make the report of a learning whose stages are all finished."""
+    training, judged = folder.found("training"), folder.found("judge")
+    decided = folder.found("install")
+    stages = tuple(stage for name in ORDER for stage in _stages(folder, name))
+    kinds = folder.found("passage set")["kinds"]
+    base = str(folder.fact("base"))
+    return LearningReport(
+        collection=collection,
+        quoth=__version__,
+        seed=seed,
+        device=training["device"],
+        num_documents=num_documents,
+        num_passages=folder.found("passage set")["passages"],
+        num_queries_by_kind=kinds,
+        encoder_before=base,
+        encoder_after=str(folder.fact("name")) if decided["installed"] else base,
+        installed=decided["installed"],
+        reason=decided["reason"],
+        quality=tuple(_qualities(judged, seed=seed)),
+        stages=stages,
+        leak=judged["leak"],
+        identifiers=folder.found("identifiers"),
+        supervision=_supervision(base, kinds),
+        seconds=round(sum(stage.seconds for stage in stages), 1),
+        peak_megabytes=max(stage.peak_megabytes for stage in stages),
+        examples=tuple(
+            (text, tuple(queries)) for text, queries in folder.found("queries")["examples"]
+        ),
+    )
+
+
+def _stages(folder: LearningFolder, name: str) -> list[Stage]:
+    """Give a stage; training comes apart into its own."""
+    if name != "training":
+        peak = folder.peak(name)
+        return [Stage(name, folder.seconds(name), peak, 0, 0, (), "")]
+    return [
+        Stage(
+            each["name"],
+            round(each["seconds"], 3),
+            round(each["peak_megabytes"], 1),
+            each["steps"],
+            each["best_step"],
+            tuple((step, score) for step, score in each["curve"]),
+            each["stopped_because"],
+        )
+        for each in folder.found(name)["stages"]
+    ]
+
+
+def _qualities(judged: Mapping[str, Any], *, seed: int) -> list[Quality]:
+    """Compare before and after for every kind of queries and searcher."""
+    before, after = judged["scores"]["before"], judged["scores"]["after"]
+    found = []
+    for kind in after:
+        parts = {kind: list(range(len(after[kind]["dense"])))}
+        if kind == KNOWN:
+            parts |= _by_overlap(judged["overlaps"])
+        for name, places in parts.items():
+            for searcher in SEARCHERS:
+                old = [before[kind][searcher][at] for at in places]
+                new = [after[kind][searcher][at] for at in places]
+                found.append(_quality(searcher, name, old, new, seed=seed))
+    return found
+
+
+def _quality(
+    searcher: str, kind: str, old: Sequence[float], new: Sequence[float], *, seed: int
+) -> Quality:
+    return Quality(
+        searcher,
+        kind,
+        len(new),
+        MEASURE,
+        before=estimate(old, seed=seed),
+        after=estimate(new, seed=seed),
+        difference=paired_difference(old, new, seed=seed),
+    )
+
+
+def _by_overlap(overlaps: Sequence[float]) -> dict[str, list[int]]:
+    """Part known items by how much of them the rest of their document repeats.
+
+    >>> _by_overlap([0.9, 0.1])
+    {'known items, low overlap': [1], 'known items, high overlap': [0]}
+    """
+    split = CalibrationConfig().overlap_split
+    parts = {
+        f"{KNOWN}, low overlap": [at for at, each in enumerate(overlaps) if each < split],
+        f"{KNOWN}, high overlap": [at for at, each in enumerate(overlaps) if each >= split],
+    }
+    return {name: places for name, places in parts.items() if places}
+
+
+def _supervision(base: str, kinds: Mapping[str, int]) -> str:
+    """Say honestly what labels are behind the result."""
+    if base == DEFAULT_NAME:
+        seen = (
+            f"{base} was pretrained by others on labelled pairs of many sources, and the query"
+            " generator on natural pairs such as titles and questions with their texts"
+        )
+    else:
+        seen = f"what {base} had seen before is for whoever made it to say"
+    if labelled := kinds.get("labelled"):
+        return f"{seen}; here, {labelled} labelled queries of this collection were used"
+    return f"{seen}; of this collection no label was used"

@@ -1,0 +1,189 @@
+"""A learning report in words, for the terminal and for the page alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import Group
+from rich.padding import Padding
+from rich.text import Text
+
+from quoth.app.learning_plots import duration, signed
+from quoth.app.learning_report import Estimate, LearningReport, Quality
+from quoth.app.show import count, make_safe, one_line, table
+
+LEAK = (
+    "A model can look good for a bad reason: because it was trained on the very queries it is"
+    " judged by, or because these repeat the words of the document they look for, which any search"
+    " finds. So documents whose known items and pseudo-queries are judged by give no query to train"
+    " on, and a stretch that became a query is searched for as if it did not stand in its document."
+    " What the check found is below; trust the queries of low overlap most, for words alone do not"
+    " find them."
+)
+
+MEASURE = (
+    "RR@10 is one over the rank of the right document, 0 if it is not among the ten best: always"
+    " first is 1, always second 0.5."
+)
+
+_SEARCHERS = ("hybrid", "dense")
+_KINDS = ("labelled pairs", "known items", "pseudo-queries")
+_MOST_EXAMPLES = 3
+
+
+def headline(report: LearningReport) -> str:
+    """Say in one line what became of the new model."""
+    if report.installed:
+        return "Installed: search uses what was learnt from now on."
+    return "Kept aside: search is as it was."
+
+
+def main_quality(quality: Sequence[Quality], *, searcher: str) -> Quality | None:
+    """Choose the row of a searcher whose queries are nearest to what people ask."""
+
+    def rank(row: Quality) -> tuple[bool, int]:
+        kind = _KINDS.index(row.queries) if row.queries in _KINDS else len(_KINDS)
+        return row.difference is None, kind
+
+    return min((row for row in quality if row.searcher == searcher), key=rank, default=None)
+
+
+def by_how_much(report: LearningReport) -> tuple[str, ...]:
+    """Say how far each searcher's quality moved, and whether that may be chance."""
+    rows = [main_quality(report.quality, searcher=each) for each in _SEARCHERS]
+    told = tuple(_move(row) for row in rows if row is not None)
+    return told or ("Nothing could be measured: there were no held-out queries.",)
+
+
+def _move(row: Quality) -> str:
+    start = f"{row.searcher.capitalize()} search on {row.num_queries:,} {row.queries}"
+    if row.before is None or row.difference is None:
+        return f"{start} reaches {row.measure} {with_interval(row.after)}; it did not exist before."
+    sure = (
+        "the interval holds 0, so it may be chance"
+        if row.difference.low <= 0 <= row.difference.high
+        else "the interval does not hold 0, so it is hardly chance"
+    )
+    return (
+        f"{start} went from {row.measure} {row.before.mean:.3f} to {row.after.mean:.3f}:"
+        f" {with_interval(row.difference, is_difference=True)}; {sure}."
+    )
+
+
+def how_it_knows(report: LearningReport) -> str:
+    """Say what the judgement stands on."""
+    numbers = {row.queries: row.num_queries for row in report.quality}
+    kinds = {name: number for name, number in numbers.items() if "," not in name} or numbers
+    listed = ", ".join(f"{number:,} {name}" for name, number in kinds.items()) or "no queries"
+    return (
+        f"Before and after were judged on the same held-out queries ({listed}), none of which was"
+        " trained on; intervals are 95\u00a0%, over queries."
+    )
+
+
+def with_interval(estimate: Estimate, *, is_difference: bool = False) -> str:
+    """Write a mean and its interval.
+
+    >>> with_interval(Estimate(0.5, 0.41, 0.59))
+    '0.500 (0.410 to 0.590)'
+    >>> with_interval(Estimate(0.02, -0.01, 0.05), is_difference=True)
+    '+0.020 (−0.010 to +0.050)'
+    """
+    mean, low, high = (
+        signed(each) if is_difference else f"{each:.3f}"
+        for each in (estimate.mean, estimate.low, estimate.high)
+    )
+    return f"{mean} ({low} to {high})"
+
+
+def plain_number(value: float) -> str:
+    """Write a count or a share.
+
+    >>> plain_number(1204.0), plain_number(0.12345)
+    ('1,204', '0.123')
+    """
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.3f}"
+
+
+def facts(report: LearningReport) -> dict[str, str]:
+    """List what else a reader may want to know, by name."""
+    written = ", ".join(f"{number:,} {kind}" for kind, number in report.num_queries_by_kind.items())
+    return {
+        "documents": f"{report.num_documents:,}, in {count(report.num_passages, 'passage')}",
+        "queries made": written or "none",
+        "encoder before": report.encoder_before,
+        "encoder after": report.encoder_after,
+        "time": duration(report.seconds),
+        "most memory": f"{report.peak_megabytes:,.0f} MB",
+        "device": report.device,
+        "seed": str(report.seed),
+        "quoth": report.quoth,
+    }
+
+
+def render_report(report: LearningReport) -> Group:
+    """Lay out a report for the terminal: the verdict first, then what it stands on."""
+    pieces: list[object] = [
+        Text(make_safe(headline(report)), style="bold green" if report.installed else "bold"),
+        *(Text(make_safe(each)) for each in by_how_much(report)),
+        Text(make_safe(report.reason)),
+        Text(make_safe(how_it_knows(report)), style="dim"),
+        Text(make_safe(report.supervision)),
+        Text(""),
+        _quality_table(report),
+        _stage_table(report),
+        _values("leak check", report.leak),
+        _values("identifiers", report.identifiers),
+        *_examples(report),
+        *(Text.assemble((f"{name}: ", "dim"), make_safe(each)) for name, each in _facts(report)),
+    ]
+    return Group(*pieces)  # type: ignore[arg-type]
+
+
+def _facts(report: LearningReport) -> list[tuple[str, str]]:
+    return list(facts(report).items())
+
+
+def _quality_table(report: LearningReport) -> Group:
+    rows = [
+        [
+            f"{row.searcher}, {row.queries}",
+            f"{row.num_queries:,}",
+            with_interval(row.before) if row.before else "",
+            with_interval(row.after),
+            with_interval(row.difference, is_difference=True) if row.difference else "",
+        ]
+        for row in report.quality
+    ]
+    measures = ", ".join(dict.fromkeys(row.measure for row in report.quality))
+    columns = ["search and queries", "queries", "before", "after", "difference"]
+    return table(f"quality on held-out queries, {measures}" if rows else "quality", columns, rows)
+
+
+def _stage_table(report: LearningReport) -> Group:
+    rows = [
+        [
+            stage.name,
+            duration(stage.seconds),
+            f"{stage.peak_megabytes:,.0f} MB",
+            f"{stage.best_step:,} of {stage.steps:,}" if stage.steps else "",
+            stage.stopped_because,
+        ]
+        for stage in report.stages
+    ]
+    return table("stages", ["stage", "time", "memory", "best step", "stopped because"], rows)
+
+
+def _values(title: str, values: Mapping[str, float]) -> Group:
+    rows = [[name, plain_number(value)] for name, value in values.items()]
+    return table(title, ["what", "value"], rows) if rows else Group()
+
+
+def _examples(report: LearningReport) -> list[object]:
+    shown: list[object] = []
+    for passage, queries in report.examples[:_MOST_EXAMPLES]:
+        shown.append(Text.assemble(("passage: ", "dim"), one_line(passage, max_chars=160)))
+        for query in queries:
+            line = Text.assemble(("pseudo-query: ", "dim"), one_line(query, max_chars=120))
+            shown.append(Padding(line, (0, 0, 0, 4), expand=False))
+    return shown

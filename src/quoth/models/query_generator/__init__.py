@@ -1,0 +1,1 @@
+"""The query generator: an encoder–decoder that models p(query | passages)."""

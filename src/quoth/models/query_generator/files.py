@@ -1,0 +1,268 @@
+"""Query generators on disk: the decoder alone in one safetensors file, and what it is.
+
+    config.json          kind, format, settings, encoder it reads with, checksum of the weights
+    decoder.safetensors  int8 per row with fp32 row scales (symmetric; biases and norms fp16), or
+                         bf16, or fp32
+    encoder/             Hugging Face's layout, only where the encoder was trained as well
+
+A frozen encoder is named, not copied: six layers of decoder take 14 MiB instead of 150.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from transformers import AutoModel
+
+from quoth.errors import ConfigError, Damaged
+from quoth.models.pretrained import (
+    DEFAULT_NAME,
+    DEFAULT_SHA256,
+    digest_weights,
+    find_folder,
+)
+from quoth.models.query_generator.config import QueryGeneratorConfig
+from quoth.models.query_generator.network import QueryGeneratorNetwork
+
+KIND, FORMAT = "query-generator", 1
+CONFIG_FILE, DECODER_FILE, ENCODER_FOLDER = "config.json", "decoder.safetensors", "encoder"
+DTYPES = ("int8", "bf16", "fp32")
+_SCALE = ".scale"
+_ENCODER = "encoder."
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderSource:
+    """Which encoder a decoder was made for: its name and the digest of its weights."""
+
+    name: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class SavedGenerator:
+    """What `config.json` says."""
+
+    config: QueryGeneratorConfig
+    encoder: EncoderSource
+    sha256: str
+
+
+def load_encoder(folder: Path) -> nn.Module:
+    """Load an encoder of the BERT kind, whose layers a decoder can start from."""
+    try:
+        encoder: nn.Module = AutoModel.from_pretrained(str(folder), dtype=torch.float32)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ConfigError(
+            f"{folder} is not an encoder in the Hugging Face layout ({reason})"
+        ) from error
+    if not hasattr(getattr(encoder, "encoder", None), "layer"):
+        raise ConfigError(
+            f"{folder} holds a {type(encoder).__name__}, whose layers cannot start a decoder;"
+            " name an encoder of the BERT kind"
+        )
+    return encoder
+
+
+def is_own(folder: Path) -> bool:
+    """Whether a folder holds a query generator that Quoth wrote."""
+    content = _read_config(folder) if (folder / CONFIG_FILE).exists() else {}
+    return content.get("kind") == KIND
+
+
+def read_saved(folder: Path) -> SavedGenerator:
+    """Read what a generator of ours is."""
+    content = _read_config(folder)
+    if content.get("kind") != KIND:
+        raise ConfigError(f"{folder} holds no query generator that Quoth wrote; name another")
+    if content.get("format") != FORMAT:
+        raise ConfigError(
+            f"{folder} has format {content.get('format')}, this Quoth reads {FORMAT};"
+            " train it again, or install the Quoth that wrote it"
+        )
+    try:
+        config = replace(QueryGeneratorConfig(), **content["config"])
+        return SavedGenerator(config, EncoderSource(**content["encoder"]), content["sha256"])
+    except (TypeError, KeyError) as error:
+        raise Damaged(f"{folder / CONFIG_FILE} cannot be read ({error}); copy it anew") from error
+
+
+def load_network(
+    folder: Path, saved: SavedGenerator, *, base: Path, start_id: int
+) -> QueryGeneratorNetwork:
+    """Load the encoder in `base` and the decoder, in fp32; altered weights are refused."""
+    network = build_network(load_encoder(base), saved.config, start_id=start_id)
+    tensors = _read_tensors(folder, saved)
+    own = decoder_tensors(network)
+    loaded = dequantise(tensors)
+    wrong = [
+        name
+        for name in own.keys() | loaded.keys()
+        if name not in own or name not in loaded or own[name].shape != loaded[name].shape
+    ]
+    if wrong:
+        raise Damaged(
+            f"{folder / DECODER_FILE} does not fit its settings: {', '.join(sorted(wrong)[:3])};"
+            " copy the folder anew"
+        )
+    network.load_state_dict(loaded, strict=False)
+    return network
+
+
+def encoder_folder(folder: Path, saved: SavedGenerator) -> Path:
+    """Find the encoder of a generator: beside it, or by its name if it is still the same."""
+    if (folder / ENCODER_FOLDER).is_dir():
+        return folder / ENCODER_FOLDER
+    if saved.config.train_encoder:
+        raise Damaged(f"{folder / ENCODER_FOLDER} is missing; copy the folder anew")
+    found = find_folder(saved.encoder.name)
+    is_default = saved.encoder.name == DEFAULT_NAME  # which was just verified
+    digest = DEFAULT_SHA256 if is_default else digest_weights(found)
+    if digest != saved.encoder.digest:
+        raise ConfigError(
+            f"{folder} was trained with another {saved.encoder.name} than the one in {found};"
+            " restore that encoder, or train the generator again"
+        )
+    return found
+
+
+def build_network(
+    encoder: nn.Module, config: QueryGeneratorConfig, *, start_id: int
+) -> QueryGeneratorNetwork:
+    """Join an encoder with a decoder that starts from it."""
+    limit = int(encoder.config.max_position_embeddings)  # type: ignore[union-attr,arg-type]
+    longest = max(config.max_passage_subwords, config.max_query_subwords)
+    if longest > limit:
+        raise ConfigError(f"the encoder reads {limit} subwords at most, {longest} were asked for")
+    return QueryGeneratorNetwork(
+        encoder,
+        num_layers=config.num_layers,
+        max_query_subwords=config.max_query_subwords,
+        start_id=start_id,
+        train_encoder=config.train_encoder,
+        memory=config.memory,
+    ).eval()
+
+
+def save_network(
+    folder: Path,
+    network: QueryGeneratorNetwork,
+    config: QueryGeneratorConfig,
+    *,
+    encoder: EncoderSource,
+    tokenizer: Tokenizer,
+    dtype: str = "int8",
+) -> None:
+    """Write a generator, over an older one only when complete.
+
+    The tokenizer goes with an encoder that was trained; a named one has its own.
+    """
+    if dtype not in DTYPES:
+        raise ConfigError(f"dtype is {dtype!r}, expected one of {', '.join(DTYPES)}")
+    if folder.exists() and any(folder.iterdir()) and not is_own(folder):
+        raise ConfigError(
+            f"{folder} holds something else than a query generator; name a new folder"
+        )
+    unfinished = folder.with_name(folder.name + ".tmp")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    save_file(quantise(decoder_tensors(network), dtype=dtype), unfinished / DECODER_FILE)
+    if config.train_encoder:
+        network.encoder.save_pretrained(str(unfinished / ENCODER_FOLDER))  # type: ignore[operator]
+        tokenizer.save(str(unfinished / ENCODER_FOLDER / "tokenizer.json"))
+    content = {
+        "kind": KIND,
+        "format": FORMAT,
+        "config": asdict(config),
+        "encoder": asdict(encoder),
+        "dtype": dtype,
+        "sha256": _digest(unfinished / DECODER_FILE),
+    }
+    text = json.dumps(content, indent=1, sort_keys=True) + "\n"
+    (unfinished / CONFIG_FILE).write_text(text, encoding="utf-8")
+    shutil.rmtree(folder, ignore_errors=True)
+    unfinished.rename(folder)
+
+
+def decoder_tensors(network: QueryGeneratorNetwork) -> dict[str, Tensor]:
+    """List the tensors of the decoder; the encoder's are not among them."""
+    return {
+        name: tensor.detach().cpu().contiguous()
+        for name, tensor in network.state_dict().items()
+        if not name.startswith(_ENCODER)
+    }
+
+
+def quantise(tensors: Mapping[str, Tensor], *, dtype: str) -> dict[str, Tensor]:
+    """Shrink tensors: matrices to int8 rows with a scale each (or bf16), the rest to fp16.
+
+    >>> small = quantise({"w": torch.tensor([[1.27, -0.64]])}, dtype="int8")
+    >>> small["w"].tolist(), round(float(small["w.scale"]), 6)
+    ([[127, -64]], 0.01)
+    """
+    if dtype == "fp32":
+        return {name: tensor.float() for name, tensor in tensors.items()}
+    if dtype == "bf16":
+        return {name: tensor.to(torch.bfloat16) for name, tensor in tensors.items()}
+    small: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        if tensor.ndim < 2:
+            small[name] = tensor.half()
+            continue
+        scale = tensor.float().abs().amax(1) / 127
+        safe = scale.clamp_min(torch.finfo(torch.float32).tiny)
+        small[name] = (tensor / safe[:, None]).round().clamp(-127, 127).to(torch.int8)
+        small[name + _SCALE] = scale
+    return small
+
+
+def dequantise(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Give tensors back in fp32."""
+    whole = {}
+    for name, tensor in tensors.items():
+        if tensor.dtype == torch.int8:
+            whole[name] = tensor.float() * tensors[name + _SCALE][:, None]
+        elif not name.endswith(_SCALE):
+            whole[name] = tensor.float()
+    return whole
+
+
+def _read_tensors(folder: Path, saved: SavedGenerator) -> dict[str, Tensor]:
+    path = folder / DECODER_FILE
+    if not path.exists():
+        raise Damaged(f"{path} is missing; copy the folder anew")
+    if _digest(path) != saved.sha256:
+        raise Damaged(f"{path} was altered or cut since it was written; copy the folder anew")
+    try:
+        return load_file(str(path))
+    except SafetensorError as error:
+        raise Damaged(f"{path} cannot be read ({error}); copy the folder anew") from error
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG_FILE
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"{folder} holds no model: {CONFIG_FILE} cannot be read ({error})"
+        ) from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path} is not an object; name a folder that holds a model")
+    return content
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,378 @@
+"""A query generator ready for use: network, inputs and files joined. Texts in, queries out."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from quoth.errors import ConfigError
+from quoth.models.pretrained import (
+    DEFAULT_NAME,
+    digest_weights,
+    find_folder,
+    find_shipped,
+    load_tokenizer,
+)
+from quoth.models.query_generator.config import QueryGeneratorConfig
+from quoth.models.query_generator.decoding import (
+    DecodingRules,
+    beam,
+    distinct,
+    draw_uniforms,
+    greedy,
+    nucleus,
+)
+from quoth.models.query_generator.files import (
+    KIND,
+    EncoderSource,
+    build_network,
+    encoder_folder,
+    is_own,
+    load_encoder,
+    load_network,
+    read_saved,
+    save_network,
+)
+from quoth.models.query_generator.foreign import ForeignNetwork, load_foreign
+from quoth.models.query_generator.inputs import QueryGeneratorInputs
+from quoth.models.query_generator.network import QueryGeneratorNetwork
+
+SHIPPED = KIND
+METHODS = ("nucleus", "greedy", "beam")
+BEAM_WIDTH = 4
+_BATCH_SUBWORDS = 8192
+_MOST_ROWS = 512
+_CUDA_TIMES = 8  # as many at once on a GPU
+_ROUNDS = 4
+
+Network = QueryGeneratorNetwork | ForeignNetwork
+Scores = NDArray[np.float32]
+
+
+class QueryGenerator:
+    """Writes queries for passages, and says how likely a query is given a passage."""
+
+    def __init__(
+        self,
+        name: str,
+        network: Network,
+        inputs: QueryGeneratorInputs,
+        config: QueryGeneratorConfig,
+        *,
+        encoder: EncoderSource | None,
+        identity: dict[str, Any],
+    ) -> None:
+        """Join the parts; `encoder` is None for another's model, which has its own."""
+        self.name = name
+        self.network = network.eval()
+        self.inputs = inputs
+        self.config = config
+        self.encoder = encoder
+        self._identity = identity
+
+    @classmethod
+    def load(
+        cls, name: str = SHIPPED, *, device: torch.device | None = None, fast: bool = True
+    ) -> Self:
+        """Load the shipped generator, one by its folder, or a BART or T5 by folder or hub name.
+
+        `fast` uses bf16 where the processor has it, for writing and scoring: such a generator
+        cannot be trained or saved. Another's model always stays in fp32.
+        """
+        is_shipped = name == SHIPPED and not Path(name).is_dir()
+        folder = (
+            find_shipped(name)
+            if is_shipped
+            else find_folder(name, kind="query generator", embedded=SHIPPED)
+        )
+        made = cls._load_own(name, folder) if is_own(folder) else cls._load_foreign(name, folder)
+        if device is not None:
+            made.network.to(device)
+        elif fast and isinstance(made.network, QueryGeneratorNetwork) and _has_fast_bf16():
+            made.network.use_bf16()
+        return made
+
+    @classmethod
+    def start(
+        cls, encoder: str = DEFAULT_NAME, *, config: QueryGeneratorConfig | None = None
+    ) -> Self:
+        """Make an untrained generator from an encoder, by folder or name."""
+        chosen, folder = config or QueryGeneratorConfig(), find_folder(encoder)
+        inputs = QueryGeneratorInputs(load_tokenizer(folder), chosen)
+        network = build_network(load_encoder(folder), chosen, start_id=start_id(inputs))
+        source = EncoderSource(encoder, digest_weights(folder))
+        identity = {"name": "untrained", "digest": source.digest, "config": asdict(chosen)}
+        return cls("untrained", network, inputs, chosen, encoder=source, identity=identity)
+
+    @classmethod
+    def _load_own(cls, name: str, folder: Path) -> Self:
+        saved = read_saved(folder)
+        base = encoder_folder(folder, saved)
+        inputs = QueryGeneratorInputs(load_tokenizer(base), saved.config)
+        network = load_network(folder, saved, base=base, start_id=start_id(inputs))
+        identity = {
+            "name": Path(name).name,
+            "digest": hashlib.sha256((saved.encoder.digest + saved.sha256).encode()).hexdigest(),
+            "config": asdict(saved.config),
+        }
+        return cls(name, network, inputs, saved.config, encoder=saved.encoder, identity=identity)
+
+    @classmethod
+    def _load_foreign(cls, name: str, folder: Path) -> Self:
+        config = QueryGeneratorConfig(train_encoder=True)
+        network = load_foreign(folder)
+        inputs = QueryGeneratorInputs(load_tokenizer(folder), config)
+        identity = {
+            "name": Path(name).name,
+            "digest": digest_weights(folder),
+            "config": asdict(config),
+        }
+        return cls(name, network, inputs, config, encoder=None, identity=identity)
+
+    def identity(self) -> dict[str, Any]:
+        """Describe everything that decides which queries and scores come out."""
+        return dict(self._identity)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network is."""
+        return next(self.network.parameters()).device
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all weights are in full precision, so that they can be trained and saved."""
+        return all(each.dtype == torch.float32 for each in self.network.parameters())
+
+    def save(self, folder: Path, *, dtype: str = "int8") -> None:
+        """Write the generator; another's model in its own layout and precision."""
+        if not self.is_exact:
+            raise ConfigError("a generator in bf16 cannot be saved; load it with fast=False")
+        if isinstance(self.network, ForeignNetwork) or self.encoder is None:
+            if folder.exists() and any(folder.iterdir()):
+                raise ConfigError(f"{folder} is not empty; name a new folder")
+            self.network.model.save_pretrained(str(folder))  # type: ignore[operator,union-attr]
+            self.inputs.tokenizer.save(str(folder / "tokenizer.json"))
+            return
+        save_network(
+            folder,
+            self.network,
+            self.config,
+            encoder=self.encoder,
+            tokenizer=self.inputs.tokenizer,
+            dtype=dtype,
+        )
+
+    @torch.inference_mode()
+    def generate(
+        self,
+        passages: Sequence[str],
+        *,
+        method: str = "nucleus",
+        per_passage: int = 1,
+        seed: int = 0,
+        top_p: float = 0.92,
+        temperature: float = 1.0,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[list[str]]:
+        """Write distinct queries for each passage; `progress` is told the passages done.
+
+        Nucleus sampling may find fewer than `per_passage` that differ, after a few rounds. What
+        is sampled depends on the seed and the passage's text, not on the passages beside it.
+        """
+        _check_method(method, per_passage)
+        sequences = self.inputs.passages(passages)
+        found: list[list[str]] = [[] for _ in passages]
+        done = 0
+        times = _CUDA_TIMES if self.device.type == "cuda" else 1
+        most = max(1, times * _MOST_ROWS // per_passage)
+        lengths = [len(each) for each in sequences]
+        for rows in batches_by_length(lengths, budget=times * _BATCH_SUBWORDS, most=most):
+            states, mask = self._states([sequences[row] for row in rows])
+            if method == "nucleus":
+                texts = [passages[row] for row in rows]
+                sampled = _Sampling(self, texts, seed, top_p=top_p, temperature=temperature)
+                queries = sampled.write(states, mask, per_passage)
+            else:
+                queries = self._search(states, mask, method, per_passage)
+            for row, own in zip(rows, queries, strict=True):
+                found[row] = own
+            done += len(rows)
+            if progress is not None:
+                progress(done)
+        return found
+
+    def score(
+        self, queries: Sequence[str], passages: Sequence[str], *, per_token: bool = False
+    ) -> Scores:
+        """Give log p(query | passage) of pairs, summed over tokens or as their mean.
+
+        A passage that occurs in several pairs is read once.
+        """
+        if len(queries) != len(passages):
+            raise ConfigError(
+                f"{len(queries)} queries cannot be paired with {len(passages)} passages"
+            )
+        pairs_by_passage: dict[str, list[int]] = defaultdict(list)
+        for at, passage in enumerate(passages):
+            pairs_by_passage[passage].append(at)
+        targets = self.inputs.queries(queries)
+        return self._score(targets, pairs_by_passage, per_token=per_token)
+
+    def score_many(self, query: str, passages: Sequence[str], *, per_token: bool = False) -> Scores:
+        """Give log p(query | passage) of one query and many passages."""
+        return self.score([query] * len(passages), passages, per_token=per_token)
+
+    @torch.inference_mode()
+    def _score(
+        self,
+        targets: list[list[int]],
+        pairs_by_passage: dict[str, list[int]],
+        *,
+        per_token: bool,
+    ) -> Scores:
+        scores = np.zeros(len(targets), dtype=np.float32)
+        sequences = self.inputs.passages(list(pairs_by_passage))
+        pairs = list(pairs_by_passage.values())
+        for rows in batches_by_length([len(each) for each in sequences]):
+            states, mask = self._states([sequences[row] for row in rows])
+            own = [(at, pair) for at, row in enumerate(rows) for pair in pairs[row]]
+            for start in range(0, len(own), _MOST_ROWS):
+                some = own[start : start + _MOST_ROWS]
+                places = torch.tensor([at for at, _pair in some], device=states.device)
+                numbers = [pair for _at, pair in some]
+                batch = self.inputs.pad([targets[pair] for pair in numbers]).to(states.device)
+                log_probs = self.network.log_probs(batch, states[places], mask[places])
+                found = log_probs.float().sum(1)
+                scores[numbers] = (found / batch.mask.sum(1) if per_token else found).cpu().numpy()
+        return scores
+
+    def _states(self, sequences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        batch = self.inputs.pad(sequences).to(self.device)
+        return self.network.encode(batch), batch.mask
+
+    def _search(
+        self, states: Tensor, mask: Tensor, method: str, per_passage: int
+    ) -> list[list[str]]:
+        """Write by greedy or beam search."""
+        if method == "greedy":
+            step = self.network.begin(states, mask)
+            written = greedy(step, len(states), self.rules(), states.device)
+            return [[text] for text in self.inputs.texts(written)]
+        width = max(BEAM_WIDTH, per_passage)
+        step = self.network.begin(states, mask, per_passage=width)
+        best = beam(step, len(states), self.rules(), states.device, width=width)
+        return [distinct(self.inputs.texts(own), count=per_passage) for own in best]
+
+    def rules(self) -> DecodingRules:
+        """Say what queries of this generator may look like."""
+        symbols = self.inputs.symbols
+        return DecodingRules(
+            prefix=self.network.prefix,
+            end=symbols.end,
+            max_length=self.config.max_query_subwords,
+            banned=symbols.banned,
+            banned_first=symbols.continuing,
+        )
+
+
+class _Sampling:
+    """Nucleus sampling for the passages of one batch."""
+
+    def __init__(
+        self,
+        generator: QueryGenerator,
+        texts: Sequence[str],
+        seed: int,
+        *,
+        top_p: float,
+        temperature: float,
+    ) -> None:
+        self._generator = generator
+        self._keys = [_key(text) for text in texts]
+        self._seed = seed
+        self._top_p, self._temperature = top_p, temperature
+
+    def write(self, states: Tensor, mask: Tensor, count: int) -> list[list[str]]:
+        """Sample in rounds until each passage has enough queries that differ, or long enough."""
+        each = count if count == 1 else math.ceil(1.25 * count)
+        found: list[list[str]] = [[] for _ in self._keys]
+        for number in range(_ROUNDS):
+            short = [at for at, own in enumerate(found) if len(own) < count]
+            if not short:
+                break
+            places = torch.tensor(short, device=states.device)
+            texts = self._round(states[places], mask[places], short, each, number)
+            for at, own in zip(short, texts, strict=True):
+                found[at] = distinct([*found[at], *own], count=count)
+        return found
+
+    def _round(
+        self, states: Tensor, mask: Tensor, rows: list[int], each: int, number: int
+    ) -> list[list[str]]:
+        rules = self._generator.rules()
+        uniforms = torch.cat(
+            [
+                draw_uniforms(each, rules.max_length, seed=(self._seed, number, self._keys[row]))
+                for row in rows
+            ]
+        ).to(states.device)
+        step = self._generator.network.begin(states, mask, per_passage=each)
+        written = nucleus(step, uniforms, rules, top_p=self._top_p, temperature=self._temperature)
+        texts = self._generator.inputs.texts(written)
+        return [texts[at : at + each] for at in range(0, len(texts), each)]
+
+
+def batches_by_length(
+    lengths: Sequence[int], *, budget: int = _BATCH_SUBWORDS, most: int = _MOST_ROWS
+) -> list[list[int]]:
+    """Group positions, longest first, within a budget of padded subwords and a number of rows.
+
+    >>> batches_by_length([3, 9, 4, 1], budget=9, most=2)
+    [[1], [2, 0], [3]]
+    """
+    batches: list[list[int]] = []
+    for row in sorted(range(len(lengths)), key=lambda at: (-lengths[at], at)):
+        size = len(batches[-1]) if batches else most
+        if size < most and (size + 1) * lengths[batches[-1][0]] <= budget:
+            batches[-1].append(row)
+        else:
+            batches.append([row])
+    return batches
+
+
+def _check_method(method: str, per_passage: int) -> None:
+    problems = []
+    if method not in METHODS:
+        problems.append(f"method is {method!r}, expected one of {', '.join(METHODS)}")
+    if per_passage < 1:
+        problems.append(f"per_passage is {per_passage}, expected ≥ 1")
+    if method == "greedy" and per_passage > 1:
+        problems.append("greedy writes one query per passage; ask for nucleus or beam")
+    if problems:
+        raise ConfigError("query generator: " + "; ".join(problems))
+
+
+def start_id(inputs: QueryGeneratorInputs) -> int:
+    """Give the symbol that starts a query: what opens a passage."""
+    if not inputs.symbols.opening:
+        raise ConfigError("the encoder's tokenizer has no [CLS] to start a query with")
+    return inputs.symbols.opening[0]
+
+
+def _key(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=6).digest())
+
+
+def _has_fast_bf16() -> bool:
+    """Whether this processor multiplies bf16 matrices in hardware."""
+    return bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())

@@ -1,0 +1,54 @@
+"""Keep the best state that a run has passed through, also over an interruption.
+
+A run that goes on from a checkpoint may have seen its best state before: with a folder, that state
+and its score stand beside the checkpoints. Only what is trained is kept.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+_FILE = "state.safetensors"
+
+
+class BestState:
+    """The trained parameters at the highest score so far."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        """Keep in memory, and in a folder where one is given; one found there counts."""
+        self._folder = folder
+        self.score = float("-inf")
+        self._tensors: dict[str, Tensor] = {}
+        if folder is not None and (folder / _FILE).exists():
+            with safe_open(folder / _FILE, framework="pt") as stored:
+                self._tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+                self.score = float(stored.metadata()["score"])
+
+    def offer(self, model: nn.Module, score: float) -> None:
+        """Keep the state of a model if it is better than all before."""
+        if score <= self.score:
+            return
+        self.score = score
+        self._tensors = {
+            name: parameter.detach().cpu().clone()
+            for name, parameter in model.named_parameters()
+            if parameter.requires_grad
+        }
+        if self._folder is not None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            temporary = self._folder / f"{_FILE}.tmp"
+            save_file(self._tensors, temporary, metadata={"score": repr(score)})
+            os.replace(temporary, self._folder / _FILE)
+
+    @torch.no_grad()
+    def restore(self, model: nn.Module) -> None:
+        """Put the best state into a model; where none was offered it stays as it is."""
+        parameters = dict(model.named_parameters())
+        for name, tensor in self._tensors.items():
+            parameters[name].copy_(tensor)

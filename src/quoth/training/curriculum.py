@@ -1,0 +1,286 @@
+"""Train a retriever from a passage set in stages: the warm-up, then RUMBArt or one like it.
+
+Each stage leaves its network and what it did in a folder of its own, so that an interrupted
+curriculum goes on inside the stage it was in. The same call trains beside a collection and on a
+machine that has nothing but the passage set (`run_packed`).
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+
+from quoth.errors import ConfigError, Damaged
+from quoth.models.glow.network import GlowNetwork
+from quoth.models.query_generator.network import QueryGeneratorNetwork
+from quoth.training.learning import Learned, LearningRun
+from quoth.training.loop import Progress
+from quoth.training.passage_set import PassageSet
+from quoth.training.recipes.acrobart import AcrobartRecipe, train_acrobart
+from quoth.training.recipes.rumbart import RumbartRecipe, train_rumbart
+from quoth.training.recipes.warm_up import WarmUpRecipe, train_warm_up
+from quoth.training.validation import held_out_mrr
+
+WARM_UP = "warm-up"
+METHODS = ("rumbart", "distil", "acrobart", "none")
+_TENSORS, _FACTS = "trained.safetensors", "trained.json"
+
+Tell = Callable[[str, int, int], None]
+"""Told which stage is at which step of how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curriculum:
+    """What is trained, how long, and how it is validated meanwhile."""
+
+    method: str = "none"
+    """What follows the warm-up: rumbart, distil (from a frozen query generator), acrobart, none."""
+
+    warm_up_steps: int = 100
+    warm_up_batch: int = 128
+    steps: int = 300
+    batch_size: int = 32
+    k: int = 8
+    learning_rate: float = 2e-5
+    validation_queries: int = 2000
+    validation_passages: int = 1_000_000
+    checkpoint_every: int = 20
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ConfigError(f"method is {self.method!r}, expected one of {', '.join(METHODS)}")
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Curriculum:
+        """Read what `asdict` gave."""
+        try:
+            return cls(**record)
+        except TypeError as error:
+            raise Damaged(f"a curriculum is not as expected ({error}); pack it again") from error
+
+    def fitted(self, passage_set: PassageSet) -> Curriculum:
+        """Lower what a small passage set cannot fill: batches without repeats, and neighbours."""
+        positives = passage_set.positive_rows[passage_set.training_rows]
+        most = max(2, len(np.unique(positives)) // 2)
+        return replace(
+            self,
+            warm_up_batch=min(self.warm_up_batch, most),
+            batch_size=min(self.batch_size, most),
+            k=max(2, min(self.k, passage_set.num_passages // 2)),
+        )
+
+    def warm_up(self) -> WarmUpRecipe:
+        """Give the recipe of the first stage."""
+        return WarmUpRecipe(
+            steps=self.warm_up_steps,
+            batch_size=self.warm_up_batch,
+            learning_rate=self.learning_rate,
+            checkpoint_every=self.checkpoint_every,
+            seed=self.seed,
+        )
+
+    def joint(self) -> RumbartRecipe | AcrobartRecipe:
+        """Give the recipe of the second stage."""
+        common = {
+            "steps": self.steps,
+            "batch_size": self.batch_size,
+            "k": self.k,
+            "learning_rate": self.learning_rate,
+            "checkpoint_every": self.checkpoint_every,
+            "seed": self.seed,
+        }
+        if self.method == "acrobart":
+            return AcrobartRecipe(**common)  # type: ignore[arg-type]
+        if self.method == "distil":
+            return RumbartRecipe(
+                objective="distil_likelihood",
+                train_query_generator=False,
+                **common,  # type: ignore[arg-type]
+            )
+        return RumbartRecipe(**common)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class StageTrained:
+    """What one stage did."""
+
+    name: str
+    steps: int
+    best_step: int
+    curve: tuple[tuple[int, float], ...]
+    stopped_because: str
+    seconds: float
+    peak_megabytes: float
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> StageTrained:
+        """Read what `asdict` and JSON made of one."""
+        try:
+            curve = tuple((int(step), float(score)) for step, score in record["curve"])
+            return cls(**{**record, "curve": curve})
+        except (KeyError, TypeError, ValueError) as error:
+            raise Damaged(f"what a stage did cannot be read ({error}); train again") from error
+
+
+@dataclass(frozen=True, slots=True)
+class CurriculumRun:
+    """Where a curriculum is carried out."""
+
+    device: torch.device
+    folder: Path
+    """Holds the stages; a run goes on from what it finds there."""
+
+    tell: Tell
+    until: int | None = None
+    """Stop each stage after this step, as an interruption would."""
+
+
+def run_curriculum(
+    network: GlowNetwork,
+    query_generator: QueryGeneratorNetwork | None,
+    passage_set: PassageSet,
+    curriculum: Curriculum,
+    run: CurriculumRun,
+) -> tuple[GlowNetwork, tuple[StageTrained, ...]]:
+    """Train copies of the networks stage by stage; gives the retriever and what each stage did."""
+    fitted = curriculum.fitted(passage_set)
+    warm, first = _stage(
+        WARM_UP,
+        network,
+        fitted.warm_up_steps,
+        run,
+        lambda given: train_warm_up(network, passage_set, fitted.warm_up(), given),
+        validate=_validation(passage_set, fitted),
+    )
+    if fitted.method == "none":
+        return warm, (first,)
+    if query_generator is None:
+        raise ConfigError(f"{fitted.method} needs a query generator; name one with --generator")
+    writer = query_generator
+
+    def train_joint(given: LearningRun) -> Learned:
+        recipe = fitted.joint()
+        if isinstance(recipe, AcrobartRecipe):
+            return train_acrobart(warm, writer, passage_set, recipe, given)
+        return train_rumbart(warm, writer, passage_set, recipe, given)
+
+    joint, second = _stage(
+        fitted.method,
+        warm,
+        fitted.steps,
+        run,
+        train_joint,
+        validate=_validation(passage_set, fitted),
+    )
+    return joint, (first, second)
+
+
+def _validation(passage_set: PassageSet, curriculum: Curriculum) -> dict[str, Any]:
+    """Say how to validate, if any query is held out."""
+    if not len(passage_set.held_out_rows):
+        return {}
+    chosen = {
+        "most": curriculum.validation_queries,
+        "most_passages": curriculum.validation_passages,
+    }
+    return {"passage_set": passage_set, **chosen}
+
+
+def _stage(
+    name: str,
+    network: GlowNetwork,
+    steps: int,
+    run: CurriculumRun,
+    train: Callable[[LearningRun], Learned],
+    *,
+    validate: dict[str, Any],
+) -> tuple[GlowNetwork, StageTrained]:
+    """Train one stage, or open what an earlier run left of it."""
+    folder = run.folder / name
+    if (folder / _FACTS).exists():
+        return _open_stage(folder, network)
+    begun = time.perf_counter()
+    run.tell(name, 0, steps)
+    judge = None
+    if validate:
+        on_device = {**validate, "passage_set": validate["passage_set"].to(run.device)}
+        judge = held_out_mrr(**on_device)
+
+    def tell(progress: Progress) -> None:
+        run.tell(name, progress.step, steps)
+
+    given = LearningRun(
+        run.device, progress=tell, checkpoint=folder, validate=judge, until=run.until
+    )
+    learned = train(given)
+    report = learned.report
+    if run.until is not None and report.training.steps == run.until < steps:
+        raise KeyboardInterrupt
+    told = StageTrained(
+        name,
+        report.training.steps,
+        0 if report.best is None else report.best[0],
+        _curve(learned),
+        report.stopped_because,
+        time.perf_counter() - begun,
+        peak_megabytes(run.device),
+    )
+    trained = learned.network.cpu()
+    _save_stage(folder, trained, told)
+    return trained, told
+
+
+def _curve(learned: Learned) -> tuple[tuple[int, float], ...]:
+    """Join the validations of the run with those before its first and after its last step."""
+    report = learned.report
+    points = dict(report.training.validations)
+    for known in (report.best, report.last):
+        if known is not None:
+            points[known[0]] = known[1]
+    return tuple(sorted((step, round(score, 6)) for step, score in points.items()))
+
+
+def _save_stage(folder: Path, network: GlowNetwork, told: StageTrained) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = folder / (_TENSORS + ".tmp")
+    tensors = {name: each.contiguous().clone() for name, each in network.state_dict().items()}
+    save_file(tensors, str(temporary))
+    os.replace(temporary, folder / _TENSORS)
+    facts = folder / (_FACTS + ".tmp")
+    facts.write_text(json.dumps(asdict(told), indent=1) + "\n", encoding="utf-8")
+    os.replace(facts, folder / _FACTS)  # last: a stage with its facts is complete
+
+
+def _open_stage(folder: Path, network: GlowNetwork) -> tuple[GlowNetwork, StageTrained]:
+    """Put what a finished stage made into a copy of the network."""
+    try:
+        told = json.loads((folder / _FACTS).read_text(encoding="utf-8"))
+        own = copy.deepcopy(network)
+        own.load_state_dict(load_file(str(folder / _TENSORS)))
+    except (OSError, ValueError, RuntimeError) as error:
+        raise Damaged(f"{folder} cannot be read ({error}); delete it to train again") from error
+    return own, StageTrained.from_record(told)
+
+
+def peak_megabytes(device: torch.device | None = None) -> float:
+    """Give the most memory that this process has used so far; a GPU's own where it is on one."""
+    if device is not None and device.type == "cuda":
+        return float(torch.cuda.max_memory_allocated(device)) / 2**20
+    try:
+        import resource
+    except ImportError:  # Windows has no such thing
+        return 0.0
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used / (2**20 if sys.platform == "darwin" else 2**10)

@@ -1,0 +1,275 @@
+"""How a retriever learns without labels, whatever the loss: index, monitors, best state.
+
+A recipe gives a `LearningModule`, whose output for some rows of queries is the loss; everything
+around it is here. The best state by validation is kept beside the last one, on disk too where there
+are checkpoints, so that neither an interruption nor a collapse loses it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import safe_open
+from safetensors.torch import save_file
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+
+from quoth.errors import ConfigError
+from quoth.models.glow.config import GlowConfig
+from quoth.models.glow.encoder import GlowEncoder
+from quoth.models.glow.network import GlowNetwork
+from quoth.models.query_generator.network import QueryGeneratorNetwork
+from quoth.training.batching import Batches
+from quoth.training.loop import LoopConfig, Progress, TrainingReport, train
+from quoth.training.monitors import Bounds, Health, Monitor
+from quoth.training.passage_set import PassageSet
+from quoth.training.refresh import PassageIndex, Refresher
+from quoth.training.retriever import LayerRetriever, Retriever, VectorMaker
+from quoth.training.similarity import require_cosine
+
+Validate = Callable[[VectorMaker], float]
+"""A score of a retriever, higher is better; `validation.held_out_mrr` makes one."""
+
+_BEST = "best.safetensors"
+
+Rows = NDArray[np.int64]
+
+
+class LearningModule(nn.Module):
+    """What is trained: a retriever and what its loss needs. Recipes define `forward`.
+
+    `forward(rows, generator=…)` gives the loss of the queries of some rows.
+    """
+
+    def __init__(
+        self, retriever: Retriever | LayerRetriever, *, index: PassageIndex | None
+    ) -> None:
+        super().__init__()
+        self.retriever = retriever
+        self.index = index
+        self.monitor: Monitor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LearningReport:
+    """What a run did, step by step."""
+
+    training: TrainingReport
+    best: tuple[int, float] | None
+    """Step and score of the best validation; step 0 is the start."""
+    last: tuple[int, float] | None
+    """Step and score of the last validation."""
+    health: tuple[Health, ...]
+    """What the monitors saw, window by window."""
+    refreshes: tuple[tuple[int, float], ...]
+    """Steps at which the index was made anew, with the overlap of old and new."""
+
+    @property
+    def stopped_because(self) -> str:
+        """Why the monitors stopped the run; empty where they did not."""
+        return self.training.stopped_because
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """A trained retriever in its best state (its last, without validation), and the last one."""
+
+    retriever: Retriever | LayerRetriever
+    query_generator: QueryGeneratorNetwork | None
+    last_state: dict[str, Tensor]
+    """Parameters of the whole module after the last step, by name, on the CPU."""
+    report: LearningReport
+
+    @property
+    def network(self) -> GlowNetwork:
+        """The dual encoder."""
+        if isinstance(self.retriever, LayerRetriever):
+            raise ConfigError("a single model has no dual encoder; its retriever is the generator")
+        return self.retriever.network
+
+    def as_encoder(self, name: str, tokenizer: Tokenizer, config: GlowConfig) -> GlowEncoder:
+        """Join the network with its inputs, to search with or to save; by cosine alone."""
+        require_cosine(self.retriever.similarity)
+        network = self.network
+        wide = network.projection.queries.out_features if network.projection is not None else 0
+        if wide != config.projection:
+            raise ConfigError(f"the network projects to {wide}, config says {config.projection}")
+        return GlowEncoder(name, network.cpu(), tokenizer, config, identity={"name": name})
+
+
+@dataclass(frozen=True, slots=True)
+class LearningRun:
+    """How a run is carried out, apart from what is learned."""
+
+    device: torch.device
+    loop: LoopConfig | None = None
+    """Settings of the loop, instead of those the recipe gives."""
+    progress: Callable[[Progress], None] | None = None
+    checkpoint: Path | None = None
+    """Folder of checkpoints; a run goes on from the latest one."""
+    validate: Validate | None = None
+    bounds: Bounds = field(default_factory=Bounds)
+    """When the monitors stop a run that retrieves; `NO_BOUNDS` only watches."""
+    until: int | None = None
+    """Stop after this step and write a checkpoint, as an interruption would."""
+
+
+def learn(
+    module: LearningModule,
+    passage_set: PassageSet,
+    loop: LoopConfig,
+    run: LearningRun,
+    *,
+    batch_size: int,
+    seed: int,
+    refresher: Refresher | None = None,
+    query_generator: QueryGeneratorNetwork | None = None,
+) -> Learned:
+    """Train a module in place and leave it in its best state.
+
+    The module, which holds the query generator if there is one, and the passage set are on the
+    run's device already.
+    """
+    keeper = _BestState(module, run.validate, run.checkpoint)
+    hooks = _Hooks(module, refresher, keeper, steps=loop.steps)
+    generator = torch.Generator(device=run.device).manual_seed(seed)
+    rows = passage_set.training_rows
+    keys = query_keys(passage_set)[rows]
+    report = train(
+        module,
+        Batches(passage_set.positive_rows[rows], keys, batch_size=batch_size, seed=seed),
+        lambda model, places, _strength: model(rows[places], generator=generator),
+        loop,
+        generator=generator,
+        progress=run.progress,
+        checkpoint=run.checkpoint,
+        validate=None if run.validate is None else keeper.judge,
+        before_step=hooks.before_step,
+        until=run.until,
+    )
+    if run.until is None or report.steps == loop.steps:
+        keeper.end(report.steps)
+    health = tuple(module.monitor.history) if module.monitor is not None else ()
+    told = LearningReport(report, keeper.best, keeper.last, health, tuple(hooks.refreshes))
+    last_state = state_of(module)
+    keeper.put_back()
+    module.eval()
+    return Learned(module.retriever, query_generator, last_state, told)
+
+
+def state_of(module: nn.Module) -> dict[str, Tensor]:
+    """Copy the parameters of a module to the CPU."""
+    return {name: each.detach().cpu().clone() for name, each in module.named_parameters()}
+
+
+def query_keys(passage_set: PassageSet) -> Rows:
+    """Number the queries so that equal ones have equal numbers."""
+    ids = passage_set.queries.subword_ids.cpu().numpy()
+    offsets = passage_set.queries.offsets.cpu().numpy()
+    number: dict[bytes, int] = {}
+    pieces = (ids[a:b].tobytes() for a, b in pairwise(offsets.tolist()))
+    return np.array([number.setdefault(each, len(number)) for each in pieces], dtype=np.int64)
+
+
+class _Hooks:
+    """What happens between steps: the index is kept up, and the monitors judge."""
+
+    def __init__(
+        self,
+        module: LearningModule,
+        refresher: Refresher | None,
+        keeper: _BestState,
+        *,
+        steps: int,
+    ) -> None:
+        self._module = module
+        self._refresher = refresher
+        self._keeper = keeper
+        self._steps = steps
+        self.refreshes: list[tuple[int, float]] = []
+
+    def before_step(self, step: int) -> str:
+        """Refresh if due, then give the monitors' verdict on the steps before this one."""
+        monitor = self._module.monitor
+        self._module.eval()
+        self._keeper.begin(step)
+        share = None
+        if self._refresher is not None and step <= self._steps:
+            share = self._refresher.before_step(step)
+        self._module.train()
+        if share is not None:
+            self.refreshes.append((step, share))
+            if monitor is not None and step > 1:
+                monitor.note_overlap(share)
+        return "" if monitor is None else monitor.judge(step - 1)
+
+
+class _BestState:
+    """The parameters at the best validation so far, in memory and beside the checkpoints.
+
+    The start is judged too: a run that helps nothing gives back what it was given.
+    """
+
+    def __init__(
+        self, module: LearningModule, validate: Validate | None, folder: Path | None
+    ) -> None:
+        self._module = module
+        self._validate = validate
+        self._path = None if folder is None else folder / _BEST
+        self._tensors: dict[str, Tensor] = {}
+        self.best: tuple[int, float] | None = None
+        self.last: tuple[int, float] | None = None
+        self._step = 0
+        if self._path is not None and self._path.exists():
+            self._load(self._path)
+
+    def begin(self, step: int) -> None:
+        """Note which step follows, and judge the start before the first."""
+        if step == 1 and self._validate is not None and self.best is None:
+            self.judge(self._module)
+        self._step = step
+
+    def end(self, step: int) -> None:
+        """Judge the last step, unless it was: what was trained must not be lost unseen."""
+        self._step = step
+        if self._validate is not None and (self.last is None or self.last[0] != step):
+            self.judge(self._module)
+
+    def judge(self, _network: nn.Module) -> float:
+        """Validate, and keep the state if it is the best."""
+        assert self._validate is not None
+        score = self._validate(self._module.retriever)
+        self.last = (self._step, score)
+        if self.best is None or score > self.best[1]:
+            self.best, self._tensors = (self._step, score), state_of(self._module)
+            self._save()
+        return score
+
+    def put_back(self) -> None:
+        """Give the module its best parameters again, if any were kept."""
+        with torch.no_grad():
+            for name, parameter in self._module.named_parameters():
+                if name in self._tensors:
+                    parameter.copy_(self._tensors[name])
+
+    def _save(self) -> None:
+        if self._path is None or self.best is None:
+            return
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self._path.with_suffix(".tmp")
+        facts = {"step": str(self.best[0]), "score": repr(self.best[1])}
+        save_file(self._tensors, str(temporary), metadata=facts)
+        os.replace(temporary, self._path)
+
+    def _load(self, path: Path) -> None:
+        with safe_open(str(path), framework="pt") as stored:
+            facts = stored.metadata()
+            self._tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+        self.best = (int(facts["step"]), float(facts["score"]))

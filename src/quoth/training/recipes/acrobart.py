@@ -1,0 +1,203 @@
+"""ACROBArT: learn to retrieve by rebuilding queries from all neighbours at once, as in MARGE.
+
+The neighbours are encoded one by one and their states joined; every cross-attention logit of the
+decoder gets β · f(score of the passage), the same for all its tokens. The retriever's only gradient
+flows through that bias, so the decoder may learn to find the useful tokens without it: the thesis
+gained less this way. f is the prior's probability (the thesis), the score itself (MARGE), or its
+log-probability, which multiplies attention by exactly p_i.
+
+`layer` makes a single model: that layer of the query generator's encoder, pooled, is the retriever.
+It collapsed in the thesis at every layer, which the monitors report.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from quoth.models.glow.network import GlowNetwork
+from quoth.models.query_generator.network import QueryGeneratorNetwork
+from quoth.training.joint import JointModule, JointRecipe, Reading
+from quoth.training.learning import Learned, LearningRun, learn
+from quoth.training.loop import LoopConfig
+from quoth.training.monitors import Monitor
+from quoth.training.passage_set import PassageSet
+from quoth.training.refresh import PassageIndex, Refresher
+from quoth.training.retriever import LayerRetriever, Retriever, prepare_network, vector_width
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "bias": ("prob", "score", "logprob"),
+    "beta": ("global", "per_layer", "per_head"),
+    "pooling": ("mean", "cls"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AcrobartRecipe(JointRecipe):
+    """Settings of ACROBArT."""
+
+    bias: str = "prob"
+    """What biases attention: prob (the thesis), score (MARGE), or logprob."""
+
+    beta: str = "global"
+    """One factor of the bias for all (global), one per_layer (MARGE), or one per_head."""
+
+    beta_start: float = 1.0
+    """Where the factor starts."""
+
+    beta_learning_rate: float = 1e-3
+    """Highest learning rate of the factor, which has far to go."""
+
+    layer: int = 0
+    """Single model: layer of the query generator's encoder that retrieves; 0 is a dual encoder."""
+
+    pooling: str = "mean"
+    """Single model: how the layer's states become a vector, mean or cls."""
+
+    def problems(self) -> list[str]:
+        """Say what is wrong with the settings."""
+        found = JointRecipe.problems(self)
+        found += [
+            f"{name} is {getattr(self, name)!r}, expected one of {', '.join(allowed)}"
+            for name, allowed in CHOICES.items()
+            if getattr(self, name) not in allowed
+        ]
+        if self.layer and not self.train_query_generator:
+            found.append("a single model is trained as a whole: set train_query_generator = true")
+        return found
+
+    def loop(self) -> LoopConfig:
+        """Give the loop's part of the settings."""
+        common = JointRecipe.loop(self)
+        rates = {**common.learning_rates, "beta": self.beta_learning_rate}
+        return replace(common, learning_rates=rates)
+
+
+class AcrobartModule(JointModule):
+    """A retriever and a query generator that reads all neighbours at once, some more closely."""
+
+    _recipe: AcrobartRecipe
+
+    def __init__(
+        self,
+        retriever: Retriever | LayerRetriever,
+        query_generator: QueryGeneratorNetwork,
+        passage_set: PassageSet,
+        recipe: AcrobartRecipe,
+        *,
+        index: PassageIndex,
+    ) -> None:
+        super().__init__(retriever, query_generator, passage_set, recipe, index=index)
+        layers, heads = query_generator.num_decoder_layers, query_generator.num_heads
+        shape = {"global": (1, 1), "per_layer": (layers, 1), "per_head": (layers, heads)}
+        self.beta = nn.Parameter(torch.full(shape[recipe.beta], recipe.beta_start))
+
+    def rebuild(self, reading: Reading) -> Tensor:
+        """Give −log p(y | all neighbours), averaged over the batch."""
+        recipe = self._recipe
+        with torch.autocast(reading.scores.device.type, enabled=False):
+            signal = passage_signal(reading.scores, scale=recipe.score_scale, kind=recipe.bias)
+            bias = attention_bias(signal, self.beta, num_subwords=reading.mask.shape[1])
+        likely = joined_log_likelihood(self.query_generator, reading, bias)
+        self._watch(reading, likely, bias)
+        return -likely.mean()
+
+    @torch.no_grad()
+    def _watch(self, reading: Reading, likely: Tensor, bias: Tensor) -> None:
+        if self.monitor is None:
+            return
+        self.monitor.note_mixture(reading.log_prior, None)
+        if self.watches:  # the neighbours of the next query stand for random passages
+            others = reading._replace(places=reading.places.roll(1, dims=0))
+            other = joined_log_likelihood(self.query_generator, others, bias)
+            self.monitor.note_use(likely, other)
+
+
+def passage_signal(scores: Tensor, *, scale: float, kind: str) -> Tensor:  # (B, K)
+    """Give what biases attention to each passage.
+
+    >>> scores = torch.tensor([[0.0, 0.0]])
+    >>> [passage_signal(scores, scale=1.0, kind=kind)[0, 0].item() for kind in ("prob", "score")]
+    [0.5, 0.0]
+    """
+    if kind == "score":
+        return scores
+    prior = torch.log_softmax(scale * scores, dim=-1)
+    return prior.exp() if kind == "prob" else prior
+
+
+def attention_bias(
+    signal: Tensor,  # (B, K)
+    beta: Tensor,  # (layers or 1, heads or 1)
+    *,
+    num_subwords: int,
+) -> Tensor:  # (layers or 1, B, heads or 1, K · T)
+    """Give every subword of a passage β times the passage's signal.
+
+    >>> attention_bias(torch.tensor([[0.5, 2.0]]), torch.ones(1, 1), num_subwords=2)[0, 0, 0]
+    tensor([0.5000, 0.5000, 2.0000, 2.0000])
+    """
+    spread = signal.repeat_interleave(num_subwords, dim=1)  # (B, K · T)
+    return beta[:, None, :, None] * spread[None, :, None, :]
+
+
+def joined_log_likelihood(
+    query_generator: QueryGeneratorNetwork, reading: Reading, bias: Tensor
+) -> Tensor:  # (B,)
+    """Give log p(y | all neighbours), their states joined along time."""
+    states = reading.states[reading.places].flatten(1, 2)  # (B, K · T, D)
+    mask = reading.mask[reading.places].flatten(1, 2)  # (B, K · T)
+    return query_generator.log_probs(reading.targets, states, mask, bias=bias).sum(-1)
+
+
+def train_acrobart(
+    network: GlowNetwork | None,
+    query_generator: QueryGeneratorNetwork,
+    passage_set: PassageSet,
+    recipe: AcrobartRecipe,
+    run: LearningRun,
+) -> Learned:
+    """Train copies of a dual encoder (none for a single model) and a query generator together."""
+    devices = [run.device] if run.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(recipe.seed)
+        writer = copy.deepcopy(query_generator).to(run.device)
+        retriever = make_retriever(network, writer, recipe, device=run.device)
+        here = passage_set.to(run.device)
+        index = PassageIndex(here.num_passages, vector_width(retriever, run.device)).to(run.device)
+        module = AcrobartModule(retriever, writer, here, recipe, index=index).to(run.device)
+        module.monitor = Monitor(run.bounds, num_passages=here.num_passages, k=recipe.k)
+        return learn(
+            module,
+            here,
+            run.loop or recipe.loop(),
+            run,
+            batch_size=recipe.batch_size,
+            seed=recipe.seed,
+            refresher=Refresher(index, retriever, here, recipe.refresh(), k=recipe.k),
+            query_generator=writer,
+        )
+
+
+def make_retriever(
+    network: GlowNetwork | None,
+    query_generator: QueryGeneratorNetwork,
+    recipe: AcrobartRecipe,
+    *,
+    device: torch.device,
+) -> Retriever | LayerRetriever:
+    """Make the retriever: a copy of the dual encoder, or a layer of the query generator."""
+    if recipe.layer or network is None:
+        return LayerRetriever(
+            query_generator,
+            layer=recipe.layer,
+            pooling=recipe.pooling,
+            similarity=recipe.similarity,
+        )
+    own = prepare_network(
+        network, projection=recipe.projection, dropout=recipe.dropout, device=device
+    )
+    return Retriever(own, similarity=recipe.similarity)

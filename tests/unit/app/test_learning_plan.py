@@ -1,0 +1,74 @@
+"""Plans of `quoth learn`: what fits into the time, on which device, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from quoth.app.learning_plan import CPU, SHORTEST, LearnConfig, Wanted, describe_plan, make_plan
+from quoth.errors import ConfigError
+
+
+def test_two_thousand_documents_fit_into_fifteen_minutes_on_two_cores() -> None:
+    plan = make_plan(3200, LearnConfig(minutes=15), device="cpu", cores=2)
+    assert sum(plan.seconds.values()) <= 15 * 60
+    assert plan.num_written == 3200 and plan.queries_per_passage >= 1
+    assert 50 <= plan.warm_up_steps <= 100 and plan.warm_up_batch == 32
+    assert plan.method == "none" and "too few to help" in plan.note
+    told = describe_plan(plan)
+    assert "3,200 queries" in told and f"{plan.warm_up_steps} steps" in told and plan.note in told
+
+
+@pytest.mark.parametrize("minutes", [2, 10, 15, 60, 240])
+@pytest.mark.parametrize("num_passages", [20, 500, 3000, 20_000])
+def test_more_time_never_means_less_work(num_passages: int, minutes: int) -> None:
+    short = make_plan(num_passages, LearnConfig(minutes=minutes), device="cpu")
+    long = make_plan(num_passages, LearnConfig(minutes=2 * minutes), device="cpu")
+    assert short.num_written * short.queries_per_passage <= (
+        long.num_written * long.queries_per_passage
+    )
+    assert short.steps <= long.steps
+    over = sum(short.seconds.values()) > 60 * minutes
+    assert over == ("this will take longer" in short.note)
+
+
+def test_a_gpu_gets_rumbart_and_larger_batches() -> None:
+    plan = make_plan(3000, LearnConfig(minutes=15), device="cuda")
+    assert (plan.method, plan.steps, plan.warm_up_steps) == ("rumbart", 300, 100)
+    assert (plan.warm_up_batch, plan.batch_size, plan.k, plan.max_subwords) == (128, 32, 8, 256)
+    assert plan.validation_passages == 3000
+
+
+def test_queries_are_written_here_though_training_is_elsewhere() -> None:
+    config = LearnConfig(minutes=30)
+    here = make_plan(20_000, config, device="cuda", is_packed=True)
+    there = make_plan(20_000, config, device="cuda")
+    written = here.num_written * here.queries_per_passage
+    assert written < there.num_written * there.queries_per_passage
+    assert "encode" not in here.seconds and here.method == "rumbart"
+    assert here.seconds["queries"] == pytest.approx(written / CPU.writing)
+
+
+def test_more_cores_do_more() -> None:
+    config = LearnConfig(minutes=15)
+    two, eight = (make_plan(3000, config, device="cpu", cores=cores) for cores in (2, 8))
+    assert two.method == "none" and eight.method == "distil" and eight.steps >= SHORTEST
+    assert make_plan(3000, config, device="cpu", cores=64) == eight
+
+
+def test_what_is_asked_for_by_name_is_done_however_long_it_takes() -> None:
+    plan = make_plan(3000, LearnConfig(minutes=1, method="rumbart", steps=40), device="cpu")
+    assert plan.method == "rumbart" and plan.steps == 10 and "take longer" in plan.note
+    own = LearnConfig(minutes=1, k=5, batch_size=6, warm_up_batch=7, max_subwords=50)
+    chosen = make_plan(100, own, device="cuda")
+    assert (chosen.k, chosen.batch_size, chosen.warm_up_batch, chosen.max_subwords) == (5, 6, 7, 50)
+
+
+def test_all_problems_are_told_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        LearnConfig(method="magic", minutes=0, k=1, held_out=1.0, steps=0)
+    for expected in ("method is 'magic'", "minutes", "k is 1", "held_out", "steps is 0"):
+        assert expected in str(caught.value)
+    with pytest.raises(ConfigError, match="not both"):
+        Wanted(pack=Path("a"), unpack=Path("b"))

@@ -1,0 +1,252 @@
+"""Reranking: what is read, how it is mixed, what it costs, and that explanations add up."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from quoth.collection.store import Store
+from quoth.errors import ConfigError, IndexMoved
+from quoth.records import Document, Hit, Part, Passage, Query, Run
+from quoth.search.rerank import RerankingSearcher, mix, passage_text
+from quoth.search.rerank_config import RerankConfig
+from quoth.text.passages import PassageConfig, cut_document
+
+CUT = partial(cut_document, config=PassageConfig())
+QUERY = Query("q", "night owl")
+
+
+class Fixed:
+    """A searcher whose hits are given."""
+
+    name = "fixed"
+
+    def __init__(self, scores: Mapping[str, float]) -> None:
+        self.scores = scores
+        self.asked: list[int] = []
+
+    def search(self, queries: Sequence[Query], *, k: int, allowed: set[int] | None) -> Run:
+        self.asked.append(k)
+        ranked = sorted(self.scores.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
+        hits = tuple(Hit(docid, score) for docid, score in ranked)
+        return Run(self.name, {query.qid: hits if query.text else () for query in queries})
+
+    def explain(
+        self,
+        query: Query,
+        documents: Sequence[Document],
+        *,
+        k: int = 10,
+        allowed: set[int] | None = None,
+    ) -> tuple[Part, ...]:
+        raise AssertionError("its parts do not add up to the share it has here")
+
+    def close(self) -> None:
+        raise AssertionError("whoever made it closes it")
+
+
+class Owls:
+    """Finds a query the likelier, the more owls a passage holds."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[tuple[str, str]]] = []
+
+    def score(self, queries: Sequence[str], passages: Sequence[str]) -> list[float]:
+        self.calls.append(list(zip(queries, passages, strict=True)))
+        return [-40.0 + 10.0 * passage.count("owl") for passage in passages]
+
+
+class Setting:
+    """A store, a first search over it, and its reranking."""
+
+    def __init__(self, folder: Path, scores: Mapping[str, float], owls: Mapping[str, int]) -> None:
+        self.store = Store.create(folder)
+        documents = [
+            Document(
+                docid, {"title": (f"Note {docid}",), "text": ("owl " * owls.get(docid, 0) + ".",)}
+            )
+            for docid in scores
+        ]
+        self.store.add(documents, cut=CUT)
+        self.first = Fixed(scores)
+        self.owls = Owls()
+        self.loads = 0
+
+    def searcher(self, *, syntax: bool = False, **settings: float) -> RerankingSearcher:
+        return RerankingSearcher(
+            self.first,
+            self.store,
+            config=RerankConfig(**settings),  # type: ignore[arg-type]
+            load_scorer=self._load,
+            choose=self._choose,
+            syntax=syntax,
+        )
+
+    def _load(self) -> Owls:
+        self.loads += 1
+        return self.owls
+
+    def _choose(self, query: Query, stored: Mapping[int, Document]) -> Mapping[int, Passage | None]:
+        return {row: self.store.passages(each, row)[-1] for row, each in stored.items()}
+
+
+SCORES = {"a": 9.0, "b": 5.0, "c": 1.0, "d": 0.5, "e": 0.25}
+OWLS = {"a": 1, "b": 3, "c": 2, "d": 9, "e": 9}
+
+
+@pytest.fixture
+def setting(tmp_path: Path) -> Iterator[Setting]:
+    made = Setting(tmp_path / "c.quoth", SCORES, OWLS)
+    with closing(made.store):
+        yield made
+
+
+def _search(searcher: RerankingSearcher, *, k: int = 10) -> dict[str, float]:
+    return {hit.docid: hit.score for hit in searcher.search([QUERY], k=k, allowed=None).hits["q"]}
+
+
+def test_a_score_is_the_weighted_sum_of_both_scaled_over_the_depth(setting: Setting) -> None:
+    found = _search(setting.searcher(depth=3, weight=0.3))
+    assert found["a"] == pytest.approx(0.7 * 1.0 + 0.3 * 0.0)
+    assert found["b"] == pytest.approx(0.7 * (5 - 1) / (9 - 1) + 0.3 * 1.0)
+    assert found["c"] == pytest.approx(0.7 * 0.0 + 0.3 * (20 - 10) / (30 - 10))
+    assert list(found) == ["a", "b", "c", "d", "e"]
+    assert list(_search(setting.searcher(depth=3, weight=0.9))) == ["b", "c", "a", "d", "e"]
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
+def test_hits_below_the_depth_are_not_read_and_keep_their_order(
+    setting: Setting, weight: float
+) -> None:
+    found = _search(setting.searcher(depth=2, weight=weight))
+    assert list(found)[2:] == ["c", "d", "e"]
+    assert len(set(found.values())) == 5 or weight in (0.0, 1.0)
+    assert sorted(found.values(), reverse=True) == list(found.values())
+    assert not any("owl " * 9 in passage for call in setting.owls.calls for _, passage in call)
+
+
+def test_no_weight_gives_the_first_order_and_full_weight_the_likelihood_alone(
+    setting: Setting,
+) -> None:
+    assert list(_search(setting.searcher(weight=0.0))) == list("abcde")
+    assert list(_search(setting.searcher(weight=1.0))) == list("debca")
+
+
+@pytest.mark.parametrize(("depth", "k", "asked"), [(50, 10, 50), (2, 10, 10)])
+def test_the_first_search_gives_what_is_read_and_what_is_wanted(
+    setting: Setting, depth: int, k: int, asked: int
+) -> None:
+    _search(setting.searcher(depth=depth), k=k)
+    assert setting.first.asked == [asked]
+    assert list(_search(setting.searcher(depth=5), k=2)) == list(_search(setting.searcher()))[:2]
+
+
+def test_equal_scores_are_left_to_the_likelihood_and_ties_to_docids(tmp_path: Path) -> None:
+    made = Setting(tmp_path / "c.quoth", dict.fromkeys("abcd", 2.0) | {"x": 1.0}, {"c": 1})
+    with closing(made.store):
+        assert list(_search(made.searcher(depth=3))) == ["c", "a", "b", "d", "x"]
+        assert list(_search(made.searcher(depth=4, weight=1.0))) == ["c", "a", "b", "d", "x"]
+
+
+def test_what_is_read_is_the_title_and_the_chosen_passage(setting: Setting) -> None:
+    _search(setting.searcher(depth=2))
+    assert setting.owls.calls == [
+        [("night owl", "Note a\nowl ."), ("night owl", "Note b\nowl owl owl .")]
+    ]
+
+
+def test_signs_of_the_query_language_are_not_read_as_words(setting: Setting) -> None:
+    asked = Query("q", 'title:night -barn +owl "at dusk"')
+    setting.searcher(syntax=True).search([asked], k=1, allowed=None)
+    setting.searcher(syntax=False).search([asked], k=1, allowed=None)
+    assert setting.owls.calls[0][0][0] == "night owl at dusk"
+    assert setting.owls.calls[1][0][0] == asked.text
+
+
+def test_a_title_is_not_read_twice_and_a_document_without_passages_is_read_whole() -> None:
+    document = Document("d", {"name": ("Owls",), "tags": ("birds", "night")})
+    name, tag, *_ = CUT(document)
+    assert passage_text(document, name) == "Owls"
+    assert passage_text(document, tag) == "Owls\nbirds"
+    assert passage_text(document, None) == "Owls\nbirds night"
+
+
+# --- Cost -----------------------------------------------------------------------------------------
+
+
+def test_all_queries_of_a_run_are_scored_in_one_go(setting: Setting) -> None:
+    asked = [Query("1", "owl"), Query("2", "night"), Query("3", "")]
+    run = setting.searcher(depth=2).search(asked, k=3, allowed=None)
+    assert [len(call) for call in setting.owls.calls] == [4] and list(run.hits) == ["1", "2", "3"]
+    assert run.hits["3"] == () and len(run.hits["1"]) == 3
+
+
+def test_the_scorer_is_loaded_once_and_only_for_hits(setting: Setting) -> None:
+    searcher = setting.searcher()
+    searcher.search([Query("q", "")], k=3, allowed=None)
+    assert setting.loads == 0
+    _search(searcher)
+    searcher.search([Query("r", "another")], k=3, allowed=None)
+    assert setting.loads == 1
+
+
+def test_explaining_a_search_reads_nothing_again(setting: Setting) -> None:
+    searcher = setting.searcher(depth=2)
+    _search(searcher)
+    searcher.explain(QUERY, [Document("a", {})])
+    assert len(setting.owls.calls) == 1
+
+
+def test_reranking_can_be_configured_without_torch() -> None:
+    code = "import sys; import quoth.search.rerank, quoth.app.config; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+# --- Explaining -----------------------------------------------------------------------------------
+
+
+def test_explanations_add_up_and_say_what_each_part_is(setting: Setting) -> None:
+    searcher = setting.searcher(depth=3)
+    found = _search(searcher)
+    documents = [Document(docid, {}) for docid in found]
+    parts = dict(zip(found, searcher.explain(QUERY, documents), strict=True))
+    for docid, part in parts.items():
+        assert part.value == pytest.approx(found[docid], abs=1e-6)
+        assert sum(leaf.value for leaf in part.parts) == pytest.approx(part.value, abs=1e-6)
+    assert [leaf.label for leaf in parts["b"].parts] == [
+        "first search (fixed): 5.000 scaled to 0.50, weight 0.70, rank 2",
+        "log p(query | passage): -10.0 scaled to 1.00, weight 0.30",
+    ]
+    (below,) = parts["d"].parts
+    assert below.label == "first search (fixed): 0.500, rank 4, below the 3 that are reranked"
+
+
+def test_a_document_that_was_not_found_is_explained_by_nothing(setting: Setting) -> None:
+    (part,) = setting.searcher().explain(QUERY, [Document("z", {})])
+    assert (part.value, part.parts[0].label) == (0.0, "first search (fixed): not found")
+
+
+# --- What goes wrong ------------------------------------------------------------------------------
+
+
+def test_a_document_removed_meanwhile_means_searching_again(setting: Setting) -> None:
+    setting.store.remove(["b"])
+    setting.store.forget(upto=setting.store.change)
+    with pytest.raises(IndexMoved, match="search again"):
+        _search(setting.searcher())
+
+
+def test_all_wrong_settings_are_told_at_once() -> None:
+    with pytest.raises(ConfigError, match=r"rerank: weight is 2, .*; depth is 0, .*; generator is"):
+        RerankConfig(weight=2, depth=0, generator="")
+
+
+def test_no_hits_mix_to_none() -> None:
+    assert mix([], [], weight=0.3) == ()
