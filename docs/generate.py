@@ -111,6 +111,8 @@ def benchmarks_page(
             "",
             *hybrid_section(hybrid),
             "",
+            *encode_section(read_results("encode/results/encode.json")),
+            "",
             *recall_section(read_results("dense/results/recall.json")),
             "",
             *glow_section(glow),
@@ -222,6 +224,22 @@ def hybrid_section(results: dict[str, Any]) -> Iterable[str]:
         ["set", "queries", "lexical", "dense", "hybrid", "against the better", "share of dense"],
         rows,
     )
+
+
+def encode_section(results: dict[str, Any]) -> Iterable[str]:
+    """Say how fast passages are encoded, and that their vectors are as good."""
+    speed, quality = results["speed"], results["quality"]
+    rates = speed["passages_per_second"]
+    scores = quality["nDCG@10"]
+    yield "## Encoding on a CPU"
+    yield ""
+    yield f"`python -m benchmarks.encode.speed`, {results['machine']}, in turns, with other work on"
+    yield f"the machine: {speed['passages']:,} passages, Quoth in bf16"
+    yield f"{rates['quoth']:.0f} per second, sentence-transformers' default"
+    yield f"{rates['sentence-transformers']:.0f}; the median ratio over chunks is"
+    yield f"**{speed['ratio']:.1f}**. {results['encoder']} on {quality['set']} (test), one vector"
+    yield f"per document: nDCG@10 {scores['quoth']:.4f} by Quoth's vectors,"
+    yield f"{scores['sentence-transformers']:.4f} by sentence-transformers' (published: 0.645)."
 
 
 def recall_section(results: dict[str, Any]) -> Iterable[str]:

@@ -16,16 +16,14 @@ import json
 import logging
 import platform
 import random
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from benchmarks.encode.turns import Encode, time_in_turns
 from benchmarks.lexical.quality import join, read
 from quoth import __version__
 from quoth.evaluation.files import read_qrels, read_queries
@@ -37,8 +35,6 @@ from quoth.records import Hit, Qrels, Query, Run
 RESULTS = Path(__file__).parent / "results" / "encode.json"
 CHUNK = 256
 MEASURE = "nDCG@10"
-
-Encode = Callable[[Sequence[str]], NDArray[np.float32]]
 
 
 def main() -> None:
@@ -60,7 +56,7 @@ def main() -> None:
         "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
         "bf16": has_fast_bf16(),
         "encoder": DEFAULT_NAME,
-        "speed": time_in_turns(systems, passages),
+        "speed": time_in_turns(systems, passages, chunk=CHUNK),
     }
     if given.documents >= 0:
         content["quality"] = measure_quality(
@@ -93,34 +89,6 @@ def draw_passages(data: Path, count: int) -> list[str]:
         for document in read(data / name)
     ]
     return random.Random(0).sample(texts, min(count, len(texts)))
-
-
-def time_in_turns(systems: dict[str, Encode], passages: Sequence[str]) -> dict[str, Any]:
-    """Encode chunk by chunk with each system, and relate their times chunk by chunk."""
-    seconds: dict[str, list[float]] = {name: [] for name in systems}
-    closest = 1.0
-    for encode in systems.values():
-        encode(passages[:32])  # warm up
-    chunks = [passages[at : at + CHUNK] for at in range(0, len(passages), CHUNK)]
-    for at, chunk in enumerate(chunks):
-        vectors = {}
-        for name in sorted(systems, reverse=at % 2 == 1):
-            start = time.perf_counter()
-            vectors[name] = systems[name](chunk)
-            seconds[name].append(time.perf_counter() - start)
-        one, two = vectors.values()
-        closest = min(closest, float((one * two).sum(1).min()))
-    ratios = [
-        theirs / own
-        for theirs, own in zip(seconds["sentence-transformers"], seconds["quoth"], strict=True)
-    ]
-    return {
-        "passages": len(passages),
-        "passages_per_second": {name: len(passages) / sum(each) for name, each in seconds.items()},
-        "ratio": median(ratios),
-        "ratios": ratios,
-        "least_cosine_between_them": closest,
-    }
 
 
 def measure_quality(

@@ -44,9 +44,9 @@ class World:
             "method": "none",
             "queries_per_passage": 2,
             "corpus_queries": 3,
-            "warm_up_steps": 8,
+            "warm_up_steps": 30,
             "warm_up_batch": 12,
-            "learning_rate": 3e-3,
+            "learning_rate": 5e-3,
             "held_out": 0.3,
             "judged_queries": 40,
             "device": "cpu",
@@ -97,7 +97,7 @@ def searches(collection: Path, settings: Any = ()) -> list[Any]:
 
 def test_learning_helps_is_installed_and_reports(world: World, tmp_path: Path) -> None:
     collection = world.copy(tmp_path)
-    report = world.learn(collection, warm_up_steps=30)
+    report = world.learn(collection)
     assert report is not None and report["installed"], report["reason"]
     assert report["encoder_after"] == "learned-1" and "the rule:" in report["reason"]
     known = {row["searcher"]: row for row in report["quality"] if row["queries"] == "known items"}
@@ -280,7 +280,10 @@ def quoth(
 
 
 def test_the_command(
-    world: World, tmp_path: Path, quoth: Callable[..., tuple[int, str, str]]
+    world: World,
+    tmp_path: Path,
+    quoth: Callable[..., tuple[int, str, str]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     collection = world.copy(tmp_path)
     given = [
@@ -289,8 +292,12 @@ def test_the_command(
         *("--learn.warm-up-steps", "4", "--learn.warm-up-batch", "8", "--learn.method", "none"),
         *("--learn.held-out", "0.3"),
     ]
+    _interrupt(monkeypatch, ("before", "judge"))
+    code, out, err = quoth(*given)
+    assert code == 130 and out == "" and "the plan: about" in err and "again resumes" in err
     code, out, err = quoth(*given, "--report", tmp_path / "page.html")
     assert code == 0, err
+    assert "the plan" not in err  # it went on
     assert "known items" in out and "pseudo-queries" in out and "page.html" in err
     assert "<svg" in (tmp_path / "page.html").read_text()
     code, out, err = quoth(*given, "--json")

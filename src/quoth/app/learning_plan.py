@@ -56,7 +56,7 @@ class LearnConfig:
     """Temperature of writing: lower is plainer, higher more varied."""
 
     corpus_queries: int = 2
-    """Titles, headings, sentences and spans taken from a passage as queries."""
+    """Most titles and headings taken from a passage as queries; 0 takes none."""
 
     warm_up_steps: int = 100
     """Most steps of the warm-up."""
@@ -73,11 +73,12 @@ class LearnConfig:
     k: int = 0
     """Passages found per query in it; 0 takes 4 on a CPU, 8 on a GPU."""
 
-    learning_rate: float = 2e-5
-    """Highest learning rate of the encoder."""
+    learning_rate: float = 0.0
+    """Highest learning rate of the encoder; 0 takes 5e-5 on a CPU, where steps are few and small,
+    and 2e-5 on a GPU."""
 
     max_subwords: int = 0
-    """Subwords read of a passage while training; 0 takes 128 on a CPU, 256 on a GPU."""
+    """Subwords read of a passage while training; 0 takes 96 on a CPU, 256 on a GPU."""
 
     held_out: float = 0.15
     """Share of the documents that give no query to train on, only queries to judge by."""
@@ -108,8 +109,8 @@ class LearnConfig:
         }.items():
             if getattr(self, name) and getattr(self, name) < number:
                 problems.append(f"{name} is {getattr(self, name)}, expected 0 or {number} or more")
-        if self.minutes <= 0 or self.temperature <= 0 or self.learning_rate <= 0:
-            problems.append("minutes, temperature and learning_rate must be > 0")
+        if self.minutes <= 0 or self.temperature <= 0 or self.learning_rate < 0:
+            problems.append("minutes and temperature must be > 0, learning_rate ≥ 0")
         if not 0 < self.held_out < 1 or self.margin < 0:
             problems.append("held_out must be a share above 0 and below 1, margin ≥ 0")
         if problems:
@@ -190,11 +191,28 @@ class Plan:
     batch_size: int
     k: int
     max_subwords: int
+    learning_rate: float
+    validations: int
+    """Looks at held-out queries while a stage trains, beside the one before it."""
+
     validation_queries: int
     validation_passages: int
     seconds: Mapping[str, float]
     note: str = ""
     """What a user should know about the plan, in plain words."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Checks:
+    """Validations of one stage, and how much each looks at."""
+
+    count: int
+    queries: int
+    passages: int
+
+    def seconds(self, rates: Rates) -> float:
+        """Give the time that all of them take; a query is a quarter of a passage."""
+        return (self.count + 1) * (self.queries / 4 + self.passages) / rates.refreshing
 
 
 def make_plan(
@@ -220,17 +238,21 @@ def make_plan(
     num_written, each = _fit_writing(_WRITING * left * writing, num_passages, config)
     seconds = fixed | {"queries": num_written * each / writing}
     left = max(0.0, left - seconds["queries"])
-    checks = (500, min(600, num_passages)) if device == "cpu" else (2000, num_passages)
-    look = (checks[0] / 4 + checks[1]) / training.refreshing
-    step = training.warming * sizes["warm_up_batch"] + look / 20
-    warm_up_steps = _fit_steps(left, step, config.warm_up_steps)
-    seconds["warm-up"] = warm_up_steps * step + look
-    left = max(0.0, left - seconds["warm-up"])
+    checks = (
+        _Checks(3, 150, min(300, num_passages))
+        if device == "cpu"
+        else _Checks(5, 2000, num_passages)
+    )
+    looks = checks.seconds(training)
+    step = training.warming * sizes["warm_up_batch"]
+    warm_up_steps = _fit_steps(left - looks, step, config.warm_up_steps)
+    seconds["warm-up"] = warm_up_steps * step + looks
+    left = max(0.0, left - seconds["warm-up"] - looks)
     step = training.joint * sizes["batch_size"] * sizes["k"]
-    step += num_passages / training.refreshing / 100 + look / 50
+    step += num_passages / training.refreshing / 100
     method, steps, note = _choose_method(config, device, fits=int(left / step))
     if method != "none":
-        seconds["training"] = steps * step
+        seconds["training"] = steps * step + looks
     if sum(seconds.values()) > 60 * config.minutes:
         note = f"{note}; {config.minutes:g} minutes are short: this will take longer".lstrip("; ")
     return Plan(
@@ -239,8 +261,10 @@ def make_plan(
         warm_up_steps,
         method=method,
         steps=steps,
-        validation_queries=checks[0],
-        validation_passages=checks[1],
+        learning_rate=config.learning_rate or (5e-5 if device == "cpu" else 2e-5),
+        validations=checks.count,
+        validation_queries=checks.queries,
+        validation_passages=checks.passages,
         seconds=seconds,
         note=note,
         **sizes,
@@ -266,7 +290,7 @@ def _sizes(device: str, config: LearnConfig) -> dict[str, int]:
     """Give the sizes that suit a device, unless others are set."""
     usual = {"warm_up_batch": 128, "batch_size": 32, "k": 8, "max_subwords": 256}
     if device == "cpu":
-        usual = {"warm_up_batch": 32, "batch_size": 8, "k": 4, "max_subwords": 128}
+        usual = {"warm_up_batch": 32, "batch_size": 8, "k": 4, "max_subwords": 96}
     return {name: getattr(config, name) or number for name, number in usual.items()}
 
 

@@ -4,8 +4,9 @@ Documents are split first: those held out give queries to judge by and none to t
 found by either, since a search engine knows its documents; what it has not seen is the queries.
 
 A generated query is trained on only if BM25 finds its passage for it among the first (a round trip:
-what was written says something about the passage), and then that passage is its positive. Queries
-taken from the text itself get BM25's best other passage, as in `pseudo_pairs`.
+what was written says something about the passage), and then that passage is its positive. A query
+taken from the text itself belongs to its passage without that stretch; passages that hold the
+stretch word for word, the original included, are no negatives of it.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from quoth.training.selfsupervision.pseudo_pairs import (
 )
 
 _CHUNK = 64  # passages per file of written queries: what an interruption may lose
+_TAKEN = ("title", "heading")  # sentences and spans as queries made short queries worse
 _VALIDATED = 0.08  # share of the training queries that decide when to stop
 
 Write = Callable[[Sequence[str]], list[list[str]]]
@@ -191,7 +193,11 @@ def make_training_queries(
 ) -> list[PseudoQuery]:
     """Make and label the queries of all documents that are not held out, no judged one again."""
     pairs = PseudoPairConfig(
-        per_passage=max(1, config.corpus_queries), held_out_share=_VALIDATED, seed=config.seed
+        per_passage=max(1, config.corpus_queries),
+        kinds=_TAKEN,
+        hold_out=_TAKEN,
+        held_out_share=_VALIDATED,
+        seed=config.seed,
     )
     sources = [unit.source for unit in units]
     found = list(find_queries(sources, pairs)) if config.corpus_queries else []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import os
 import sys
 import time
@@ -53,6 +54,9 @@ class Curriculum:
     batch_size: int = 32
     k: int = 8
     learning_rate: float = 2e-5
+    validations: int = 5
+    """Looks at held-out queries while a stage trains, beside the one before it."""
+
     validation_queries: int = 2000
     validation_passages: int = 1_000_000
     checkpoint_every: int = 20
@@ -87,6 +91,7 @@ class Curriculum:
             steps=self.warm_up_steps,
             batch_size=self.warm_up_batch,
             learning_rate=self.learning_rate,
+            validate_every=max(1, math.ceil(self.warm_up_steps / self.validations)),
             checkpoint_every=self.checkpoint_every,
             seed=self.seed,
         )
@@ -98,6 +103,7 @@ class Curriculum:
             "batch_size": self.batch_size,
             "k": self.k,
             "learning_rate": self.learning_rate,
+            "validate_every": max(1, math.ceil(self.steps / self.validations)),
             "checkpoint_every": self.checkpoint_every,
             "seed": self.seed,
         }

@@ -74,9 +74,7 @@ def load_start(named: Mapping[str, Any], folder: str) -> GlowEncoder:
     return found
 
 
-def load_writer(
-    named: Mapping[str, Any], folder: str, start: GlowEncoder
-) -> QueryGeneratorNetwork:
+def load_writer(named: Mapping[str, Any], folder: str, start: GlowEncoder) -> QueryGeneratorNetwork:
     """Load the query generator that wrote the queries, in full precision.
 
     Both read the same passage set, so they must cut text alike.

@@ -31,7 +31,18 @@ from quoth.records import Document
 from quoth.training.recipes.glow_config import SHARED
 
 COMMANDS = (
-    *("add", "remove", "encode", "search", "run", "evaluate", "compare", "status", "verify"),
+    *(
+        "add",
+        "remove",
+        "encode",
+        "learn",
+        "search",
+        "run",
+        "evaluate",
+        "compare",
+        "status",
+        "verify",
+    ),
     *("demo", "train glow"),
 )
 FIELDS = [(section, key) for section, kind in sections().items() for key in field_types(kind)]

@@ -16,6 +16,7 @@ import pytest
 from tiny_encoder import WORDS, save_tiny_encoder
 
 from quoth.app.engine import Engine
+from quoth.app.loading import LoadedModels
 from quoth.app.searchers import missing_neural
 from quoth.artifact import save_artifact
 from quoth.errors import CollectionError, ConfigError, IndexMismatch, MissingExtra
@@ -140,7 +141,7 @@ def test_searching_by_words_never_loads_the_encoder(
     engine.add_documents(_some(3))
     engine.encode()
     engine.close()
-    monkeypatch.setattr(Engine, "_load_encoder", lambda *_: pytest.fail("loaded"))
+    monkeypatch.setattr(LoadedModels, "encoder", lambda *_: pytest.fail("loaded"))
     again = open_engine()
     assert again.search("owl", k=1) and again.status()["indexes"]["dense"]["documents"] == 3
     assert again.verify().is_clean
@@ -167,7 +168,7 @@ def test_an_encoding_that_never_finished_is_left_to_the_command_that_resumes_it(
         calls.append(len(documents))
         return encode(self, documents, **options)
 
-    monkeypatch.setattr("quoth.app.engine.calibrate_fusion", lambda *_a, **_k: _Even())
+    monkeypatch.setattr("quoth.app.encoding.calibrate_fusion", lambda *_a, **_k: _Even())
     monkeypatch.setattr(GlowEncoder, "encode_documents", counting)
     again.encode()
     assert calls == [] and again.search("owl", searcher="dense")
@@ -226,7 +227,7 @@ def test_a_missing_library_names_what_to_install(
     def fail(*_given: object) -> GlowEncoder:
         raise missing_neural(ImportError(name="torch"))
 
-    monkeypatch.setattr(Engine, "_load_encoder", fail)
+    monkeypatch.setattr(LoadedModels, "encoder", fail)
     with pytest.raises(MissingExtra, match=r'need torch; run pip install "quoth\[neural\]"'):
         engine.encode()
 
@@ -299,7 +300,7 @@ def test_a_calibration_is_kept_reused_and_depends_on_the_seed_alone(
     path = tmp_path / "c.quoth" / "hybrid" / "artifact.json"
     kept = json.loads(path.read_text())["config"]["calibration"]
     assert kept["config"]["seed"] == 2 and kept["num_queries"] == first.num_queries
-    monkeypatch.setattr("quoth.app.engine.calibrate_fusion", lambda *_: pytest.fail("again"))
+    monkeypatch.setattr("quoth.app.encoding.calibrate_fusion", lambda *_: pytest.fail("again"))
     again = open_engine()
     again.search("owl", searcher="hybrid")
     assert again._ways.calibration is not None

@@ -119,13 +119,7 @@ def encode(
     show.note(calibration.reason)
 
 
-@with_settings(
-    "learn",
-    "dense",
-    "fusion",
-    "collection",
-    without=["learn.minutes", "learn.seed", "learn.device"],
-)
+@with_settings("learn", "dense", "fusion", "collection")
 def learn(
     collection: Collection,
     *,

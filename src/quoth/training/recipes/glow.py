@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
@@ -53,6 +54,14 @@ class GlowPairs(nn.Module):
         self.network = network
         self.scorer = PairScorer(recipe.scorer_scale) if recipe.loss == "bce" else None
         self._recipe = recipe
+
+    @torch.no_grad()
+    def centre_scorer(self, batch: PairBatch) -> None:
+        """Start the line where the pairs of a batch, matching or not, are on average."""
+        if self.scorer is not None:
+            queries = self.network.encode_queries(soften(batch.queries, strength=0.0))
+            documents = self.network.encode_documents(soften(batch.documents, strength=0.0))
+            self.scorer.bias.copy_(-self.scorer.scale * (queries @ documents.T).float().mean())
 
     def forward(
         self,
@@ -115,6 +124,8 @@ def train_glow(
         pairs = GlowPairs(build_network(base, recipe), recipe).to(device)
         generator = torch.Generator(device=device).manual_seed(recipe.seed)
         on_device = training_set.to(device)
+        if recipe.loss == "bce" and recipe.centre_scorer:
+            pairs.centre_scorer(on_device.batch(np.arange(min(len(on_device), recipe.batch_size))))
         report = train(
             pairs,
             Batches(

@@ -63,6 +63,11 @@ class GlowRecipe:
     scorer_scale: float = 10.0
     """Where the factor of the cosines starts in bce; the released code starts at 1."""
 
+    centre_scorer: bool = True
+    """Start that line at the mean cosine of a first batch (off: at 0, as in the released code). An
+    untrained [CLS] calls all pairs alike: a line that starts at 0 then pushes all apart at once,
+    and the encoder collapses to one vector, where the loss stays ln 2."""
+
     temperature: float = 1000.0
     """Sharpness of the draw of negatives in bce; at 1000 it is nearly the hardest one."""
 

@@ -66,6 +66,19 @@ def test_other_ways_learn_too(
     assert num_found(network, pairs) == 8
 
 
+def test_the_line_starts_where_the_pairs_are(base: torch.nn.Module, pairs: TrainingSet) -> None:
+    recipe = replace(RECIPE, loss="bce", towers="separate", pooling="cls")
+    model = GlowPairs(build_network(base, recipe), recipe).eval()
+    batch = pairs.batch(np.arange(8))
+    model.centre_scorer(batch)
+    with torch.no_grad():
+        queries = model.network.encode_queries(batch.queries)
+        cosines = queries @ model.network.encode_documents(batch.documents).T
+        assert model.scorer is not None
+        assert float(model.scorer(cosines).mean()) == pytest.approx(0.0, abs=1e-5)
+        assert float(model.scorer.scale) == recipe.scorer_scale
+
+
 def test_the_base_stays_as_it_was(base: torch.nn.Module, pairs: TrainingSet) -> None:
     before = {name: tensor.clone() for name, tensor in base.state_dict().items()}
     chance = torch.get_rng_state()
