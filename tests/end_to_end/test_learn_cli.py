@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from learning_worlds import make_collection, make_documents, save_models
+from learning_worlds import COMMON, make_collection, make_documents, save_models
 
 from quoth.app import learning_stages
 from quoth.app.cli import main
@@ -22,11 +23,13 @@ from quoth.app.learning_plan import Wanted
 from quoth.app.learning_summary import ORDER
 from quoth.errors import ConfigError, CorpusError
 from quoth.models.glow.network import GlowNetwork
+from quoth.models.query_generator.generator import QueryGenerator
 from quoth.training import curriculum
 from quoth.training.curriculum import StageTrained
 from quoth.training.learning import Learned
 from quoth.training.run_packed import main as run_packed
 
+OWN_WRITING = QueryGenerator.generate
 VARYING = {"seconds", "peak_megabytes"}
 
 
@@ -42,11 +45,11 @@ class World:
         usual = {
             "generator": str(self.generator),
             "method": "none",
-            "queries_per_passage": 2,
+            "queries_per_passage": 3,
             "corpus_queries": 3,
-            "warm_up_steps": 30,
-            "warm_up_batch": 12,
-            "learning_rate": 5e-3,
+            "warm_up_steps": 40,
+            "warm_up_batch": 16,
+            "learning_rate": 2e-3,
             "held_out": 0.3,
             "judged_queries": 40,
             "device": "cpu",
@@ -69,6 +72,25 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     folder = tmp_path_factory.mktemp("world")
     encoder, generator = save_models(folder)
     return World(make_collection(folder / "birds.quoth", make_documents()), encoder, generator)
+
+
+def copy_words(
+    _generator: QueryGenerator, passages: Sequence[str], *, per_passage: int, seed: int, **_: Any
+) -> list[list[str]]:
+    """Write queries that a tiny network cannot: telling words of the passage."""
+
+    def one(text: str, at: int) -> str:
+        words = [word for word in text.lower().replace(".", "").split() if word not in COMMON]
+        return " ".join(random.Random(f"{seed} {at} {text}").sample(sorted(set(words)), 3))
+
+    return [[one(text, at) for at in range(per_passage)] for text in passages]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def telling_queries() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(QueryGenerator, "generate", copy_words)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -292,6 +314,7 @@ def test_the_command(
         *("--learn.warm-up-steps", "4", "--learn.warm-up-batch", "8", "--learn.method", "none"),
         *("--learn.held-out", "0.3"),
     ]
+    monkeypatch.setattr(QueryGenerator, "generate", OWN_WRITING)
     _interrupt(monkeypatch, ("before", "judge"))
     code, out, err = quoth(*given)
     assert code == 130 and out == "" and "the plan: about" in err and "again resumes" in err

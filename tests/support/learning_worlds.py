@@ -29,6 +29,10 @@ _WORDS = tuple(
 )
 
 
+COMMON = frozenset(_WORDS[:_NUM_COMMON])
+"""Words that stand in every document and tell nothing."""
+
+
 def make_documents(count: int = NUM_DOCUMENTS, *, seed: int = 0) -> list[Document]:
     """Make documents of four sentences: words of the document's own among many common ones."""
     chance = random.Random(seed)

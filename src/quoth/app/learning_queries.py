@@ -41,7 +41,7 @@ from quoth.training.selfsupervision.pseudo_pairs import (
 
 _CHUNK = 64  # passages per file of written queries: what an interruption may lose
 _TAKEN = ("title", "heading")  # sentences and spans as queries made short queries worse
-_VALIDATED = 0.08  # share of the training queries that decide when to stop
+_VALIDATED = 0.12  # share of the training queries that decide when to stop
 
 Write = Callable[[Sequence[str]], list[list[str]]]
 """A query generator: passages to queries for each."""

@@ -59,3 +59,13 @@ def test_nothing_held_out_is_an_error(passages: PassageSet) -> None:
     bare = replace(passages, is_held_out=np.zeros(len(passages.queries), dtype=bool))
     with pytest.raises(ConfigError, match="raise held_out_share"):
         held_out_mrr(bare)
+
+
+def test_among_fewer_passages_the_targets_are_still_there(passages: PassageSet) -> None:
+    assert held_out_mrr(passages, most_passages=5)(Counter()) == 1.0
+    elsewhere = (passages.positive_rows + 1) % 30
+    every = held_out_mrr(passages, targets=elsewhere)(Counter())
+    assert held_out_mrr(passages, targets=elsewhere, most_passages=10**6)(Counter()) == every
+    # BM25's best are first among the others, so the wrong passages are found as before
+    few = held_out_mrr(passages, targets=elsewhere, most_passages=12)(Counter())
+    assert every <= few < 1.0

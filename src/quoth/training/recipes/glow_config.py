@@ -64,9 +64,9 @@ class GlowRecipe:
     """Where the factor of the cosines starts in bce; the released code starts at 1."""
 
     centre_scorer: bool = True
-    """Start that line at the mean cosine of a first batch (off: at 0, as in the released code). An
-    untrained [CLS] calls all pairs alike: a line that starts at 0 then pushes all apart at once,
-    and the encoder collapses to one vector, where the loss stays ln 2."""
+    """Start that line at the mean cosine of a first batch (off: at 0, as in the released code).
+    Before training all pairs look alike: a line at 0 pushes them all apart at once, and the
+    encoder may collapse to one vector, where the loss stays ln 2."""
 
     temperature: float = 1000.0
     """Sharpness of the draw of negatives in bce; at 1000 it is nearly the hardest one."""
