@@ -316,9 +316,9 @@ def glow_section(results: dict[str, Any]) -> Iterable[str]:
     yield "are level with `none`, and ramping in did not rescue the published ones. From"
     yield "re-initialised layers row is level too: what hurts is to impose weights on a network"
     yield "that was trained without. The paper's own loss with separate towers and [CLS] did not"
-    yield "train in 600 steps at all (the loss stays at ln 2, also where its line starts at the mean"
-    yield "cosine and likely duplicates are judged from the mean). So the default is `none`. `merge`"
-    yield "takes five times as long and has one seed. Not tried: far longer training."
+    yield "train in 600 steps at all (the loss stays at ln 2, also where its line starts at the"
+    yield "mean cosine and likely duplicates are judged from the mean). So the default is `none`."
+    yield "`merge` takes five times as long and has one seed. Not tried: far longer training."
 
 
 def _difference(comparison: dict[str, Any] | None) -> list[str]:

@@ -3,7 +3,8 @@
 A plan follows from the collection's size, the device's kind, its cores and the settings alone, not
 from a clock, so that the same call makes the same plan and two runs give the same report. The rates
 were measured on two busy cores of a server with bf16 units; those of a GPU are estimates from other
-runs of the same recipes. They err on the slow side; where a machine is slower still, learning takes longer instead of stopping half way.
+runs of the same recipes. They err on the slow side; where a machine is slower still, learning takes
+longer instead of stopping half way.
 
 On a CPU the warm-up is what helps: a step of RUMBArt reads k passages per query with two networks,
 and costs as much as three to six times as many queries in the warm-up. It is planned only where
