@@ -167,8 +167,7 @@ def _curves(stages: Sequence[Stage]) -> Markup:
             plot_curve(stage, key=f"curve-{at}"),
             element(
                 "p",
-                f"Best at step {stage.best_step:,} of {stage.steps:,}; stopped because"
-                f" {stage.stopped_because}.",
+                f"Best at step {stage.best_step:,} of {stage.steps:,}{_ending(stage)}.",
                 class_="quiet",
             ),
             element(
@@ -184,6 +183,11 @@ def _curves(stages: Sequence[Stage]) -> Markup:
         element("p", "Held-out RR@10 after so many steps; the ring marks the step that was kept."),
         element("div", *figures, class_="curves"),
     )
+
+
+def _ending(stage: Stage) -> str:
+    """Say why a stage was stopped, if it was."""
+    return f"; stopped because {stage.stopped_because}" if stage.stopped_because else ""
 
 
 def _times(stages: Sequence[Stage]) -> Markup:

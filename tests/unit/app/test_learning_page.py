@@ -197,3 +197,12 @@ def test_a_curve_of_one_point_can_be_drawn() -> None:
     stage = Stage("warm-up", 9.0, 1.0, 10, 10, ((10, 0.5),), "nothing got better")
     read = Reader(plot_curve(stage, key="c"))
     assert len(read.all("circle", "point")) == len(read.all("circle", "best")) == 1
+
+
+def test_a_stage_that_was_not_stopped_gives_no_reason() -> None:
+    report = make_report()
+    stages = tuple(replace(stage, stopped_because="") for stage in report.stages)
+    assert "stopped because" not in make_page(replace(report, stages=stages))
+    stopped = replace(stages[2], stopped_because="it collapsed")
+    page = make_page(replace(report, stages=(*stages[:2], stopped, *stages[3:])))
+    assert "stopped because it collapsed." in page
