@@ -102,3 +102,12 @@ def test_a_share_of_the_queries_is_held_out() -> None:
 def test_impossible_settings_are_all_reported() -> None:
     with pytest.raises(ConfigError, match=r"kinds names verse.*per_passage"):
         PseudoPairConfig(kinds=("verse",), per_passage=0)
+
+
+def test_a_title_of_many_passages_is_no_query() -> None:
+    parts = [SourceText(f"Part {n} tells something of its own.", "A long book") for n in range(4)]
+    config = PseudoPairConfig(kinds=("title",))
+    assert find_queries([*parts, *PASSAGES[:1]], config) == find_queries(
+        [SourceText("", "")] * 4 + [PASSAGES[0]], config
+    )
+    assert len(find_queries(parts[:3], config)) == 3

@@ -36,6 +36,7 @@ _NUM_WORDS = {"title": range(2, 26), "heading": range(2, 26), "sentence": range(
 _SPAN_WORDS = range(4, 9)
 _GRAM = 5
 _MOST_HOLDERS = 50  # a run of words in more passages than this is boilerplate, no sign of a copy
+_MOST_TITLED = 3  # passages of one title, such as those of a long document
 _WORD = re.compile(r"\w+")
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
 
@@ -123,16 +124,22 @@ class PseudoPairConfig:
 def find_queries(
     passages: Sequence[SourceText], config: PseudoPairConfig
 ) -> tuple[FoundQuery, ...]:
-    """Take queries from the passages, each kind in turn until a passage has given enough."""
+    """Take queries from the passages, each kind in turn until a passage has given enough.
+
+    A title that heads many passages names a group and asks for none of them, so it is left out.
+    """
     holders: Counter[str] = Counter()
     for passage in passages:
         holders.update(set(words_of(passage.whole)))
+    titled = Counter(_title_key(passage) for passage in passages)
     most = max(1, len(passages) // 5)
     found: list[FoundQuery] = []
     for row, passage in enumerate(passages):
         chance = random.Random(f"{config.seed} {row} {passage.text[:64]}")
-        streams = [_stretches(passage, kind, holders, most, chance) for kind in config.kinds]
-        found += _deal(row, list(zip(config.kinds, streams, strict=True)), config)
+        is_group = titled[_title_key(passage)] > _MOST_TITLED
+        kinds = [kind for kind in config.kinds if not (is_group and kind == "title")]
+        streams = [_stretches(passage, kind, holders, most, chance) for kind in kinds]
+        found += _deal(row, list(zip(kinds, streams, strict=True)), config)
     return tuple(found)
 
 
@@ -245,6 +252,10 @@ def _excluded(
     if source >= 0 and (query.kind == "span" or literal in normal[source]):
         own |= {source, *copies[source]}
     return own
+
+
+def _title_key(passage: SourceText) -> str:
+    return " ".join(words_of(passage.title))
 
 
 def _stretches(
