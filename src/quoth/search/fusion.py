@@ -8,16 +8,17 @@ What a run says of a query is the hits it holds, no more: normalising depends on
 so every run should come cut to the same `depth`, the one that weights were calibrated with. A
 document that is not among those hits is absent. What a hit gets, and what an absent document:
 
-    range     (score - least) / usual range of the searcher             absent: 0
+    range     (score - floor) / usual range of the searcher             absent: the last hit's, ≤ 0
     min_max   (score - min) / (max - min), 1 if all scores are equal    absent: 0
     z_score   (score - mean) / deviation,  0 if all scores are equal    absent: the last hit's
     none      score                                                     absent: the last hit's
 
 where deviation is the population's (divided by n); a run without hits adds 0 to every document.
 
-`range` divides by one number per searcher, learnt from the collection (`UsualRanges`): a query on
-which a searcher hardly tells documents apart then counts for little, where min_max would blow its
-noise up. Until that number is known, it does as min_max does.
+In `range` the floor is the score at the depth of the calibration, so that scores do not depend on
+how many hits are asked for. It divides by one number per searcher, learnt from the collection
+(`UsualRanges`): a query on which a searcher hardly tells documents apart then counts for little,
+where min_max would blow its noise up. Until that number is known, it does as min_max does.
 """
 
 from __future__ import annotations
@@ -175,22 +176,23 @@ def unscaled(scores: Sequence[float]) -> Scale:
 
 
 def usual_range(scores: Sequence[float], *, width: float, depth: int) -> Scale:
-    """Let the usual range of a searcher be 1.
+    """Let the usual range of a searcher be 1, and the score at the usual depth be 0.
 
-    A run shorter than it may be is complete: what it does not hold matched nothing, and scores 0.
+    Counted from that depth, scores mean the same however many hits were asked for; deeper ones are
+    below 0. A run shorter than that is complete: what it does not hold matched nothing, and scores
+    0.
 
     >>> [usual_range([9.0, 6.0], width=4.0, depth=2).apply(score) for score in (9.0, 6.0, None)]
     [0.75, 0.0, 0.0]
+    >>> [usual_range([9.0, 6.0, 4.0], width=4.0, depth=2).apply(score) for score in (9.0, None)]
+    [0.75, -0.5]
     >>> usual_range([9.0], width=4.0, depth=2).apply(9.0)
     2.25
     """
-    least = min(scores, default=0.0)
-    return Scale(
-        offset=least if len(scores) >= depth else min(least, 0.0),
-        width=width,
-        flat=0.0,
-        absent=0.0,
-    )
+    ranked = sorted(scores, reverse=True)
+    least = ranked[-1] if ranked else 0.0
+    offset = ranked[depth - 1] if len(ranked) >= max(1, depth) else min(least, 0.0)
+    return Scale(offset, width, flat=0.0, absent=min(0.0, (least - offset) / width))
 
 
 def measure_ranges(runs: Sequence[Run], *, depth: int) -> UsualRanges:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import replace
 
 from quoth.records import Document, Part, Query, Run
 from quoth.search.fusion import UsualRanges, explain_fused, find_standings, fuse
@@ -35,7 +34,7 @@ class HybridSearcher:
         A searcher that has no weight is not even asked, so it costs nothing.
         """
         runs = self._runs(queries, k=k, allowed=allowed, silent=self._silent())
-        fused = fuse(runs, self._config, weights=self._weights, ranges=self._ranges_to(k), k=k)
+        fused = fuse(runs, self._config, weights=self._weights, ranges=self._ranges, k=k)
         return Run(self.name, fused.hits)
 
     def explain(
@@ -55,7 +54,7 @@ class HybridSearcher:
                     qid=query.qid,
                     docid=document.docid,
                     normalise=self._config.normalise,
-                    ranges=self._ranges_to(k),
+                    ranges=self._ranges,
                 ),
                 self._config,
                 weights=self._weights,
@@ -65,10 +64,6 @@ class HybridSearcher:
 
     def close(self) -> None:
         """Nothing is open here; the searchers are closed by whoever made them."""
-
-    def _ranges_to(self, k: int) -> UsualRanges | None:
-        """Give the usual ranges for runs that are cut where those of this search are."""
-        return replace(self._ranges, depth=self._depth(k)) if self._ranges else None
 
     def _depth(self, k: int) -> int:
         return max(k, self._config.depth)

@@ -117,6 +117,11 @@ class TestScales:
         assert usual_range([12.0], width=16.0, depth=3).apply(12.0) == 12 / 16
         assert usual_range([0.5, -0.5], width=1.0, depth=3).apply(-0.5) == 0.0  # cosines
 
+    def test_asking_for_more_hits_leaves_the_scores_of_the_first_as_they_are(self) -> None:
+        few, more = (usual_range([9.0, 6.0, 4.0, 1.0][:n], width=2.0, depth=3) for n in (3, 4))
+        assert [few.apply(x) for x in (9.0, 4.0)] == [more.apply(x) for x in (9.0, 4.0)]
+        assert (few.apply(None), more.apply(1.0), more.apply(None)) == (0.0, -1.5, -1.5)
+
     def test_ranges_are_means_over_queries_with_hits(self) -> None:
         run = Run("a", {"p": (Hit("x", 3.0), Hit("y", 1.0)), "q": (Hit("x", 8.0),), "r": ()})
         flat = Run("b", {"p": (Hit("x", 1.0), Hit("y", 1.0))})
