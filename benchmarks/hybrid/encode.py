@@ -86,7 +86,7 @@ def encode(model: Any, documents: list[Any], device: Any) -> Any:
     """Encode in batches of similar length under bf16."""
     import torch
 
-    from quoth.models.glow.encoder import batches_by_length
+    from quoth.models.batching import batches_by_length
 
     sequences = model.inputs.documents(documents, None)
     vectors = np.zeros((len(sequences), model.width), dtype=np.float32)

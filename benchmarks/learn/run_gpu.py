@@ -27,7 +27,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))  # not inst
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from benchmarks.learn.generate import load as load_generator
 from quoth.models.glow.config import GlowConfig
@@ -36,6 +35,7 @@ from quoth.models.glow.network import GlowNetwork
 from quoth.training.learning import Learned, LearningRun
 from quoth.training.passage_set import PassageSet, open_passage_set
 from quoth.training.recipes.acrobart import AcrobartRecipe, train_acrobart
+from quoth.training.recipes.glow import renew_layers
 from quoth.training.recipes.rumbart import RumbartRecipe, train_rumbart
 from quoth.training.recipes.warm_up import WarmUpRecipe, train_warm_up
 from quoth.training.refresh import encode_passages
@@ -89,7 +89,9 @@ class Bench:
         self.encoder = GlowEncoder.load(str(given.encoder), config=config, fast=False)
         self.network = self.encoder.network.to(self.device)
         if given.start == "random":
-            renew_upper_layers(self.network, seed=given.seed)
+            torch.manual_seed(given.seed)
+            encoder: Any = self.network.query_encoder
+            renew_layers(encoder, first=encoder.config.num_hidden_layers // 2)
         self.writer = load_generator(given.generator, given.encoder).network
         self.tests = json.loads((given.packed / "tests.json").read_text())
         self.runs: list[dict[str, Any]] = []
@@ -205,20 +207,6 @@ def recipes_used(given: argparse.Namespace) -> dict[str, Any]:
         "rumbart": asdict(RumbartRecipe(steps=given.steps, seed=given.seed)),
         "acrobart": asdict(AcrobartRecipe(steps=given.steps, seed=given.seed)),
     }
-
-
-def renew_upper_layers(network: GlowNetwork, *, seed: int) -> None:
-    """Start the upper half of the layers afresh: no longer a retriever."""
-    torch.manual_seed(seed)
-    layers: Any = network.query_encoder.encoder.layer  # type: ignore[union-attr]
-    for layer in layers[len(layers) // 2 :]:
-        for module in layer.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.normal_(module.weight, std=0.02)
-                nn.init.zeros_(module.bias)
-            elif isinstance(module, nn.LayerNorm):
-                nn.init.ones_(module.weight)
-                nn.init.zeros_(module.bias)
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ class LearnConfig:
     """Passages found per query in it; 0 takes 4 on a CPU, 8 on a GPU."""
 
     learning_rate: float = 2e-5
-    """Highest learning rate of the encoder; 5e-5 made search worse where this made it better."""
+    """Highest learning rate of the encoder."""
 
     max_subwords: int = 0
     """Subwords read of a passage while training; 0 takes 96 on a CPU, 256 on a GPU."""

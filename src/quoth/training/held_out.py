@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from quoth.models.glow.encoder import batches_by_length
+from quoth.models.batching import batches_by_length
 from quoth.models.glow.inputs import Fields, GlowInputs, SubwordSequence
 from quoth.models.glow.network import GlowNetwork, TokenBatch
 from quoth.models.glow.weights import WordCounts

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from quoth.errors import ConfigError
-from quoth.models.glow.encoder import batches_by_length
+from quoth.models.batching import batches_by_length
 from quoth.models.glow.network import TokenBatch
 from quoth.training.passage_set import NONE, PassageSet
 from quoth.training.retriever import VectorMaker

@@ -17,6 +17,7 @@ from transformers import AutoConfig, AutoModel
 
 from quoth.errors import ConfigError
 from quoth.models.attention import IMPLEMENTATION
+from quoth.models.batching import batches_by_length, has_fast_bf16
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.files import (
     DOCUMENT_TOWER,
@@ -44,8 +45,6 @@ from quoth.models.glow.weights import WordCounts
 from quoth.models.pretrained import digest_weights, find_folder, load_tokenizer
 from quoth.text.words import Analyser, AnalyserConfig
 from quoth.vocabulary.counting import CountedTerms
-
-_BATCH_SUBWORDS = 8192
 
 Vectors = NDArray[np.float32]  # (N, D)
 
@@ -193,27 +192,6 @@ class GlowEncoder:
             batch = self.inputs.pad([sequences[row] for row in rows])
             vectors[rows] = run(batch).float().numpy()
         return Encoded(vectors, lengths, tuple(each.num_cut for each in sequences))
-
-
-def batches_by_length(lengths: Sequence[int], *, budget: int = _BATCH_SUBWORDS) -> list[list[int]]:
-    """Group positions, longest first, so that each padded batch stays within a budget of subwords.
-
-    >>> batches_by_length([3, 9, 4], budget=9)
-    [[1], [2, 0]]
-    """
-    batches: list[list[int]] = []
-    for row in sorted(range(len(lengths)), key=lambda at: (-lengths[at], at)):
-        longest = lengths[batches[-1][0]] if batches else 0
-        if batches and (len(batches[-1]) + 1) * longest <= budget:
-            batches[-1].append(row)
-        else:
-            batches.append([row])
-    return batches
-
-
-def has_fast_bf16() -> bool:
-    """Whether this processor multiplies bf16 matrices in hardware."""
-    return bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())
 
 
 def _quicken(network: GlowNetwork) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from quoth.errors import ConfigError
+from quoth.models.batching import BATCH_SUBWORDS, batches_by_length, has_fast_bf16
 from quoth.models.pretrained import (
     DEFAULT_NAME,
     digest_weights,
@@ -50,7 +51,6 @@ from quoth.models.query_generator.network import QueryGeneratorNetwork
 SHIPPED = KIND
 METHODS = ("nucleus", "greedy", "beam")
 BEAM_WIDTH = 4
-_BATCH_SUBWORDS = 8192
 _MOST_ROWS = 512
 _CUDA_TIMES = 8  # as many at once on a GPU
 _ROUNDS = 4
@@ -98,7 +98,7 @@ class QueryGenerator:
         made = cls._load_own(name, folder) if is_own(folder) else cls._load_foreign(name, folder)
         if device is not None:
             made.network.to(device)
-        elif fast and isinstance(made.network, QueryGeneratorNetwork) and _has_fast_bf16():
+        elif fast and isinstance(made.network, QueryGeneratorNetwork) and has_fast_bf16():
             made.network.use_bf16()
         return made
 
@@ -196,7 +196,7 @@ class QueryGenerator:
         times = _CUDA_TIMES if self.device.type == "cuda" else 1
         most = max(1, times * _MOST_ROWS // per_passage)
         lengths = [len(each) for each in sequences]
-        for rows in batches_by_length(lengths, budget=times * _BATCH_SUBWORDS, most=most):
+        for rows in batches_by_length(lengths, budget=times * BATCH_SUBWORDS, most=most):
             states, mask = self._states([sequences[row] for row in rows])
             if method == "nucleus":
                 texts = [passages[row] for row in rows]
@@ -243,7 +243,7 @@ class QueryGenerator:
         scores = np.zeros(len(targets), dtype=np.float32)
         sequences = self.inputs.passages(list(pairs_by_passage))
         pairs = list(pairs_by_passage.values())
-        for rows in batches_by_length([len(each) for each in sequences]):
+        for rows in batches_by_length([len(each) for each in sequences], most=_MOST_ROWS):
             states, mask = self._states([sequences[row] for row in rows])
             own = [(at, pair) for at, row in enumerate(rows) for pair in pairs[row]]
             for start in range(0, len(own), _MOST_ROWS):
@@ -332,24 +332,6 @@ class _Sampling:
         return [texts[at : at + each] for at in range(0, len(texts), each)]
 
 
-def batches_by_length(
-    lengths: Sequence[int], *, budget: int = _BATCH_SUBWORDS, most: int = _MOST_ROWS
-) -> list[list[int]]:
-    """Group positions, longest first, within a budget of padded subwords and a number of rows.
-
-    >>> batches_by_length([3, 9, 4, 1], budget=9, most=2)
-    [[1], [2, 0], [3]]
-    """
-    batches: list[list[int]] = []
-    for row in sorted(range(len(lengths)), key=lambda at: (-lengths[at], at)):
-        size = len(batches[-1]) if batches else most
-        if size < most and (size + 1) * lengths[batches[-1][0]] <= budget:
-            batches[-1].append(row)
-        else:
-            batches.append([row])
-    return batches
-
-
 def _check_method(method: str, per_passage: int) -> None:
     problems = []
     if method not in METHODS:
@@ -371,8 +353,3 @@ def start_id(inputs: QueryGeneratorInputs) -> int:
 
 def _key(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=6).digest())
-
-
-def _has_fast_bf16() -> bool:
-    """Whether this processor multiplies bf16 matrices in hardware."""
-    return bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())

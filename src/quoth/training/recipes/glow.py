@@ -211,10 +211,10 @@ def build_network(base: nn.Module, recipe: GlowRecipe) -> GlowNetwork:
     return network
 
 
-def renew_layers(encoder: Any) -> None:
-    """Start the layers afresh, as BERT does; the embeddings stay."""
+def renew_layers(encoder: Any, *, first: int = 0) -> None:
+    """Start the layers from the first one on afresh, as BERT does; the embeddings stay."""
     deviation = float(encoder.config.initializer_range)
-    for module in layer_stack(encoder).modules():
+    for module in layer_stack(encoder).layer[first:].modules():
         if isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, std=deviation)
             nn.init.zeros_(module.bias)

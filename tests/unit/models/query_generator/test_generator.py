@@ -125,7 +125,7 @@ def test_bf16_scores_nearly_the_same(
     generator: QueryGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     generator.save(tmp_path / "saved", dtype="fp32")
-    monkeypatch.setattr(module, "_has_fast_bf16", lambda: True)
+    monkeypatch.setattr(module, "has_fast_bf16", lambda: True)
     fast = QueryGenerator.load(str(tmp_path / "saved"))
     dtypes = {each.dtype for each in fast.network.encoder.parameters()}  # type: ignore[union-attr]
     assert dtypes == {torch.bfloat16} and not fast.is_exact
@@ -134,7 +134,7 @@ def test_bf16_scores_nearly_the_same(
     assert all(own[0] for own in fast.generate(PASSAGES, method="greedy"))
     with pytest.raises(ConfigError, match="fast=False"):
         fast.save(tmp_path / "half")
-    monkeypatch.setattr(module, "_has_fast_bf16", lambda: False)
+    monkeypatch.setattr(module, "has_fast_bf16", lambda: False)
     slow = QueryGenerator.load(str(tmp_path / "saved"))
     assert slow.is_exact
 

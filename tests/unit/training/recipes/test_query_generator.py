@@ -71,7 +71,7 @@ def test_bf16_writes_what_fp32_writes(
     tuned: QueryGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tuned.save(tmp_path / "tuned", dtype="fp32")
-    monkeypatch.setattr(module, "_has_fast_bf16", lambda: True)
+    monkeypatch.setattr(module, "has_fast_bf16", lambda: True)
     fast = QueryGenerator.load(str(tmp_path / "tuned"))
     passages = [pair.passage for pair in PAIRS]
     assert fast.generate(passages, method="greedy") == tuned.generate(passages, method="greedy")
