@@ -8,7 +8,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from generate_learning import learn_section, rerank_section
+from generate_learning import (
+    examples_section,
+    found_section,
+    headline_learning,
+    learn_section,
+    negatives_section,
+    rerank_section,
+)
 
 DOCS = Path(__file__).parent
 NOTICE = "<!-- made by docs/generate.py from templates and benchmarks/*/results -->\n"
@@ -36,7 +43,8 @@ def pages() -> dict[Path, str]:
         DOCS.parent / "README.md": NOTICE
         + readme.replace("{{quality}}", headline_table(quality))
         .replace("{{speed}}", headline_speed(speed))
-        .replace("{{hybrid}}", headline_hybrid(hybrid)),
+        .replace("{{hybrid}}", headline_hybrid(hybrid))
+        .replace("{{learning}}", headline_learning(read_results("learn/results/learn.json"))),
     }
 
 
@@ -111,13 +119,21 @@ def benchmarks_page(
             "",
             *hybrid_section(hybrid),
             "",
-            *encode_section(read_results("encode/results/encode.json")),
+            *encode_section(
+                read_results("encode/results/encode.json"), read_results("encode/results/gpu.json")
+            ),
             "",
             *recall_section(read_results("dense/results/recall.json")),
             "",
             *glow_section(glow),
             "",
             *learn_section(read_results("learn/results/learn.json"), table),
+            "",
+            *negatives_section(read_results("learn/results/negatives.json"), table),
+            "",
+            *found_section(read_results("learn/results/learn.json"), table),
+            "",
+            *examples_section(read_results("learn/results/examples.json"), table),
             "",
             *rerank_section(read_results("learn/results/rerank.json"), table),
             "",
@@ -225,12 +241,12 @@ def hybrid_section(results: dict[str, Any]) -> Iterable[str]:
     )
 
 
-def encode_section(results: dict[str, Any]) -> Iterable[str]:
+def encode_section(results: dict[str, Any], on_gpu: dict[str, Any]) -> Iterable[str]:
     """Say how fast passages are encoded, and that their vectors are as good."""
     speed, quality = results["speed"], results["quality"]
     rates = speed["passages_per_second"]
     scores = quality["nDCG@10"]
-    yield "## Encoding on a CPU"
+    yield "## Encoding"
     yield ""
     yield f"`python -m benchmarks.encode.speed`, {results['machine']}, in turns, with other work on"
     yield f"the machine: {speed['passages']:,} passages, Quoth in bf16"
@@ -239,6 +255,15 @@ def encode_section(results: dict[str, Any]) -> Iterable[str]:
     yield f"**{speed['ratio']:.1f}**. {results['encoder']} on {quality['set']} (test), one vector"
     yield f"per document: nDCG@10 {scores['quoth']:.4f} by Quoth's vectors,"
     yield f"{scores['sentence-transformers']:.4f} by sentence-transformers' (published: 0.645)."
+    speed = on_gpu["speed"]
+    rates = speed["passages_per_second"]
+    yield ""
+    yield f"On a GPU (`python -m benchmarks.encode.gpu`, {on_gpu['device']}, torch"
+    yield f"{on_gpu['torch']}), tokenising included, in turns: {rates['quoth']:,.0f} per second"
+    yield f"against {rates['sentence-transformers']:,.0f}, median ratio **{speed['ratio']:.1f}**;"
+    yield f"the least cosine between their vectors is {speed['least_cosine_between_them']:.5f}."
+    yield "Quoth keeps torch from attention kernels that are planned anew for every"
+    yield "length, and computes in bf16."
 
 
 def recall_section(results: dict[str, Any]) -> Iterable[str]:

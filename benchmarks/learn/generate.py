@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--generator", type=Path, required=True)
     parser.add_argument("--encoder", type=Path, required=True)
+    parser.add_argument("--sets", default="", help="only these")
     parser.add_argument("--passages", type=int, default=2500)
     parser.add_argument("--per-passage", type=int, default=5)
     parser.add_argument("--temperature", type=float, default=0.7)
@@ -43,7 +44,10 @@ def main() -> None:
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     generator = load(given.generator, given.encoder)
+    wanted = given.sets.split(",") if given.sets else None
     for path in sorted(given.units.glob("*.jsonl.gz")):
+        if wanted is not None and path.name.removesuffix(".jsonl.gz") not in wanted:
+            continue
         units = sorted(read_units(path), key=lambda each: (each[0], each[1]))
         if len(units) > given.passages:
             units = sorted(random.Random(given.seed).sample(units, given.passages))

@@ -5,7 +5,8 @@
 Passages are the units of `benchmarks.hybrid.encode pack`, pseudo-queries those that
 `benchmarks.learn.generate` wrote, with titles and sentences of the passages mixed in; BM25 over the
 passages labels them. Test queries are packed as text to be searched for at the end: training never
-sees them, nor any judgement. Writes benchmarks/.cache/learn/<collection>.bin and tests.json.
+sees them, nor any judgement. Writes benchmarks/.cache/learn/<collection>.bin, tests.json, and what
+BM25 finds for the test queries (lexical.npz), for the query generator to read.
 """
 
 from __future__ import annotations
@@ -18,12 +19,16 @@ import random
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from benchmarks.hybrid.encode import read_units
 from benchmarks.hybrid.quality import sample
-from benchmarks.lexical.quality import splits
+from benchmarks.lexical.quality import read, splits
 from quoth.app.engine import Engine
 from quoth.evaluation.files import read_queries
 from quoth.models.glow.config import GlowConfig
@@ -41,6 +46,7 @@ from quoth.training.selfsupervision.pseudo_pairs import (
 
 CACHE = Path("benchmarks/.cache")
 MAX_TEST_QUERIES = 500
+READ = 50
 CONFIG = replace(GlowConfig(), max_query_subwords=33)  # what the query generator can write
 
 
@@ -51,14 +57,20 @@ def main() -> None:
     parser.add_argument("--sets", default="")
     parser.add_argument("--corpus-queries", type=int, default=2000)
     parser.add_argument("--out", type=Path, default=CACHE / "learn")
+    parser.add_argument("--only-tests", action="store_true", help="Leave the passages as packed.")
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     given.out.mkdir(parents=True, exist_ok=True)
     names = given.sets.split(",") if given.sets else sorted(p.name for p in given.data.iterdir())
     tests: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for name in names:
-        pack(name, given)
+        if not given.only_tests:
+            pack(name, given)
         tests[name] = test_queries(given.data / name)
+        found[name] = lexical_rows(given.data / name, tests[name])
+        logging.info("%s: %s test queries", name, len(found[name]))
+    np.savez_compressed(given.out / "lexical.npz", **found)
     (given.out / "tests.json").write_text(json.dumps(tests, ensure_ascii=False))
 
 
@@ -121,6 +133,21 @@ def test_queries(folder: Path) -> dict[str, list[list[str]]]:
         split: [[q.qid, q.text] for q in sample(queries, qrels)[:MAX_TEST_QUERIES]]
         for split, qrels in splits(folder)
     }
+
+
+def lexical_rows(folder: Path, tests: dict[str, list[list[str]]]) -> NDArray[np.int32]:
+    """Give the rows of BM25's best documents for the test queries of all splits, in order."""
+    documents = list(read(folder))
+    row_by_docid = {document.docid: row for row, document in enumerate(documents, start=1)}
+    queries = [Query(str(at), own[1]) for at, own in enumerate(chain.from_iterable(tests.values()))]
+    rows = np.full((len(queries), READ), -1, dtype=np.int32)
+    with tempfile.TemporaryDirectory() as scratch, Engine.open(Path(scratch) / "c.quoth") as engine:
+        engine.add_documents(documents)
+        hits = engine.run(queries, k=READ, searcher="lexical").hits
+    for at, query in enumerate(queries):
+        own = [row_by_docid[hit.docid] for hit in hits[query.qid]]
+        rows[at, : len(own)] = own
+    return rows
 
 
 def _text(fields: dict[str, Any], name: str) -> str:

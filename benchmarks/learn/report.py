@@ -4,9 +4,9 @@
 
 FOLDER is what `benchmarks.learn.run_gpu` wrote. Every state of the encoder is judged by its own
 ranking and fused with BM25: an even mix, each searcher's scores over its usual range on these
-queries (no judgement is needed for that). Differences are paired by query. Joins results of
-several folders over time: rows of the same collection, start and seed are replaced. Writes
-results/learn.json.
+queries (no judgement is needed for that); BM25 and the fusion before learning also as the query
+generator reranks them. Differences are paired by query. Joins results of several folders over time:
+rows of the same collection, start and seed are replaced. Writes results/learn.json.
 """
 
 from __future__ import annotations
@@ -27,11 +27,27 @@ from quoth.app.engine import Engine
 from quoth.evaluation.compare import compare
 from quoth.records import Hit, Qrels, Query, Run
 from quoth.search.fusion import convex, measure_ranges
+from quoth.search.rerank import mix
+from quoth.search.rerank_config import RerankConfig
 
 RESULTS = Path(__file__).parent / "results" / "learn.json"
 TESTS = Path("benchmarks/.cache/learn/tests.json")
 MEASURES = ("nDCG@10", "RR@10", "R@100")
 DEPTH = 100
+COMPARED = (
+    *((state, "before") for state in ("warm-up", "rumbart", "acrobart", "rumbart~half")),
+    *(
+        (f"{state} + bm25", "before + bm25")
+        for state in ("warm-up", "rumbart", "acrobart", "rumbart~half")
+    ),
+    ("rumbart", "warm-up"),
+    ("rumbart", "control"),
+    ("acrobart", "rumbart"),
+    ("rumbart~half + bm25", "bm25"),
+    ("bm25 reranked", "bm25"),
+    ("before + bm25 reranked", "before + bm25"),
+)
+"""Which runs are tested against which."""
 
 
 def main() -> None:
@@ -45,7 +61,8 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     about = json.loads((given.folder / "runs.json").read_text())
     tests = json.loads(given.tests.read_text())
-    rows = json.loads(given.out.read_text())["rows"] if given.out.exists() else []
+    known = json.loads(given.out.read_text()) if given.out.exists() else {"rows": []}
+    rows = known["rows"]
     start, seed = about["settings"]["start"], int(about["settings"]["seed"])
     most = int(about["settings"]["test_queries"])
     for name in sorted({run["set"] for run in about["runs"]}):
@@ -60,7 +77,7 @@ def main() -> None:
         "quoth": __version__,
         "device": about["device"],
         "measures": MEASURES,
-        "recipes": about["recipes"],
+        "recipes": about["recipes"] if start == "pretrained" else known.get("recipes", {}),
         "rows": rows,
     }
     given.out.parent.mkdir(exist_ok=True)
@@ -86,6 +103,9 @@ def judge_set(folder: Path, found: Path, tests: dict[str, list[list[str]]]) -> l
                 scores = arrays[f"{state}.scores"][at : at + len(queries)]
                 dense = as_run(state, queries, rows, scores, docids)
                 runs += [dense, fuse_evenly(bm25, dense)]
+            if "read.row" in arrays.files:
+                likely = read_scores(arrays, at, queries, docids)
+                runs += [rerank(run, likely) for run in (bm25, runs[2])]
             at += len(queries)
             qrels = Qrels({q.qid: judged[split].grades[q.qid] for q in queries})
             results.append(describe(folder.name, split, runs, qrels))
@@ -93,19 +113,30 @@ def judge_set(folder: Path, found: Path, tests: dict[str, list[list[str]]]) -> l
 
 
 def describe(name: str, split: str, runs: list[Run], qrels: Qrels) -> dict[str, Any]:
-    """Compare all runs with BM25, and every later state with the one before learning."""
-    dense = [run for run in runs if run.name != "bm25"]
-    against_bm25 = compare(runs, qrels, MEASURES, baseline="bm25")
-    against_before = compare(dense, qrels, MEASURES, baseline="before")
-    for row in against_before.rows:
-        if row.measure == "nDCG@10":
-            logging.info("%-14s %-22s %.4f", name, row.run_name, row.mean)
+    """Give the means of all runs, and what learning, fusing and reranking changed."""
+    by_name = {run.name: run for run in runs}
+    kept = [run for run in runs if not run.name.startswith(("gpl~", "tsdae~"))]
+    means = [
+        asdict(row)
+        for run in kept
+        for row in compare([run], qrels, MEASURES, baseline=run.name).rows
+    ]
+    for row in means:
+        del row["contrast"]
+        if row["measure"] == "nDCG@10":
+            logging.info("%-14s %-22s %.4f", name, row["run_name"], row["mean"])
     return {
         "set": name,
         "split": split,
         "queries": len(qrels.grades),
-        "results": [asdict(row) for row in against_bm25.rows],
-        "against_before": [asdict(row) for row in against_before.rows],
+        "results": means,
+        "differences": [
+            asdict(compare([by_name[base], by_name[run]], qrels, (measure,), baseline=base).rows[1])
+            | {"baseline": base}
+            for run, base in COMPARED
+            if run in by_name and base in by_name
+            for measure in MEASURES
+        ],
     }
 
 
@@ -119,6 +150,36 @@ def as_run(name: str, queries: list[Query], rows: Any, scores: Any, docids: dict
         for at, query in enumerate(queries)
     }
     return Run(name, hits)
+
+
+Likelihoods = dict[str, dict[str, float]]
+"""qid → docid → log p(query | passage)."""
+
+
+def read_scores(
+    arrays: Any, first: int, queries: list[Query], docids: dict[int, str]
+) -> Likelihoods:
+    """Give what the query generator said of the documents it read."""
+    likely: Likelihoods = {query.qid: {} for query in queries}
+    columns = (arrays["read.query"], arrays["read.row"], arrays["read.score"])
+    for at, row, score in zip(*columns, strict=True):
+        if first <= at < first + len(queries):
+            likely[queries[at - first].qid][docids[int(row)]] = float(score)
+    return likely
+
+
+def rerank(run: Run, likely: Likelihoods) -> Run:
+    """Rerank a run as deep as its documents were read, at most to the default depth."""
+    config, hits = RerankConfig(), {}
+    for qid, own in run.hits.items():
+        read = [likely[qid].get(hit.docid) for hit in own[: config.depth]]
+        depth = next((at for at, score in enumerate(read) if score is None), len(read))
+        standings = mix(
+            own, [score for score in read[:depth] if score is not None], weight=config.weight
+        )
+        ranked = [Hit(hit.docid, each.score) for hit, each in zip(own, standings, strict=True)]
+        hits[qid] = tuple(sorted(ranked, key=lambda hit: (-hit.score, hit.docid)))
+    return Run(f"{run.name} reranked", hits)
 
 
 def fuse_evenly(first: Run, second: Run) -> Run:

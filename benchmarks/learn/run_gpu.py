@@ -5,15 +5,19 @@
 Needs torch, transformers, tokenizers, safetensors, numba and what `benchmarks.learn.pack` wrote.
 For each collection, from the same encoder: warm-up on BM25's labels; from its best state RUMBArt,
 ACROBArT, distillation of the frozen query generator, and a control that spends the same steps on
-the contrastive loss alone. Early stopping looks at held-out pseudo-queries. `--start random` first
-re-initialises the upper half of the encoder's layers, which then has seen no labels to speak of.
-Writes OUT/<collection>.npz (the best documents of every test query in every state) and
-OUT/runs.json after each state. Judgements are not here: `report` has them.
+the contrastive loss alone; from the encoder as it was TSDAE and GPL (`rivals`), and warm-ups with
+the negatives of the thesis' Table 6.1 (`negatives:in_batch:bm25` and so on). The mean of the
+parameters before and after is searched with too (`rumbart~half`). Early stopping looks at held-out
+pseudo-queries. `--start random` first re-initialises the upper half of the encoder's layers, which
+then has seen no labels to speak of. Writes OUT/<collection>.npz (the best documents of every test
+query in every state, and what the query generator says of the best ones) and OUT/runs.json after
+each state. Judgements are not here: `report` has them.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import sys
 import time
@@ -29,11 +33,12 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.learn.generate import load as load_generator
+from benchmarks.learn.rivals import RivalSettings, train_gpl, train_tsdae
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.glow.network import GlowNetwork
 from quoth.training.learning import Learned, LearningRun
-from quoth.training.passage_set import PassageSet, open_passage_set
+from quoth.training.passage_set import PassageSet, as_text, open_passage_set
 from quoth.training.recipes.acrobart import AcrobartRecipe, train_acrobart
 from quoth.training.recipes.glow import renew_layers
 from quoth.training.recipes.rumbart import RumbartRecipe, train_rumbart
@@ -45,6 +50,8 @@ from quoth.training.validation import held_out_mrr
 PACKED = Path("benchmarks/.cache/learn")
 DEPTH = 100
 ARMS = ("warm-up", "control", "rumbart", "distil", "acrobart")
+READ = 50  # best documents of BM25 and of the vectors that the query generator reads
+MOST_VALIDATED = 6000  # passages that a held-out query is looked for among
 
 
 def main() -> None:
@@ -62,6 +69,7 @@ def main() -> None:
     parser.add_argument("--warm-up-steps", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--test-queries", type=int, default=500)
+    parser.add_argument("--read", action="store_true", help="let the query generator read")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     bench = Bench(given)
@@ -92,7 +100,8 @@ class Bench:
             torch.manual_seed(given.seed)
             encoder: Any = self.network.query_encoder
             renew_layers(encoder, first=encoder.config.num_hidden_layers // 2)
-        self.writer = load_generator(given.generator, given.encoder).network
+        self.generator = load_generator(given.generator, given.encoder)
+        self.writer: Any = self.generator.network
         self.tests = json.loads((given.packed / "tests.json").read_text())
         self.runs: list[dict[str, Any]] = []
 
@@ -100,6 +109,9 @@ class Bench:
         """Run all arms on one collection."""
         packed = open_passage_set(self.given.packed / f"{name}.bin").to(self.device)
         states: dict[str, Found] = {"before": self.search(self.network, packed, name)}
+        arrays: dict[str, Any] = {}
+        if self.given.read:
+            arrays = self.read(packed, name, states["before"])
         start = self.network
         for arm in self.given.arms.split(","):
             if time.perf_counter() > self.deadline:
@@ -111,8 +123,14 @@ class Bench:
             if arm == "warm-up":
                 start = learned.network
             states[arm] = self.search(learned.network, packed, name)
+            half = half_way(self.network, learned.network)
+            states[f"{arm}~half"] = self.search(half, packed, name)
             self.note(name, arm, learned, seconds, packed)
-        arrays = {
+            self.keep(name, states, arrays)
+
+    def keep(self, name: str, states: dict[str, Found], read: dict[str, Any]) -> None:
+        """Write all that was found so far."""
+        arrays = read | {
             f"{arm}.{field}": array
             for arm, found in states.items()
             for field, array in (("rows", found.rows), ("scores", found.scores))
@@ -122,11 +140,23 @@ class Bench:
     def train(self, arm: str, start: GlowNetwork, packed: PassageSet) -> Learned:
         """Train one arm from a state."""
         given = self.given
-        judge = held_out_mrr(packed.only(kinds=("generated",)), most=400)
+        generated = packed.only(kinds=("generated",))
+        judge = held_out_mrr(generated, most=400, most_passages=MOST_VALIDATED)
         run = LearningRun(self.device, validate=judge)
         if arm == "warm-up":
             recipe = WarmUpRecipe(steps=given.warm_up_steps, seed=given.seed)
             return train_warm_up(start, packed, recipe, run)
+        if arm.startswith("negatives:"):
+            _, layout, negatives = arm.split(":")
+            recipe = WarmUpRecipe(
+                steps=given.warm_up_steps, seed=given.seed, layout=layout, negatives=negatives
+            )
+            return train_warm_up(self.network, packed, recipe, run)
+        if arm in ("gpl", "tsdae"):
+            settings = RivalSettings(steps=given.warm_up_steps + given.steps, seed=given.seed)
+            if arm == "gpl":
+                return train_gpl(self.network, self.writer, generated, settings, run)
+            return train_tsdae(self.network, given.encoder, packed, settings, run)
         if arm == "acrobart":
             ours = AcrobartRecipe(steps=given.steps, seed=given.seed)
             return train_acrobart(start, self.writer, packed, ours, run)
@@ -155,6 +185,48 @@ class Bench:
             best_rows.append(documents[top.indices].int().cpu().numpy())
             best_scores.append(top.values.half().cpu().numpy())
         return Found(np.concatenate(best_rows), np.concatenate(best_scores))
+
+    @torch.inference_mode()
+    def read(self, packed: PassageSet, name: str, found: Found) -> dict[str, Any]:
+        """Give log p(query | passage) of the best documents, each read by its best passage."""
+        passages = encode_passages(Retriever(self.network, similarity="cosine"), packed).float()
+        rows = torch.from_numpy(packed.document_rows).to(self.device)
+        documents, owners = rows.unique(return_inverse=True)
+        place = {int(row): at for at, row in enumerate(documents.tolist())}
+        lexical = np.load(self.given.packed / "lexical.npz")[name][:, :READ]
+        out: dict[str, list[Any]] = {"query": [], "row": [], "score": []}
+        at = 0
+        for texts in self.batches(name):
+            batch = self.encoder.inputs.pad(self.encoder.inputs.queries(texts, None))
+            cosines = self.network.encode_queries(batch.to(self.device)).float() @ passages.T
+            targets = self.generator.inputs.queries(texts)
+            for own, each in enumerate(cosines):
+                wanted = {
+                    int(row) for row in (*lexical[at], *found.rows[at, :READ]) if row in place
+                }
+                chosen = sorted(wanted)
+                best = best_passages(each, owners, len(documents))
+                picked = best[[place[row] for row in chosen]].cpu().numpy()
+                out["query"] += [at] * len(chosen)
+                out["row"] += chosen
+                out["score"] += self.likelihoods(targets[own], picked, packed)
+                at += 1
+        return {
+            "read.query": np.array(out["query"], dtype=np.int32),
+            "read.row": np.array(out["row"], dtype=np.int32),
+            "read.score": np.array(out["score"], dtype=np.float32),
+        }
+
+    def likelihoods(
+        self, target: list[int], rows: NDArray[np.int64], packed: PassageSet
+    ) -> list[float]:
+        """Give log p(query | passage) of one query and many passages."""
+        with torch.autocast(self.device.type, dtype=torch.bfloat16):
+            batch = packed.passage_batch(rows)
+            states = self.writer.encode(as_text(batch))
+            queries = self.generator.inputs.pad([target] * len(rows)).to(self.device)
+            log_probs = self.writer.log_probs(queries, states, batch.mask)
+        return [round(float(each), 3) for each in log_probs.float().sum(1)]
 
     def batches(self, name: str, size: int = 128) -> Iterator[list[str]]:
         """Give the texts of the test queries of all splits, in their order."""
@@ -200,12 +272,32 @@ class Bench:
         (self.given.out / "runs.json").write_text(json.dumps(content, default=str))
 
 
+def half_way(first: GlowNetwork, second: GlowNetwork) -> GlowNetwork:
+    """Give the network whose parameters are the mean of two networks'."""
+    mean = copy.deepcopy(second)
+    with torch.no_grad():
+        for own, other in zip(mean.parameters(), first.parameters(), strict=True):
+            own.copy_(0.5 * own + 0.5 * other.to(own.device))
+    return mean
+
+
+def best_passages(cosines: torch.Tensor, owners: torch.Tensor, count: int) -> torch.Tensor:
+    """Give the row of each document's best passage."""
+    best = torch.full((count,), -2.0, device=cosines.device)
+    best.scatter_reduce_(0, owners, cosines, "amax")
+    rows = (cosines == best[owners]).nonzero()[:, 0]
+    chosen = torch.zeros(count, dtype=torch.int64, device=cosines.device)
+    chosen[owners[rows]] = rows
+    return chosen
+
+
 def recipes_used(given: argparse.Namespace) -> dict[str, Any]:
     """Give the settings of the arms."""
     return {
         "warm-up": asdict(WarmUpRecipe(steps=given.warm_up_steps, seed=given.seed)),
         "rumbart": asdict(RumbartRecipe(steps=given.steps, seed=given.seed)),
         "acrobart": asdict(AcrobartRecipe(steps=given.steps, seed=given.seed)),
+        "rivals": asdict(RivalSettings(steps=given.warm_up_steps + given.steps, seed=given.seed)),
     }
 
 

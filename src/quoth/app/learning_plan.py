@@ -77,6 +77,10 @@ class LearnConfig:
     learning_rate: float = 2e-5
     """Highest learning rate of the encoder."""
 
+    share: float = 0.5
+    """Share of what was learned in the encoder that is installed; the rest stays as it was before.
+    1 takes all of it, as does learning from labelled pairs."""
+
     max_subwords: int = 0
     """Subwords read of a passage while training; 0 takes 96 on a CPU, 256 on a GPU."""
 
@@ -113,6 +117,8 @@ class LearnConfig:
             problems.append("minutes, temperature and learning_rate must be > 0")
         if not 0 < self.held_out < 1 or self.margin < 0:
             problems.append("held_out must be a share above 0 and below 1, margin ≥ 0")
+        if not 0 < self.share <= 1:
+            problems.append(f"share is {self.share}, expected above 0 and at most 1")
         if problems:
             raise ConfigError("learn: " + "; ".join(problems))
 

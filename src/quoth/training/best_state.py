@@ -14,7 +14,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-_FILE = "state.safetensors"
+_FILE = "best.safetensors"
 
 
 class BestState:
@@ -23,18 +23,20 @@ class BestState:
     def __init__(self, folder: Path | None = None) -> None:
         """Keep in memory, and in a folder where one is given; one found there counts."""
         self._folder = folder
-        self.score = float("-inf")
         self._tensors: dict[str, Tensor] = {}
+        self.best: tuple[int, float] | None = None
+        """Step and score of the best state so far."""
         if folder is not None and (folder / _FILE).exists():
             with safe_open(folder / _FILE, framework="pt") as stored:
                 self._tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-                self.score = float(stored.metadata()["score"])
+                facts = stored.metadata()
+            self.best = (int(facts["step"]), float(facts["score"]))
 
-    def offer(self, model: nn.Module, score: float) -> None:
+    def offer(self, model: nn.Module, score: float, *, step: int = 0) -> None:
         """Keep the state of a model if it is better than all before."""
-        if score <= self.score:
+        if self.best is not None and score <= self.best[1]:
             return
-        self.score = score
+        self.best = (step, score)
         self._tensors = {
             name: parameter.detach().cpu().clone()
             for name, parameter in model.named_parameters()
@@ -43,7 +45,8 @@ class BestState:
         if self._folder is not None:
             self._folder.mkdir(parents=True, exist_ok=True)
             temporary = self._folder / f"{_FILE}.tmp"
-            save_file(self._tensors, temporary, metadata={"score": repr(score)})
+            facts = {"step": str(step), "score": repr(score)}
+            save_file(self._tensors, temporary, metadata=facts)
             os.replace(temporary, self._folder / _FILE)
 
     @torch.no_grad()

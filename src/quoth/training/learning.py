@@ -7,7 +7,6 @@ are checkpoints, so that neither an interruption nor a collapse loses it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -16,8 +15,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import safe_open
-from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
@@ -27,6 +24,7 @@ from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.glow.network import GlowNetwork
 from quoth.models.query_generator.network import QueryGeneratorNetwork
 from quoth.training.batching import Batches
+from quoth.training.best_state import BestState
 from quoth.training.loop import LoopConfig, Progress, TrainingReport, train
 from quoth.training.monitors import Bounds, Health, Monitor
 from quoth.training.passage_set import PassageSet
@@ -36,8 +34,6 @@ from quoth.training.similarity import require_cosine
 
 Validate = Callable[[VectorMaker], float]
 """A score of a retriever, higher is better; `validation.held_out_mrr` makes one."""
-
-_BEST = "best.safetensors"
 
 Rows = NDArray[np.int64]
 
@@ -137,7 +133,7 @@ def learn(
     The module, which holds the query generator if there is one, and the passage set are on the
     run's device already.
     """
-    keeper = _BestState(module, run.validate, run.checkpoint)
+    keeper = _Judge(module, run.validate, run.checkpoint)
     hooks = _Hooks(module, refresher, keeper, steps=loop.steps)
     generator = torch.Generator(device=run.device).manual_seed(seed)
     rows = passage_set.training_rows
@@ -185,7 +181,7 @@ class _Hooks:
         self,
         module: LearningModule,
         refresher: Refresher | None,
-        keeper: _BestState,
+        keeper: _Judge,
         *,
         steps: int,
     ) -> None:
@@ -211,10 +207,10 @@ class _Hooks:
         return "" if monitor is None else monitor.judge(step - 1)
 
 
-class _BestState:
-    """The parameters at the best validation so far, in memory and beside the checkpoints.
+class _Judge:
+    """Validates, and keeps the best state; the start is judged too.
 
-    The start is judged too: a run that helps nothing gives back what it was given.
+    So a run that helps nothing gives back what it was given.
     """
 
     def __init__(
@@ -222,13 +218,14 @@ class _BestState:
     ) -> None:
         self._module = module
         self._validate = validate
-        self._path = None if folder is None else folder / _BEST
-        self._tensors: dict[str, Tensor] = {}
-        self.best: tuple[int, float] | None = None
+        self._state = BestState(folder)
         self.last: tuple[int, float] | None = None
         self._step = 0
-        if self._path is not None and self._path.exists():
-            self._load(self._path)
+
+    @property
+    def best(self) -> tuple[int, float] | None:
+        """Step and score of the best validation."""
+        return self._state.best
 
     def begin(self, step: int) -> None:
         """Note which step follows, and judge the start before the first."""
@@ -247,29 +244,9 @@ class _BestState:
         assert self._validate is not None
         score = self._validate(self._module.retriever)
         self.last = (self._step, score)
-        if self.best is None or score > self.best[1]:
-            self.best, self._tensors = (self._step, score), state_of(self._module)
-            self._save()
+        self._state.offer(self._module, score, step=self._step)
         return score
 
     def put_back(self) -> None:
         """Give the module its best parameters again, if any were kept."""
-        with torch.no_grad():
-            for name, parameter in self._module.named_parameters():
-                if name in self._tensors:
-                    parameter.copy_(self._tensors[name])
-
-    def _save(self) -> None:
-        if self._path is None or self.best is None:
-            return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self._path.with_suffix(".tmp")
-        facts = {"step": str(self.best[0]), "score": repr(self.best[1])}
-        save_file(self._tensors, str(temporary), metadata=facts)
-        os.replace(temporary, self._path)
-
-    def _load(self, path: Path) -> None:
-        with safe_open(str(path), framework="pt") as stored:
-            facts = stored.metadata()
-            self._tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-        self.best = (int(facts["step"]), float(facts["score"]))
+        self._state.restore(self._module)

@@ -10,10 +10,6 @@ stretch held out, which serve that query as its positive alone.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,17 +19,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from quoth.errors import ConfigError, Damaged, FormatMismatch
+from quoth.errors import ConfigError
 from quoth.models.glow.inputs import Fields, GlowInputs, SubwordSequence
 from quoth.models.glow.network import TokenBatch
 from quoth.models.query_generator.network import TextBatch
+from quoth.training.packed_file import read_packed, write_packed
 from quoth.training.selfsupervision.pseudo_pairs import KINDS, PseudoQuery
 from quoth.training.training_set import SequenceTable
 
 NONE = -1
 """Stands for no row."""
 
-_MAGIC, _VERSION = b"quoth-passage-set\n", 1
+_KIND, _VERSION = "passage-set", 1
 _BODY = "text"
 
 Rows = NDArray[np.int64]
@@ -165,36 +162,20 @@ def pad_rows(lists: Iterable[Sequence[int]]) -> Rows:
 
 def save_passage_set(path: Path, passage_set: PassageSet) -> None:
     """Write a passage set as one file, over an older one only when complete."""
-    arrays = _arrays(passage_set)
-    payload = zlib.compress(b"".join(array.tobytes() for array in arrays.values()), level=6)
-    header = {
+    facts = {
         "version": _VERSION,
         "num_passages": passage_set.num_passages,
         "pads": [passage_set.passages.pad, passage_set.queries.pad],
         "kinds": list(KINDS),
         "about": dict(passage_set.about),
-        "arrays": [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()],
-        "sha256": hashlib.sha256(payload).hexdigest(),
     }
-    line = json.dumps(header, sort_keys=True).encode() + b"\n"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_bytes(_MAGIC + line + payload)
-    os.replace(temporary, path)
+    write_packed(path, _arrays(passage_set), kind=_KIND, facts=facts)
 
 
 def open_passage_set(path: Path) -> PassageSet:
     """Read a passage set, checking every byte of it."""
-    try:
-        magic, line, payload = _split(path.read_bytes())
-        header = json.loads(line)
-        if magic != _MAGIC or hashlib.sha256(payload).hexdigest() != header["sha256"]:
-            raise ValueError("its checksum differs")
-        if header["version"] != _VERSION or header["kinds"] != list(KINDS):
-            raise FormatMismatch(f"{path} was written by another version of Quoth; make it again")
-        arrays = _cut_arrays(zlib.decompress(payload), header["arrays"])
-    except (OSError, ValueError, KeyError, zlib.error) as error:
-        raise Damaged(f"{path} is no whole passage set ({error}); make it again") from error
+    expected = {"version": _VERSION, "kinds": list(KINDS)}
+    arrays, header = read_packed(path, kind=_KIND, expected=expected)
     passages, queries = (
         _table_from(arrays, side, pad=pad)
         for side, pad in zip(("passages", "queries"), header["pads"], strict=True)
@@ -237,21 +218,6 @@ def _signed(rows: NDArray[Any]) -> Rows:
     [[5, -1]]
     """
     return np.where(rows == np.iinfo(rows.dtype).max, NONE, rows.astype(np.int64))
-
-
-def _split(content: bytes) -> tuple[bytes, bytes, bytes]:
-    end = content.index(b"\n", len(_MAGIC))
-    return content[: len(_MAGIC)], content[len(_MAGIC) : end], content[end + 1 :]
-
-
-def _cut_arrays(payload: bytes, shapes: Sequence[Any]) -> dict[str, NDArray[Any]]:
-    arrays: dict[str, NDArray[Any]] = {}
-    at = 0
-    for name, kind, shape in shapes:
-        array = np.frombuffer(payload, np.dtype(kind), int(np.prod(shape)), at).reshape(shape)
-        arrays[name] = array.copy()  # torch takes no read-only arrays
-        at += array.nbytes
-    return arrays
 
 
 def _table(sequences: Sequence[SubwordSequence]) -> SequenceTable:

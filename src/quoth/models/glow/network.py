@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from quoth.errors import ConfigError
-from quoth.models.attention import Merge
+from quoth.models.attention import Merge, steady_kernels
 
 NUM_FIELDS = 16
 
@@ -99,9 +99,10 @@ class GlowNetwork(nn.Module):
             extra["merge"] = self.merge
         if record is not None:
             extra["record"] = record
-        return encoder(
-            **_words_and_fields(encoder, batch), attention_mask=batch.mask.long(), **extra
-        )
+        with steady_kernels(batch.mask.device):
+            return encoder(
+                **_words_and_fields(encoder, batch), attention_mask=batch.mask.long(), **extra
+            )
 
     def _pool(self, encoder: nn.Module, batch: TokenBatch) -> Tensor:
         return pool(self.states(encoder, batch), batch.mask, how=self.pooling)

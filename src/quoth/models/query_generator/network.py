@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from quoth.errors import ConfigError
+from quoth.models.attention import steady_kernels
 from quoth.models.query_generator.attention import CrossAttention, Kept, SelfAttention, Sources
 
 HEAD_SCALE = 0.25
@@ -131,7 +132,8 @@ class QueryGeneratorNetwork(nn.Module):
 
     def encode(self, passages: TextBatch) -> Tensor:  # (B, T, D)
         """Give the states of passages; no gradient reaches the encoder unless it is trained."""
-        with torch.set_grad_enabled(torch.is_grad_enabled() and self.train_encoder):
+        grad = torch.is_grad_enabled() and self.train_encoder
+        with torch.set_grad_enabled(grad), steady_kernels(passages.mask.device):
             output = self.encoder(
                 input_ids=passages.subword_ids,
                 attention_mask=passages.mask.long(),
@@ -206,16 +208,18 @@ class QueryGeneratorNetwork(nn.Module):
     def advance(self, inputs: Tensor, sources: list[Sources], kept: list[Kept]) -> Tensor:
         """Give the logits after one more input per row, (R, V); `kept` grows by one step."""
         hidden = self._embed(inputs[:, None], first=kept[0].length)
-        for layer, own, past in zip(self.layers, sources, kept, strict=True):
-            hidden = layer(hidden, own, past)
+        with steady_kernels(hidden.device):
+            for layer, own, past in zip(self.layers, sources, kept, strict=True):
+                hidden = layer(hidden, own, past)
         return self._head(hidden[:, 0])
 
     def _hidden(
         self, inputs: Tensor, states: Tensor, mask: Tensor, bias: Tensor | None
     ) -> Tensor:  # (B, L, D)
         hidden = self._embed(inputs, first=0)
-        for layer, own in zip(self.layers, self._sources(states, mask, bias), strict=True):
-            hidden = layer(hidden, own, None)
+        with steady_kernels(hidden.device):
+            for layer, own in zip(self.layers, self._sources(states, mask, bias), strict=True):
+                hidden = layer(hidden, own, None)
         return hidden
 
     def _embed(self, inputs: Tensor, *, first: int) -> Tensor:

@@ -167,7 +167,7 @@ def test_a_best_state_outlives_the_process(tmp_path: Path) -> None:
         model.weight += 1
     best.offer(model, -2.0)
     again = BestState(tmp_path / "best")
-    assert again.score == -1.0
+    assert again.best == (0, -1.0)
     again.restore(model)
     assert torch.equal(model.weight, kept["weight"])
 
