@@ -1,0 +1,1 @@
+"""Phrase vocabularies: training and segmentation, time, memory and lengths, beside subwords."""
