@@ -1,0 +1,1 @@
+"""How long a query takes with a head of millions of phrases, method by method."""

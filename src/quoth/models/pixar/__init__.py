@@ -1,0 +1,1 @@
+"""PIXAR: an encoder that names phrases of identifiers, all slots in one pass."""

@@ -1,0 +1,1 @@
+"""Shortlists: the few phrases of a large head that are scored for a query."""

@@ -1,0 +1,94 @@
+"""Save a shortlist and open it again, its arrays mapped into memory rather than read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quoth.artifact import Artifact, find_damage, open_artifact, save_artifact, seal_file
+from quoth.errors import ConfigError, Damaged
+from quoth.models.pixar.shortlist.cells import CellShortlist
+from quoth.models.pixar.shortlist.centroids import CentroidShortlist
+from quoth.models.pixar.shortlist.config import ShortlistConfig
+from quoth.models.pixar.shortlist.full import FullShortlist
+from quoth.models.pixar.shortlist.interface import Shortlist
+from quoth.models.pixar.shortlist.lists import Lists
+from quoth.models.pixar.shortlist.preview import PreviewShortlist
+from quoth.models.pixar.shortlist.rows import Rows
+
+KIND = "phrase-shortlist"
+VERSION = 1
+_PREVIEWS = {"svd": "bfloat16", "hire_low_rank": "bfloat16"}
+
+
+def save_shortlist(shortlist: Shortlist, folder: Path) -> None:
+    """Write a shortlist into a folder of its own, which takes the place of an older one."""
+    temporary = folder.with_name(folder.name + ".tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    for name, array in shortlist.arrays().items():
+        np.save(temporary / f"{name}.npy", array, allow_pickle=False)
+    files = {path.name: seal_file(path) for path in temporary.iterdir()}
+    config = {"shortlist": asdict(shortlist.config), "width": shortlist.rows.width}
+    save_artifact(temporary, Artifact(KIND, VERSION, 0, config, files))
+    shutil.rmtree(folder, ignore_errors=True)
+    os.replace(temporary, folder)
+
+
+def open_shortlist(folder: Path, *, threads: int = 1, deep: bool = False) -> Shortlist:
+    """Open a saved shortlist; `deep` compares checksums, which reads all of it."""
+    artifact = open_artifact(folder, kind=KIND, version=VERSION)
+    if artifact is None:
+        raise Damaged(f"{folder} holds no shortlist; build one, or give the folder of another")
+    damage = find_damage(folder, artifact, deep=deep)
+    if damage:
+        raise Damaged("; ".join(damage) + "; build the shortlist anew")
+    try:
+        config = ShortlistConfig(**artifact.config["shortlist"])
+    except (TypeError, KeyError) as error:
+        raise ConfigError(f"{folder} has settings that cannot be read ({error})") from error
+    # copies on write, so that arrays have the type of those in memory: one compilation serves both
+    arrays = {
+        path.removesuffix(".npy"): np.asarray(
+            np.load(folder / path, mmap_mode="c", allow_pickle=False)
+        )
+        for path in artifact.files
+    }
+    return _assemble(arrays, config, width=artifact.config["width"], threads=threads)
+
+
+def _assemble(
+    arrays: Mapping[str, NDArray[Any]], config: ShortlistConfig, *, width: int, threads: int
+) -> Shortlist:
+    rows = Rows(
+        arrays["rows"],
+        arrays["labels"],
+        storage=config.storage,
+        width=width,
+        order=arrays.get("order"),
+        threads=threads,
+    )
+    if config.method == "full":
+        return FullShortlist(rows, config)
+    if "copy_rows" in arrays:
+        projection = arrays.get("projection")
+        copy = Rows(
+            arrays["copy_rows"],
+            arrays["copy_labels"],
+            storage=_PREVIEWS.get(config.method, config.copy),
+            width=width if projection is None else projection.shape[1],
+            threads=threads,
+        )
+        return PreviewShortlist(rows, config, copy=copy, projection=projection)
+    lists = Lists(arrays["members"], arrays["bounds"])
+    if config.method == "centroids":
+        centroids = arrays["centroids"]
+        return CentroidShortlist(rows, config, centroids=centroids, lists=lists, threads=threads)
+    return CellShortlist(rows, config, cells=arrays["cells"], lists=lists)

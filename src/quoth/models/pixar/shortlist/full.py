@@ -1,0 +1,25 @@
+"""Full softmax: every row is scored, and the best of each vector are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quoth.models.pixar.shortlist.interface import Floats, Places, Shortlist, join_vectors
+from quoth.models.pixar.shortlist.scan import top_rows
+
+
+class FullShortlist(Shortlist):
+    """Keeps the `depth` best phrases of the pooled vector and of each slot."""
+
+    def choose(self, pooled: Floats, slots: Floats) -> Places:
+        """Choose what scores highest, looking at all rows."""
+        vectors = join_vectors(pooled, slots)
+        return np.unique(top_rows(self.rows, vectors, depth=self.config.depth))
+
+    def own_arrays(self) -> Mapping[str, NDArray[Any]]:
+        """Give nothing: there is nothing but the rows."""
+        return {}
