@@ -1,0 +1,1 @@
+"""Retrieval by generated identifiers: vocabularies, decoding and losses compared."""

@@ -1,0 +1,136 @@
+"""Judge what PIXAR found, beside BM25 over the same identifiers and over the passages.
+
+    python -m benchmarks.pixar_quality.report FOLDER [--data ../shared/data/ir]
+
+FOLDER is what `run_gpu` wrote. Joins results of several folders over time: rows of the same set,
+vocabulary, losses and step are replaced. Writes results/quality.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import logging
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.lexical.quality import splits
+from benchmarks.pixar_quality.pack import CACHE, JOINED, read_corpus
+from quoth import __version__
+from quoth.app.engine import Engine
+from quoth.evaluation.measures import evaluate_run
+from quoth.records import Document, Hit, Qrels, Query, Run
+
+RESULTS = Path(__file__).parent / "results" / "quality.json"
+MEASURES = ("RR@10", "R@5", "R@100", "nDCG@10")
+
+
+def main() -> None:
+    """Judge every ranking of a folder."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data/ir"))
+    parser.add_argument("--packed", type=Path, default=CACHE / "pixar")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    known = json.loads(given.out.read_text()) if given.out.exists() else {}
+    rows, baselines = known.get("rows", []), known.get("baselines", {})
+    for path in sorted(given.folder.glob("*.json")):
+        trial = json.loads(path.read_text())
+        tests = read_tests(given.packed / trial["set"])
+        qrels = read_qrels(trial["set"], given.data, tests)
+        if trial["set"] not in baselines:
+            baselines[trial["set"]] = judge_bm25(trial["set"], given, tests, qrels)
+        for point in trial.pop("curve"):
+            row = trial | point
+            arrays = np.load(given.folder / row.pop("file"))
+            names = document_names(given.packed / trial["set"])
+            row["results"] = {
+                way: judge(way, arrays[way], tests, names, qrels) for way in arrays.files
+            }
+            rows = [each for each in rows if _key(each) != _key(row)] + [row]
+            logging.info("%s", {way: each["RR@10"] for way, each in row["results"].items()})
+    rows.sort(key=_key)
+    given.out.parent.mkdir(exist_ok=True)
+    content = {"quoth": __version__, "baselines": baselines, "rows": rows}
+    given.out.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def read_tests(folder: Path) -> list[tuple[str, Query]]:
+    """Give split and query, in the order in which they were searched for."""
+    found = json.loads((folder / "tests.json").read_text())
+    return [(split, Query(f"{split}/{qid}", text)) for split, qid, text in found]
+
+
+def read_qrels(name: str, data: Path, tests: list[tuple[str, Query]]) -> Qrels:
+    """Join the judgements of all splits; documents are named with their set."""
+    source = JOINED[name][0]
+    wanted = {query.qid for _split, query in tests}
+    return Qrels(
+        {
+            f"{split}/{qid}": {f"{source}/{docid}": grade for docid, grade in grades.items()}
+            for split, qrels in splits(data / source)
+            for qid, grades in qrels.grades.items()
+            if f"{split}/{qid}" in wanted
+        }
+    )
+
+
+def document_names(folder: Path) -> list[str]:
+    """List the documents by their rows."""
+    return list(dict.fromkeys(json.loads((folder / "documents.json").read_text())))
+
+
+def judge(
+    way: str, found: Any, tests: list[tuple[str, Query]], names: list[str], qrels: Qrels
+) -> dict[str, float]:
+    """Give the means of one ranking; scores are the ranks, which is all that was kept."""
+    hits = {
+        query.qid: tuple(
+            Hit(names[row], 1.0 / (at + 1)) for at, row in enumerate(own.tolist()) if row >= 0
+        )
+        for (_split, query), own in zip(tests, found, strict=False)
+    }
+    asked = Qrels({qid: qrels.grades[qid] for qid in hits})
+    scores = evaluate_run(Run(way, hits), asked, MEASURES).scores
+    return {measure: float(np.mean(list(each.values()))) for measure, each in scores.items()}
+
+
+def judge_bm25(
+    name: str, given: argparse.Namespace, tests: list[tuple[str, Query]], qrels: Qrels
+) -> dict[str, dict[str, float]]:
+    """Search passages, and the identifiers joined per passage, by BM25."""
+    corpus = read_corpus(name, given.data)
+    with gzip.open(given.packed / name / "kept.json.gz", "rt") as stream:
+        kept = json.load(stream)
+    texts = {"passages": corpus.texts, "identifiers": ["\n".join(own) for own in kept]}
+    texts["both"] = [f"{a}\n{b}" for a, b in zip(*texts.values(), strict=True)]
+    return {label: judge_texts(own, corpus.documents, tests, qrels) for label, own in texts.items()}
+
+
+def judge_texts(
+    texts: list[str], documents: list[str], tests: list[tuple[str, Query]], qrels: Qrels
+) -> dict[str, float]:
+    """Index texts of the same document together, search, and give the means."""
+    fields: dict[str, list[str]] = {}
+    for docid, text in zip(documents, texts, strict=True):
+        fields.setdefault(docid, []).append(text)
+    queries = [query for _split, query in tests]
+    with tempfile.TemporaryDirectory() as scratch, Engine.open(Path(scratch) / "c.quoth") as engine:
+        engine.add_documents(Document(docid, {"text": tuple(own)}) for docid, own in fields.items())
+        run = engine.run(queries, k=100, searcher="lexical")
+    scores = evaluate_run(run, qrels, MEASURES).scores
+    return {measure: float(np.mean(list(each.values()))) for measure, each in scores.items()}
+
+
+def _key(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["set"], row["vocabulary"], row["losses"], row["rows"], row["step"]
+
+
+if __name__ == "__main__":
+    main()

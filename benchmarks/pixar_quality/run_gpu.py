@@ -1,0 +1,268 @@
+"""Train PIXAR on packed identifiers and search for the test queries, on a GPU.
+
+    python3 -m benchmarks.pixar_quality.run_gpu --encoder FOLDER --out OUT --set squad
+        --vocabularies phrases-30522,unigram --steps 2000 [--losses all,no_pooled]
+
+Needs torch, transformers, tokenizers, safetensors, numba and what `pack` wrote. A vocabulary (and
+each choice of losses: all, or one removed) is trained for the same steps from the same start, and
+judged before, at points on the way, and at the end: scores of all phrases (full softmax), every
+decoding order, every aggregation. Checkpoints are kept, so that a later call goes on. Writes
+OUT/<set>.<vocabulary>.<losses>.npz (the best documents of each test query) and .json (curves).
+Judgements are not here: `report` has them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import sys
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))  # not installed there
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from quoth.index.trie import Sequences, Trie
+from quoth.index.trie_build import build_trie
+from quoth.models.pixar.config import PixarConfig
+from quoth.models.pixar.pixar import Pixar
+from quoth.search.aggregate import aggregate, gather_evidence
+from quoth.search.aggregate_config import AggregateConfig
+from quoth.search.decode import Decoder
+from quoth.search.decode_config import DecodeConfig
+from quoth.search.decode_sheet import BagNorms, PhraseScores
+from quoth.training.recipes.pixar import train_pixar
+from quoth.training.recipes.pixar_config import PixarRecipe
+from quoth.training.selfsupervision.identifier_pairs import (
+    IdentifierPairs,
+    open_identifier_pairs,
+    phrase_counts,
+    suggest_num_slots,
+)
+
+PACKED = Path("benchmarks/.cache/pixar")
+K = 100
+ORDERS = {
+    "ordered": DecodeConfig(order="ordered", length="mean"),
+    "ordered_sum": DecodeConfig(order="ordered", length="none"),
+    "perm_slots": DecodeConfig(order="perm_slots", length="mean"),
+    "bag": DecodeConfig(order="bag", length="mean"),
+    "pooled": DecodeConfig(order="pooled", length="mean"),
+    "bag_cos": DecodeConfig(order="bag_cos"),
+}
+AGGREGATIONS = {
+    "max": AggregateConfig(),
+    "max_divide": AggregateConfig(posting="divide"),
+    "logsumexp": AggregateConfig(method="logsumexp"),
+    "seal": AggregateConfig(method="seal"),
+    "rank": AggregateConfig(method="rank"),
+}
+LOSSES: dict[str, dict[str, float]] = {
+    "all": {},
+    "no_pooled": {"pooled_weight": 0.0},
+    "no_normaliser": {"normaliser_weight": 0.0},
+}
+
+
+def main() -> None:
+    """Train and judge every vocabulary and arm that was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--encoder", type=Path, required=True)
+    parser.add_argument("--packed", type=Path, default=PACKED)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--checkpoints", type=Path, default=Path("benchmarks/.cache/pixar-runs"))
+    parser.add_argument("--set", dest="name", default="squad")
+    parser.add_argument("--vocabularies", default="phrases-30522")
+    parser.add_argument("--losses", default="all")
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--batch", type=int, default=512)
+    parser.add_argument("--looks", type=int, default=4, help="points at which a run is judged")
+    parser.add_argument("--test-queries", type=int, default=1000)
+    parser.add_argument("--rows", default="encoder", choices=("encoder", "random"))
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    for vocabulary in given.vocabularies.split(","):
+        for losses in given.losses.split(","):
+            Trial(given, vocabulary, losses).run()
+
+
+@dataclass
+class Trial:
+    """One vocabulary, trained with some losses."""
+
+    given: argparse.Namespace
+    vocabulary: str
+    losses: str
+
+    def run(self) -> None:
+        """Train in stretches, judging after each; the last is judged in every way."""
+        given, folder = self.given, self.given.packed / self.given.name
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        pairs = open_identifier_pairs(folder / f"{self.vocabulary}.bin")
+        with gzip.open(folder / f"{self.vocabulary}.texts.gz", "rt") as stream:
+            texts = json.load(stream)
+        slots = min(16, suggest_num_slots(pairs.identifier_lengths))
+        model = Pixar.start(
+            str(given.encoder),
+            num_phrases=pairs.num_phrases,
+            config=PixarConfig(num_slots=slots, rows=given.rows),
+            phrase_texts=[text.strip() or text for text in texts],
+            counts=phrase_counts(pairs),
+            device=device,
+            seed=given.seed,
+        )
+        desk = Desk.open(folder, pairs, most=given.test_queries)
+        curve = [self.look(desk, model, 0, ("bag_cos", "pooled", "ordered"), ("max",))]
+        recipe = replace(
+            PixarRecipe(steps=given.steps, batch_size=given.batch, seed=given.seed),
+            **LOSSES[self.losses],  # type: ignore[arg-type]
+        )
+        place = given.checkpoints / f"{given.name}.{self.vocabulary}.{self.losses}"
+        seconds = 0.0
+        for number in range(1, given.looks + 1):
+            until = given.steps * number // given.looks
+            began = time.perf_counter()
+            trained, report = train_pixar(
+                model,
+                pairs,
+                recipe=replace(recipe, checkpoint_every=max(1, given.steps // given.looks)),
+                device=device,
+                name=self.vocabulary,
+                checkpoint=place,
+                until=until if until < given.steps else None,
+            )
+            seconds += time.perf_counter() - began
+            is_last = number == given.looks
+            orders = tuple(ORDERS) if is_last else ("bag_cos", "pooled", "ordered")
+            ways = tuple(AGGREGATIONS) if is_last else ("max",)
+            curve.append(self.look(desk, trained, until, orders, ways))
+            curve[-1] |= {"seconds": round(seconds, 1), "losses": report.losses[-5:]}
+            self.keep(curve, pairs, recipe, slots)
+
+    def look(
+        self,
+        desk: Desk,
+        model: Pixar,
+        step: int,
+        orders: tuple[str, ...],
+        ways: tuple[str, ...],
+    ) -> dict[str, Any]:
+        """Search for the test queries; the rankings go to disk, the facts are given back."""
+        began = time.perf_counter()
+        found, health = desk.search(model, orders, ways)
+        name = f"{self.given.name}.{self.vocabulary}.{self.losses}.{step:06}"
+        np.savez_compressed(self.given.out / f"{name}.npz", **found)
+        taken = time.perf_counter() - began
+        print(f"{name}: {health}, searched in {taken:.1f} s", flush=True)
+        return {"step": step, "file": f"{name}.npz", "mean_log_normaliser": health}
+
+    def keep(
+        self, curve: list[dict[str, Any]], pairs: IdentifierPairs, recipe: PixarRecipe, slots: int
+    ) -> None:
+        """Write the curve and all settings."""
+        content = {
+            "set": self.given.name,
+            "vocabulary": self.vocabulary,
+            "losses": self.losses,
+            "about": dict(pairs.about),
+            "recipe": asdict(recipe),
+            "slots": slots,
+            "rows": self.given.rows,
+            "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+            "curve": curve,
+        }
+        path = self.given.out / f"{self.given.name}.{self.vocabulary}.{self.losses}.json"
+        path.write_text(json.dumps(content, default=str))
+
+
+@dataclass(frozen=True)
+class Desk:
+    """The trie over documents and the test queries."""
+
+    trie: Trie
+    weights: NDArray[np.float32]
+    texts: list[str]
+
+    @classmethod
+    def open(cls, folder: Path, pairs: IdentifierPairs, *, most: int) -> Desk:
+        """Build the trie of all identifiers, owned by documents."""
+        names = json.loads((folder / "documents.json").read_text())
+        row_by_name = {name: row for row, name in enumerate(dict.fromkeys(names))}
+        documents = np.array([row_by_name[name] for name in names], dtype=np.int64)
+        offsets = pairs.passage_offsets.numpy()
+        targets = pairs.passage_targets.numpy()
+        owners = np.repeat(documents, np.diff(offsets))
+        ids, starts = pairs.phrase_ids.numpy(), pairs.identifier_offsets.numpy()
+        lengths = np.diff(starts)[targets]
+        ends = np.cumsum(lengths)
+        places = np.arange(ends[-1]) + np.repeat(starts[targets] - (ends - lengths), lengths)
+        sequences = Sequences(
+            ids[places].astype(np.int32), np.concatenate((np.zeros(1, dtype=np.int64), ends))
+        )
+        trie = build_trie(sequences, owners=owners, num_phrases=pairs.num_phrases)
+        counts = phrase_counts(pairs)[: pairs.num_phrases]
+        weights = np.log1p(counts.sum() / np.maximum(counts, 1)).astype(np.float32)
+        tests = json.loads((folder / "tests.json").read_text())[:most]
+        return cls(trie, weights, [text for _split, _qid, text in tests])
+
+    def search(
+        self, model: Pixar, orders: tuple[str, ...], ways: tuple[str, ...]
+    ) -> tuple[dict[str, Any], float]:
+        """Find the best documents under each order and aggregation."""
+        count = self.trie.num_phrases
+        rows = torch.from_numpy(np.asarray(model.head.rows[:count], dtype=np.float32))
+        bias = torch.from_numpy(np.asarray(model.head.bias[:count], dtype=np.float32))
+        rows, bias = rows.to(model.device), bias.to(model.device)
+        every = np.arange(count, dtype=np.int32)
+        norms = BagNorms(self.weights, bag_norms(self.trie, rows, self.weights))
+        decoders = {order: Decoder(self.trie, ORDERS[order], norms=norms) for order in orders}
+        found: dict[str, list[Any]] = {f"{o}.{w}": [] for o in orders for w in ways}
+        normalisers = []
+        for start in range(0, len(self.texts), 64):
+            encoded = model.encode_queries(self.texts[start : start + 64])
+            pooled = torch.from_numpy(encoded.pooled).to(model.device) @ rows.T
+            slots = torch.from_numpy(encoded.slots).to(model.device) @ rows.T + bias
+            normalisers.append(slots.logsumexp(-1).abs().mean().item())
+            for at in range(len(pooled)):
+                plain = pooled[at].cpu().numpy()
+                biased = (pooled[at] + bias).cpu().numpy()
+                own = slots[at].cpu().numpy()
+                for order, decoder in decoders.items():
+                    first = plain if order == "bag_cos" else biased
+                    scores = PhraseScores(every, slot_scores=own, pooled_scores=first)
+                    evidence = gather_evidence(self.trie, decoder.decode([scores])[0])
+                    for way in ways:
+                        best = aggregate(evidence, AGGREGATIONS[way], k=K)
+                        found[f"{order}.{way}"].append(_pad(best.rows))
+        return {name: np.stack(each) for name, each in found.items()}, float(np.mean(normalisers))
+
+
+def bag_norms(trie: Trie, rows: torch.Tensor, weights: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Give the length of each identifier's weighted sum of rows."""
+    norms = np.empty(len(trie), dtype=np.float32)
+    scaled = rows * torch.from_numpy(weights).to(rows.device)[:, None]
+    for start in range(0, len(trie), 65536):
+        own = np.arange(start, min(start + 65536, len(trie)))
+        sequences = trie.sequences(own)
+        ids = torch.from_numpy(sequences.ids.astype(np.int64)).to(rows.device)
+        offsets = torch.from_numpy(sequences.offsets[:-1]).to(rows.device)
+        summed = torch.nn.functional.embedding_bag(ids, scaled, offsets, mode="sum")
+        norms[own] = summed.norm(dim=1).clamp_min(1e-6).cpu().numpy()
+    return norms
+
+
+def _pad(rows: NDArray[np.int64]) -> NDArray[np.int32]:
+    padded = np.full(K, -1, dtype=np.int32)
+    padded[: len(rows)] = rows[:K]
+    return padded
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Benchmarks of the trie of identifiers and of decoding over it."""

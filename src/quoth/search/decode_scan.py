@@ -1,0 +1,118 @@
+"""Find the best identifiers among those listed under the phrases of the shortlist.
+
+An identifier made of shortlisted phrases alone is listed under one of them, its rarest. Lists are
+read from the phrase with the highest score down; what a phrase and the best others of an identifier
+could add up to tells when no list that is left can hold a better identifier: exact, unless told to
+stop before. With a score for phrases outside the shortlist every identifier counts, and all are
+looked at.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from quoth.search.decode_score import Float32, Int32, Kept, Lookup, Sheet, make_kept, try_rows
+
+_BUCKETS = 1024
+_CHECK_EVERY = 64
+_AT_ONCE = 512  # identifiers that are scored together
+
+
+@njit(cache=True, nogil=True)
+def scan_lists(lookup: Lookup, sheet: Sheet, shortlist: Int32, depth: int, reach: int) -> Kept:
+    """Read the lists of all shortlisted phrases that may hold one of the best.
+
+    No further list is read once `reach` identifiers were looked at.
+    """
+    kept, listed = make_kept(sheet, depth, -np.inf), lookup.rarest_rows
+    scores, los, his = _find_lists(lookup.rarest_starts, sheet.best, shortlist)
+    order, step = order_roughly(scores), _bucket_width(scores)
+    rows, count, seen = np.empty(_AT_ONCE, dtype=np.int64), 0, 0
+    for turn in range(len(order)):
+        own = order[turn]
+        if turn % _CHECK_EVERY == 0 and _is_done(sheet, kept, scores[own] + step):
+            break
+        if seen >= reach:
+            break
+        seen += his[own] - los[own]
+        for at in range(los[own], his[own]):
+            rows[count] = listed[at]
+            count += 1
+            if count == _AT_ONCE:
+                try_rows(lookup, sheet, kept, rows)
+                count = 0
+    try_rows(lookup, sheet, kept, rows[:count])
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def _find_lists(starts: Int32, best: Float32, shortlist: Int32) -> tuple[Float32, Int32, Int32]:
+    """Give the score, start and end of each list that holds anything.
+
+    Starts are looked up here in the order of phrases, which is that of memory.
+    """
+    scores = np.empty(len(shortlist), dtype=np.float32)
+    los, his = np.empty(len(shortlist), dtype=np.int32), np.empty(len(shortlist), dtype=np.int32)
+    count = 0
+    for place in range(len(shortlist)):
+        phrase_id = shortlist[place]
+        scores[count], los[count], his[count] = (
+            best[place],
+            starts[phrase_id],
+            starts[phrase_id + 1],
+        )
+        count += los[count] < his[count]
+    return scores[:count], los[:count], his[:count]
+
+
+@njit(cache=True, nogil=True)
+def _is_done(sheet: Sheet, kept: Kept, best: float) -> bool:
+    """Say whether no identifier whose rarest phrase adds at most this can be kept."""
+    for length in range(1, len(kept.needs)):
+        if best + sheet.others[length] >= kept.needs[length]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def scan_all(lookup: Lookup, sheet: Sheet, depth: int) -> Kept:
+    """Look at every identifier."""
+    kept = make_kept(sheet, depth, -np.inf)
+    for length in range(1, len(lookup.length_rows) - 1):
+        end = lookup.length_rows[length + 1] if sheet.is_legal[length] else 0
+        for lo in range(lookup.length_rows[length], end, _AT_ONCE):
+            try_rows(lookup, sheet, kept, np.arange(lo, min(lo + _AT_ONCE, end)))
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def order_roughly(scores: Float32) -> Int32:
+    """Order places by score, the best first, as exactly as a thousand steps allow.
+
+    >>> order_roughly(np.array([0.0, 3.0, 1.0], dtype=np.float32))
+    array([1, 2, 0], dtype=int32)
+    """
+    order = np.empty(len(scores), dtype=np.int32)
+    if len(scores) == 0:
+        return order
+    high, scale = scores.max(), np.float32(1.0 / _bucket_width(scores))
+    starts = np.zeros(_BUCKETS + 1, dtype=np.int64)
+    for score in scores:
+        starts[int((high - score) * scale) + 1] += 1
+    for bucket in range(_BUCKETS):
+        starts[bucket + 1] += starts[bucket]
+    for place in range(len(scores)):
+        bucket = int((high - scores[place]) * scale)
+        order[starts[bucket]] = place
+        starts[bucket] += 1
+    return order
+
+
+@njit(cache=True, nogil=True)
+def _bucket_width(scores: Float32) -> np.float64:
+    """Say how far scores of one bucket can be apart; a little more than their share."""
+    if len(scores) == 0:
+        return np.float64(1.0)
+    width = (np.float64(scores.max()) - np.float64(scores.min())) / (_BUCKETS - 2)
+    return width if width > 1e-30 else np.float64(1.0)

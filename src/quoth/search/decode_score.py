@@ -1,0 +1,288 @@
+"""What decoding does with one identifier: add up its phrases, and keep it if it is good enough.
+
+Each way of decoding proposes identifiers; here they are scored, so that all ways agree to the last
+bit. Sums are in float64, in the order of the phrases; the score is rounded to float32 before it is
+compared, best first, ties by row.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+Float32 = NDArray[np.float32]
+Float64 = NDArray[np.float64]
+
+_SLACK = 1e-6  # rounding of a score and of a bound, relative to what they are made of
+
+
+class Lookup(NamedTuple):
+    """The trie's arrays, and where the identifiers of each length start."""
+
+    phrase_ids: Int32
+    length_rows: Int64
+    length_starts: Int64
+    rarest_starts: Int32
+    rarest_rows: Int32
+    firsts: Int32  # the first phrase of every so many identifiers, to seek one from a root
+    first_starts: Int64  # (L + 2,) where the first phrases of each length start
+
+
+class Sheet(NamedTuple):
+    """All that scoring one query needs; L is the longest identifier, M the shortlist."""
+
+    positions: Int32  # (P,) place of each phrase in the shortlist, -1 outside
+    gains: Float32  # (S, M) what a phrase adds in a slot; one row where slots do not matter
+    best: Float32  # (M,) the most that a phrase can add
+    is_ordered: bool  # the phrase of depth t is scored in slot t, else in row 0
+    is_assigned: bool  # phrases choose slots, no slot twice; row-wise sums are bounds then
+    floor: float  # added by a phrase outside the shortlist; NaN: there must be none
+    rest: Float64  # (L + 1, L + 1) [n, t]: the most that the phrases of depth t to n - 1 add
+    others: Float64  # (L + 1,) the most that n - 1 phrases of n add
+    is_legal: NDArray[np.bool_]  # (L + 1,) whether identifiers of n phrases are looked at
+    offsets: Float64  # (L + 1,) added to the sum of n phrases
+    divisors: Float64  # (L + 1,) by which that is divided, unless there are norms
+    norms: Float32  # (N,) by which the sum of an identifier is divided, or empty
+    norm_limits: Float64  # (L + 1, 2) least and largest norm of n phrases
+
+
+class Kept(NamedTuple):
+    """The best identifiers so far: a heap with the worst on top."""
+
+    scores: Float32  # (depth,)
+    rows: Int64  # (depth,)
+    size: Int64  # (1,) how many there are
+    needs: Float64  # (L + 1,) the least sum with which an identifier of n phrases may be kept
+
+
+@njit(cache=True, nogil=True)
+def make_kept(sheet: Sheet, depth: int, threshold: float) -> Kept:
+    """Start with nothing kept; whatever scores below the threshold will not be."""
+    kept = Kept(
+        np.empty(depth, dtype=np.float32),
+        np.empty(depth, dtype=np.int64),
+        np.zeros(1, dtype=np.int64),
+        np.empty(len(sheet.divisors), dtype=np.float64),
+    )
+    _set_needs(kept.needs, sheet, threshold)
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def _set_needs(needs: Float64, sheet: Sheet, threshold: float) -> None:
+    """Say which sums are good enough, a little too low rather than too high."""
+    for length in range(len(needs)):
+        if not sheet.is_legal[length]:
+            needs[length] = np.inf
+        elif threshold == -np.inf:
+            needs[length] = -np.inf
+        else:
+            if len(sheet.norms):
+                need = threshold * sheet.norm_limits[length, 0 if threshold > 0.0 else 1]
+            else:
+                need = threshold * sheet.divisors[length] - sheet.offsets[length]
+            scale = abs(need) + abs(sheet.offsets[length]) + abs(sheet.others[length])
+            needs[length] = need - _SLACK * (scale + abs(sheet.rest[length, 0]))
+
+
+@njit(cache=True, nogil=True)
+def bound_score(sheet: Sheet, length: int, total: float) -> float:
+    """Give the best score that an identifier with this sum, or a lower one, can have."""
+    if len(sheet.norms):
+        return float(total / sheet.norm_limits[length, 0 if total > 0.0 else 1])
+    return float((total + sheet.offsets[length]) / sheet.divisors[length])
+
+
+@njit(cache=True, nogil=True)
+def try_rows(lookup: Lookup, sheet: Sheet, kept: Kept, rows: Int64) -> None:
+    """Score identifiers, each as far as it stays promising, and keep those among the best.
+
+    Rows come many at a time, and arrays are named here once: passing them costs more than a row.
+    """
+    phrase_ids = lookup.phrase_ids
+    positions, gains, best, rest = sheet.positions, sheet.gains, sheet.best, sheet.rest
+    needs, norms, floor, is_ordered = kept.needs, sheet.norms, sheet.floor, sheet.is_ordered
+    places, starts, lengths = _sift(lookup, positions, rows, np.isnan(floor))
+    for at in range(len(places)):
+        row, length, start = rows[places[at]], lengths[at], starts[at]
+        total, is_good = 0.0, True
+        for depth in range(length):
+            place = positions[phrase_ids[start + depth]]
+            if place >= 0:
+                total += gains[depth, place] if is_ordered else best[place]
+            else:  # minus infinity, and thus never good, where no phrase may be missing
+                total += -np.inf if np.isnan(floor) else floor
+            if total + rest[length, depth + 1] < needs[length] or total == -np.inf:
+                is_good = False
+                break
+        if is_good:
+            if sheet.is_assigned:
+                total = _sum_assigned(phrase_ids[start : start + length], sheet)
+            if len(norms):
+                score = total / norms[row]
+            else:
+                score = (total + sheet.offsets[length]) / sheet.divisors[length]
+            _offer(kept, sheet, np.float32(score), row)
+
+
+@njit(cache=True, nogil=True)
+def _sift(
+    lookup: Lookup, positions: Int32, rows: Int64, excludes: bool
+) -> tuple[Int64, Int64, Int64]:
+    """Drop identifiers whose first, middle or last phrase is missing, if that excludes them.
+
+    Gives which rows are left, where they start and how long they are. Most identifiers get no
+    further. Short loops without branches let reads from afar run side by side: twice as fast.
+    """
+    phrase_ids, length_rows, length_starts = (
+        lookup.phrase_ids,
+        lookup.length_rows,
+        lookup.length_starts,
+    )
+    left = np.empty(len(rows), np.int64)
+    starts, lengths = np.empty(len(rows), np.int64), np.zeros(len(rows), np.int64)
+    for at in range(len(rows)):
+        for more in range(1, len(length_rows) - 1):
+            lengths[at] += rows[at] >= length_rows[more]
+        starts[at] = (
+            length_starts[lengths[at]] + (rows[at] - length_rows[lengths[at]]) * lengths[at]
+        )
+    for at in range(len(rows)):
+        left[at] = phrase_ids[starts[at]]
+    count = 0
+    for at in range(len(rows)):
+        is_there = positions[left[at]] >= 0
+        left[count], starts[count], lengths[count] = at, starts[at], lengths[at]
+        count += is_there | (not excludes)
+    found, count = count, 0
+    for at in range(found):
+        start, length = starts[at], lengths[at]
+        middle = positions[phrase_ids[start + length // 2]]
+        last = positions[phrase_ids[start + length - 1]]
+        left[count], starts[count], lengths[count] = left[at], start, length
+        count += (min(middle, last) >= 0) | (not excludes)
+    return left[:count], starts[:count], lengths[:count]
+
+
+# --- the best so far -----------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _is_worse(kept: Kept, one: int, other: int) -> bool:
+    if kept.scores[one] != kept.scores[other]:
+        return bool(kept.scores[one] < kept.scores[other])
+    return bool(kept.rows[one] > kept.rows[other])
+
+
+@njit(cache=True, nogil=True)
+def _swap(kept: Kept, one: int, other: int) -> None:
+    kept.scores[one], kept.scores[other] = kept.scores[other], kept.scores[one]
+    kept.rows[one], kept.rows[other] = kept.rows[other], kept.rows[one]
+
+
+@njit(cache=True, nogil=True)
+def _offer(kept: Kept, sheet: Sheet, score: np.float32, row: int) -> None:
+    """Keep an identifier if it is among the best; once all places are taken, the worst goes."""
+    size, depth = kept.size[0], len(kept.rows)
+    if size < depth:
+        at = size
+        kept.scores[at], kept.rows[at] = score, row
+        kept.size[0] = size + 1
+        while at > 0 and _is_worse(kept, at, (at - 1) // 2):
+            _swap(kept, at, (at - 1) // 2)
+            at = (at - 1) // 2
+        if size + 1 == depth:
+            _set_needs(kept.needs, sheet, 0.0 + kept.scores[0])
+        return
+    if score < kept.scores[0] or (score == kept.scores[0] and row > kept.rows[0]):
+        return
+    worst = kept.scores[0]
+    kept.scores[0], kept.rows[0] = score, row
+    at = 0
+    while 2 * at + 1 < depth:
+        child = 2 * at + 1
+        if child + 1 < depth and _is_worse(kept, child + 1, child):
+            child += 1
+        if not _is_worse(kept, child, at):
+            break
+        _swap(kept, child, at)
+        at = child
+    if kept.scores[0] != worst:
+        _set_needs(kept.needs, sheet, 0.0 + kept.scores[0])
+
+
+# --- phrases that choose slots -------------------------------------------------------------------
+
+
+class _Assignment(NamedTuple):
+    """Who holds which slot so far; slots and phrases count from 1, 0 stands for nobody."""
+
+    places: Int64  # (S + 1,) where each phrase stands in the shortlist
+    holders: Int64  # (S + 1,) the phrase that holds each slot; slot 0: the one to be placed
+    phrase_prices: Float64  # (S + 1,)
+    slot_prices: Float64  # (S + 1,)
+
+
+@njit(cache=True, nogil=True)
+def _sum_assigned(phrases: Int32, sheet: Sheet) -> float:
+    """Give each phrase a slot of its own so that the sum is largest, and give that sum.
+
+    The Hungarian method by shortest paths (Jonker and Volgenant 1987): phrases are placed one at a
+    time, each along the cheapest chain of phrases that move to another slot.
+    """
+    width = len(sheet.gains) + 1
+    own = _Assignment(
+        np.zeros(width, np.int64), np.zeros(width, np.int64), np.zeros(width), np.zeros(width)
+    )
+    total, placed = 0.0, 0
+    for phrase_id in phrases:
+        place = sheet.positions[phrase_id]
+        if place < 0:
+            total += sheet.floor
+        else:
+            placed += 1
+            own.places[placed] = place
+            own.holders[0] = placed
+            _assign(own, sheet.gains)
+    for phrase in range(1, placed + 1):  # in the order of the phrases, as other sums are
+        for slot in range(1, width):
+            if own.holders[slot] == phrase:
+                total += sheet.gains[slot - 1, own.places[phrase]]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _assign(own: _Assignment, gains: Float32) -> None:
+    """Find a slot for the phrase that holds slot 0, moving others where that is cheapest."""
+    width = len(own.holders)
+    least, before = np.full(width, np.inf), np.zeros(width, np.int64)
+    is_used = np.zeros(width, np.bool_)
+    slot = 0
+    while own.holders[slot] != 0:
+        is_used[slot] = True
+        phrase = own.holders[slot]
+        change, nearest = np.inf, 0
+        for other in range(1, width):
+            if is_used[other]:
+                continue
+            cost = -np.float64(gains[other - 1, own.places[phrase]])
+            cost -= own.phrase_prices[phrase] + own.slot_prices[other]
+            if cost < least[other]:
+                least[other], before[other] = cost, slot
+            if least[other] < change:
+                change, nearest = least[other], other
+        for other in range(width):
+            if is_used[other]:
+                own.phrase_prices[own.holders[other]] += change
+                own.slot_prices[other] -= change
+            else:
+                least[other] -= change
+        slot = nearest
+    while slot != 0:
+        own.holders[slot] = own.holders[before[slot]]
+        slot = before[slot]
