@@ -16,6 +16,7 @@ from generate_learning import (
     negatives_section,
     rerank_section,
 )
+from generate_pixar import latency_section, phrases_section, trie_section
 
 DOCS = Path(__file__).parent
 NOTICE = "<!-- made by docs/generate.py from templates and benchmarks/*/results -->\n"
@@ -136,6 +137,12 @@ def benchmarks_page(
             *examples_section(read_results("learn/results/examples.json"), table),
             "",
             *rerank_section(read_results("learn/results/rerank.json"), table),
+            "",
+            *phrases_section(read_results("phrases/results/phrases.json"), table),
+            "",
+            *trie_section(read_results("trie/results/trie.json"), table),
+            "",
+            *latency_section(read_results("pixar_latency/results/latency-cpu-5000000.json"), table),
             "",
         ]
     )
