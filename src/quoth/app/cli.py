@@ -20,6 +20,7 @@ from quoth.app.commands.documents import add, remove
 from quoth.app.commands.find import demo, search
 from quoth.app.commands.judge import compare, evaluate, run
 from quoth.app.commands.learn import encode, learn
+from quoth.app.commands.phrases import phrases
 from quoth.app.commands.train import trainer
 from quoth.app.options import with_hyphens
 from quoth.errors import (
@@ -108,6 +109,7 @@ def common(
 for command in (add, remove, encode, learn, search, run, evaluate, compare, status, verify, demo):
     app.command()(command)
 app.add_typer(trainer)
+app.add_typer(phrases)
 
 
 def _advise(error: QuothError) -> str:

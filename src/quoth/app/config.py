@@ -23,6 +23,7 @@ from quoth.errors import ConfigError
 from quoth.index.dense_config import DenseConfig
 from quoth.models.glow.config import GlowConfig
 from quoth.search.fusion_config import FusionConfig
+from quoth.search.generative_config import GenerativeConfig
 from quoth.search.lexical_config import LexicalConfig
 from quoth.search.rerank_config import RerankConfig
 from quoth.text.passages import PassageConfig
@@ -68,6 +69,7 @@ class Config:
     lexical: LexicalConfig = field(default_factory=LexicalConfig)
     dense: DenseConfig = field(default_factory=DenseConfig)
     fusion: FusionConfig = field(default_factory=FusionConfig)
+    generative: GenerativeConfig = field(default_factory=GenerativeConfig)
     rerank: RerankConfig = field(default_factory=RerankConfig)
     glow: GlowRecipe = field(default_factory=GlowRecipe)
     encoder: GlowConfig = field(default_factory=GlowConfig)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from quoth.app.learning import Outcome
 
 _ATTEMPTS = 5
+_PARTS = (FILE_NAME, "lexical", "dense", "generative")
 _T = TypeVar("_T")
 
 
@@ -376,6 +377,7 @@ class Engine:
             config or self._resolve(store),
             load_encoder=lambda chosen: self._models.encoder(chosen.dense.encoder),
             load_generator=self._models.generator,
+            load_generative=self._models.generative,
         )
 
     def _describe(self, store: Store) -> dict[str, Any]:
@@ -385,7 +387,7 @@ class Engine:
             "passages": store.num_passages,
             "fields": list(store.fields()),
             "change": store.change,
-            "bytes": {name: _size(self.folder / name) for name in (FILE_NAME, "lexical", "dense")},
+            "bytes": {name: _size(self.folder / name) for name in _PARTS},
             "indexes": self._ways.describe(),
             "settings": as_values(self.config, KEPT_SECTIONS),
         }

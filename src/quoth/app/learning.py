@@ -22,13 +22,16 @@ from typing import Any
 import torch
 from transformers.utils import logging
 
+from quoth.app.generative_building import train_generative
+from quoth.app.generative_plan import PixarBuildConfig
+from quoth.app.generative_report import GenerativeReport
 from quoth.app.learned import inner_name, next_name, outer_name
 from quoth.app.learning_folder import LearningFolder
 from quoth.app.learning_page import write_page
 from quoth.app.learning_plan import Wanted, describe_plan, make_plan
 from quoth.app.learning_report import LearningReport
 from quoth.app.learning_stages import Desk, Stages, units_of
-from quoth.app.learning_summary import ORDER, summarise
+from quoth.app.learning_summary import GENERATIVE, ORDER, order_of, summarise
 from quoth.app.training import choose_device
 from quoth.artifact import seal_file, write_text_atomically
 from quoth.collection.store import Store
@@ -50,9 +53,17 @@ class Outcome:
     is_old: bool = False
     """Whether this is the report of an earlier call with the same settings and documents."""
 
+    generative: GenerativeReport | None = None
+    """Where generative search alone was trained: its report."""
+
 
 def learn_collection(desk: Desk, wanted: Wanted) -> Outcome:
     """Learn, judge, install if better, and report; goes on where an earlier call stopped."""
+    if wanted.generative is not None:
+        found = train_generative(
+            desk, wanted.generative, pairs=wanted.pairs, restart=wanted.restart
+        )
+        return Outcome(None, is_old=found.is_old, generative=found)
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     folder = LearningFolder(desk.folder / LEARNING)
     device = choose_device(desk.config.learn.device)
@@ -73,7 +84,7 @@ def learn_collection(desk: Desk, wanted: Wanted) -> Outcome:
     trained = wanted.unpack
     train = stages.train if trained is None else lambda: stages.unpack(trained)
     _do(folder, "training", train)
-    for name in ORDER[ORDER.index("training") + 1 :]:
+    for name in order_of(folder)[ORDER.index("training") + 1 :]:
         _do(folder, name, _work(stages, name))
     return Outcome(_report(folder, desk), folder.page)
 
@@ -87,8 +98,18 @@ def _work(stages: Stages, name: str) -> Callable[[], dict[str, Any]]:
         "judge": stages.judge,
         "install": stages.install,
         "identifiers": stages.identifiers,
+        GENERATIVE: lambda: _train_generative(stages.newest),
     }
     return work[name]
+
+
+def _train_generative(desk: Desk) -> dict[str, Any]:
+    """Train generative search with the encoder that is in use now."""
+    learn = desk.config.learn
+    config = PixarBuildConfig(
+        minutes=learn.generative_minutes, device=learn.device, seed=learn.seed
+    )
+    return train_generative(desk, config).values()
 
 
 def _do(folder: LearningFolder, name: str, work: Callable[[], dict[str, Any]]) -> None:

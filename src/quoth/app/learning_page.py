@@ -231,7 +231,13 @@ def _details(report: LearningReport) -> Markup:
         join(element("dt", name), element("dd", value)) for name, value in facts(report).items()
     ]
     names = (element("h3", "Names given to documents"), _values(report.identifiers))
-    return _section("Details", element("dl", *pairs), *(names if report.identifiers else ()))
+    built = (element("h3", "Generative search"), _values(report.generative))
+    return _section(
+        "Details",
+        element("dl", *pairs),
+        *(names if report.identifiers else ()),
+        *(built if report.generative else ()),
+    )
 
 
 def _section(title: str, *content: str) -> Markup:

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from quoth.app.generative_plan import PixarBuildConfig
 from quoth.errors import ConfigError
 
 METHODS = ("auto", "rumbart", "distil", "acrobart", "none")
@@ -93,6 +94,12 @@ class LearnConfig:
     margin: float = 0.005
     """Rise of dense search's RR@10 above which a model is installed, if hybrid does not fall."""
 
+    generative: bool = False
+    """Train generative search as well, as the last stage, which takes generative_minutes more."""
+
+    generative_minutes: float = 10.0
+    """Time that this last stage is to fit into, roughly."""
+
     seed: int = 0
     """Decides which queries are made, the split, and the order of training."""
 
@@ -113,8 +120,10 @@ class LearnConfig:
         }.items():
             if getattr(self, name) and getattr(self, name) < number:
                 problems.append(f"{name} is {getattr(self, name)}, expected 0 or {number} or more")
-        if self.minutes <= 0 or self.temperature <= 0 or self.learning_rate <= 0:
-            problems.append("minutes, temperature and learning_rate must be > 0")
+        if min(self.minutes, self.temperature, self.learning_rate, self.generative_minutes) <= 0:
+            problems.append(
+                "minutes, temperature, learning_rate and generative_minutes must be > 0"
+            )
         if not 0 < self.held_out < 1 or self.margin < 0:
             problems.append("held_out must be a share above 0 and below 1, margin ≥ 0")
         if not 0 < self.share <= 1:
@@ -138,6 +147,9 @@ class Wanted:
 
     restart: bool = False
     """Begin anew, whatever an earlier call left."""
+
+    generative: PixarBuildConfig | None = None
+    """Train generative search alone, with these settings."""
 
     def __post_init__(self) -> None:
         if self.pack is not None and self.unpack is not None:

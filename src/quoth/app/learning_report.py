@@ -103,6 +103,9 @@ class LearningReport:
     examples: tuple[tuple[str, tuple[str, ...]], ...]
     """Passages, each with the pseudo-queries written for it."""
 
+    generative: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """What training generative search came to; empty where it was not asked for."""
+
     def to_record(self) -> dict[str, Any]:
         """Give everything as plain values for JSON."""
         record: dict[str, Any] = _to_plain(self)

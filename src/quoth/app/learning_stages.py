@@ -56,7 +56,9 @@ from quoth.training.selfsupervision.pseudo_pairs import PseudoQuery
 ROUND_TRIP = 20
 """A pseudo-query names its document if a search for it finds that among so many."""
 
-_ORIGIN = "pseudo-query"
+ORIGIN = "pseudo-query"
+"""What identifiers that a query generator wrote are kept under."""
+
 _EXAMPLES = 5
 
 
@@ -266,7 +268,7 @@ class Stages:
             if any(hit.docid == docid for run in runs for hit in run.hits[query.qid]):
                 kept[docid].append(query.text)
         distinct = {docid: list(dict.fromkeys(texts)) for docid, texts in kept.items()}
-        self._store.put_identifiers(distinct, origin=_ORIGIN)
+        self._store.put_identifiers(distinct, origin=ORIGIN)
         count = sum(map(len, kept.values()))
         return {
             "documents": float(sum(bool(texts) for texts in distinct.values())),
@@ -274,6 +276,12 @@ class Stages:
             "kept after round trip": float(count),
             "share kept": round(count / len(asked), 4) if asked else 0.0,
         }
+
+    @property
+    def newest(self) -> Desk:
+        """The desk with the encoder that search uses once a model was installed or set aside."""
+        installed = self._folder.found("install")["installed"]
+        return replace(self._desk, config=self.after if installed else self.before)
 
     # Inner workings --------------------------------------------------------------------------
 

@@ -30,6 +30,9 @@ ORDER = (
 )
 """The stages, in their order."""
 
+GENERATIVE = "generative"
+"""The stage that follows them where it is asked for."""
+
 
 def summarise(
     folder: LearningFolder, *, collection: str, num_documents: int, seed: int
@@ -37,7 +40,7 @@ def summarise(
     """Make the report of a learning whose stages are all finished."""
     training, judged = folder.found("training"), folder.found("judge")
     decided = folder.found("install")
-    stages = tuple(stage for name in ORDER for stage in _stages(folder, name))
+    stages = tuple(stage for name in order_of(folder) for stage in _stages(folder, name))
     kinds = folder.found("passage set")["kinds"]
     base = str(folder.fact("base"))
     return LearningReport(
@@ -56,6 +59,7 @@ def summarise(
         stages=stages,
         leak=judged["leak"],
         identifiers=folder.found("identifiers"),
+        generative=folder.finished(GENERATIVE) or {},
         supervision=_supervision(base, kinds),
         seconds=round(sum(stage.seconds for stage in stages), 1),
         peak_megabytes=max(stage.peak_megabytes for stage in stages),
@@ -63,6 +67,12 @@ def summarise(
             (text, tuple(queries)) for text, queries in folder.found("queries")["examples"]
         ),
     )
+
+
+def order_of(folder: LearningFolder) -> tuple[str, ...]:
+    """List the stages of a learning."""
+    is_wanted = folder.settings["learn"].get("generative", False)
+    return (*ORDER, GENERATIVE) if is_wanted else ORDER
 
 
 def _stages(folder: LearningFolder, name: str) -> list[Stage]:

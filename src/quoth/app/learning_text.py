@@ -134,6 +134,7 @@ def render_report(report: LearningReport) -> Group:
         _stage_table(report),
         _values("leak check", report.leak),
         _values("identifiers", report.identifiers),
+        _values("generative search", report.generative),
         *_examples(report),
         *(Text.assemble((f"{name}: ", "dim"), make_safe(each)) for name, each in _facts(report)),
     ]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quoth.app.searchers import missing_neural
+from quoth.search.generative_state import identify_model
 
 if TYPE_CHECKING:
     from quoth.models.glow.encoder import GlowEncoder
     from quoth.models.query_generator.generator import QueryGenerator
+    from quoth.search.generative_files import GenerativeModel
 
 
 class LoadedModels:
@@ -17,6 +20,7 @@ class LoadedModels:
     def __init__(self) -> None:
         self._encoders: dict[str, GlowEncoder] = {}
         self._generators: dict[str, QueryGenerator] = {}
+        self._generative: dict[Path, tuple[str, GenerativeModel]] = {}
 
     def encoder(self, name: str) -> GlowEncoder:
         """Give an encoder."""
@@ -39,6 +43,21 @@ class LoadedModels:
             _be_quiet()
             self._generators[name] = QueryGenerator.load(name)
         return self._generators[name]
+
+    def generative(self, folder: Path) -> GenerativeModel:
+        """Give a model for generative search; loaded anew if another was put into its place."""
+        identity = identify_model(folder)
+        if folder not in self._generative or self._generative[folder][0] != identity:
+            try:
+                import torch
+
+                from quoth.search.generative_files import open_generative_model
+            except ImportError as error:
+                raise missing_neural(error, what="generative models") from error
+            _be_quiet()
+            model = open_generative_model(folder, threads=torch.get_num_threads())
+            self._generative[folder] = (identity, model)
+        return self._generative[folder][1]
 
 
 def _be_quiet() -> None:

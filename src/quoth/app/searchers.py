@@ -15,9 +15,11 @@ from quoth.errors import CollectionError, ConfigError, IndexMismatch, MissingExt
 from quoth.index.dense_state import read_state
 from quoth.records import Attention, Document, Passage, Query
 from quoth.search.calibration import Calibration
+from quoth.search.generative_config import NO_GENERATOR
+from quoth.search.generative_state import TRIE, find_model, is_index_current
 from quoth.search.hybrid import HybridSearcher
 from quoth.search.lexical import LexicalSearcher
-from quoth.search.rerank import TITLES, QueryScorer, RerankingSearcher
+from quoth.search.rerank import TITLES, RerankingSearcher
 from quoth.search.searcher import IndexedSearcher, Progress, Searcher
 from quoth.search.snippets import best_passage
 from quoth.text.passages import cut_document
@@ -25,16 +27,21 @@ from quoth.text.words import Analyser
 
 if TYPE_CHECKING:
     from quoth.models.glow.encoder import GlowEncoder
+    from quoth.models.query_generator.generator import QueryGenerator
     from quoth.search.dense import DenseSearcher
+    from quoth.search.generative import GenerativeSearcher
+    from quoth.search.generative_files import GenerativeModel
 
-NAMES = ("lexical", "dense", "hybrid")
+NAMES = ("lexical", "dense", "hybrid", "generative")
 """Ways of searching, by the names that `--with` takes."""
 
 LoadEncoder = Callable[[Config], "GlowEncoder"]
-LoadGenerator = Callable[[str], QueryScorer]
+LoadGenerator = Callable[[str], "QueryGenerator"]
+LoadGenerative = Callable[[Path], "GenerativeModel"]
 
 _logger = logging.getLogger(__name__)
 _S = TypeVar("_S", bound=Searcher)
+_BY_VECTORS = ("dense", "hybrid")
 _CALIBRATION_KIND = "fusion calibration"
 _CALIBRATION_VERSION = 1
 
@@ -50,12 +57,14 @@ class Searchers:
         *,
         load_encoder: LoadEncoder,
         load_generator: LoadGenerator,
+        load_generative: LoadGenerative,
     ) -> None:
         self._folder = folder
         self._store = store
         self._config = config
         self._load_encoder = load_encoder
         self._load_generator = load_generator
+        self._load_generative = load_generative
         self._made: dict[tuple[str, bool], Searcher] = {}
 
     def get(self, name: str, *, syntax: bool, rerank: bool = False) -> Searcher:
@@ -70,6 +79,8 @@ class Searchers:
             return self.lexical(syntax=syntax)
         if name == "dense":
             return self.dense()
+        if name == "generative":
+            return self.generative()
         if name == "hybrid":
             return self._once(name, syntax, lambda: self._make_hybrid(syntax=syntax))
         raise ConfigError(f"there is no searcher {name!r}; there are {', '.join(NAMES)}")
@@ -92,42 +103,49 @@ class Searchers:
         """Give the vector searcher, encoded or not."""
         return self._once("dense", False, self._make_dense)
 
+    def generative(self) -> GenerativeSearcher:
+        """Give the generative searcher of a collection that a model was trained for."""
+        return self._once("generative", False, self._make_generative)
+
     def kept(self) -> Iterator[IndexedSearcher]:
         """Yield the searchers whose index is kept in step with the documents."""
         yield self.lexical(syntax=True)
         if self.is_encoded:
             yield self.dense_side()
+        if self.has_generative:
+            yield self.generative()
 
     def is_current(self, change: int, *, searcher: str) -> bool:
         """Whether the indexes that a way of searching needs hold everything up to a change."""
         if not self.lexical(syntax=True).is_current(change):
             return False
-        return searcher == "lexical" or not self.is_encoded or self._has_current_vectors(change)
+        if self._uses_dense(searcher) and not self._has_current_vectors(change):
+            return False
+        return not self._uses_generative(searcher) or self._has_current_names(change)
 
     def catch_up(self, store: Store, *, searcher: str, progress: Progress) -> None:
         """Bring the indexes that a way of searching needs up to date."""
         self.lexical(syntax=True).catch_up(store, progress=progress)
-        if searcher != "lexical" and self.is_encoded:
+        if self._uses_dense(searcher):
             self.dense_side().catch_up(store, progress=progress)
+        if self._uses_generative(searcher):
+            self.generative().catch_up(store, progress=progress)
 
     def follow_writing(self, store: Store, *, progress: Progress) -> None:
-        """Bring every index up to date; vectors wait where their encoder cannot be used."""
+        """Bring every index up to date; some wait where their model cannot be used."""
         self.catch_up(store, searcher="lexical", progress=progress)
-        if not self.is_encoded or self._has_current_vectors(store.change):
-            return
-        try:
-            self.dense_side().catch_up(store, progress=progress)
-        except (MissingExtra, IndexMismatch) as error:
-            _logger.warning("the documents are kept, their vectors are not up to date: %s", error)
+        if self.is_encoded and not self._has_current_vectors(store.change):
+            _try("vectors", lambda: self.dense_side().catch_up(store, progress=progress))
+        if self.has_generative and not self._has_current_names(store.change):
+            _try("identifiers", lambda: self.generative().catch_up(store, progress=progress))
 
     def describe(self) -> dict[str, dict[str, Any]]:
         """Describe every index that is kept."""
         described = {"lexical": self.lexical(syntax=True).describe()}
         if self.is_encoded:
-            try:
-                described["dense"] = self.dense_side().describe()
-            except MissingExtra as error:
-                described["dense"] = {"unavailable": str(error)}
+            described["dense"] = _describe(self.dense_side)
+        if self.has_generative:
+            described["generative"] = _describe(self.generative)
         return described
 
     def best_passages(
@@ -147,7 +165,7 @@ class Searchers:
         """
         weights = self.lexical(syntax=syntax).term_weights(query)
         analyser = Analyser(self._config.analyser)
-        near = {} if searcher == "lexical" else self.dense().best_passages(query, stored)
+        near = self.dense().best_passages(query, stored) if searcher in _BY_VECTORS else {}
         chosen: dict[int, Passage | None] = {}
         for row, document in stored.items():
             every = self._store.passages(document, row)
@@ -162,7 +180,7 @@ class Searchers:
         self, searcher: str, query: Query, documents: Sequence[Document]
     ) -> tuple[Attention | None, ...]:
         """Say where the encoder looked; None for a searcher without vectors."""
-        if searcher == "lexical":
+        if searcher not in _BY_VECTORS:
             return tuple(None for _document in documents)
         return self.dense().attention(query, documents)
 
@@ -177,6 +195,11 @@ class Searchers:
         except CollectionError:
             return True
         return state is not None and (state.change > 0 or not state.segments)
+
+    @property
+    def has_generative(self) -> bool:
+        """Whether a model for generative search was trained for the collection."""
+        return self._find_generative() is not None
 
     @property
     def calibration(self) -> Calibration | None:
@@ -215,6 +238,24 @@ class Searchers:
         state, log = read_state(self._dense_folder), self._store.log_digest(change)
         return state is not None and (state.change, state.log) == (change, log)
 
+    def _has_current_names(self, change: int) -> bool:
+        """Whether all have their identifiers, told without the libraries that search by them."""
+        folder, log = self._find_generative(), self._store.log_digest(change)
+        config = self._config.generative
+        return folder is not None and is_index_current(
+            folder / TRIE, config, change=change, log=log
+        )
+
+    def _uses_dense(self, searcher: str) -> bool:
+        return searcher in _BY_VECTORS and self.is_encoded
+
+    def _uses_generative(self, searcher: str) -> bool:
+        fuses = searcher == "hybrid" and self._config.fusion.generative > 0.0
+        return (fuses or searcher == "generative") and self.has_generative
+
+    def _find_generative(self) -> Path | None:
+        return find_model(self._folder, self._config.generative.model)
+
     def _model(self) -> dict[str, Any] | None:
         """Describe the model that made the vectors, to tell its calibration from another's."""
         state = read_state(self._dense_folder)
@@ -248,6 +289,42 @@ class Searchers:
             cut=functools.partial(cut_document, config=self._config.passages),
         )
 
+    def _make_generative(self) -> GenerativeSearcher:
+        folder, config = self._find_generative(), self._config.generative
+        if folder is None:
+            raise CollectionError(
+                f"{self._folder} has no model {config.model or 'for generative search'} yet; run"
+                f' "quoth train pixar {self._folder}"'
+            )
+        try:
+            from quoth.search.generative import GenerativeSearcher
+        except ImportError as error:
+            raise missing_neural(error, what="generative models") from error
+        return GenerativeSearcher(
+            folder / TRIE,
+            self._store,
+            load_model=functools.partial(self._load_generative, folder),
+            config=config,
+            identify=None if config.generator == NO_GENERATOR else self._identify,
+        )
+
+    def _identify(self, documents: Sequence[Document]) -> list[list[str]]:
+        """Write pseudo-queries of documents' passages, but of fields that are names themselves."""
+        config, passages = self._config.generative, []
+        for document in documents:
+            every = cut_document(document, config=self._config.passages)
+            passages.append([each.text for each in every if each.field not in config.sources])
+        if not any(passages):
+            return passages
+        try:
+            generator = self._load_generator(config.generator)
+        except ConfigError as error:
+            _logger.warning("new documents are named by their fields alone: %s", error)
+            return [[] for _document in documents]
+        flat = [text for own in passages for text in own]
+        written = iter(generator.generate(flat, per_passage=config.written))
+        return [[query for _text in own for query in next(written)] for own in passages]
+
     def _make_hybrid(self, *, syntax: bool) -> HybridSearcher:
         sides: list[Searcher] = [self.lexical(syntax=syntax), self.dense()]
         config = self._config.fusion
@@ -255,6 +332,9 @@ class Searchers:
         weights = config.weights("lexical", ["dense"])
         if found and config.method == "calibrated":
             weights = dict(found.weights)
+        if self._uses_generative("hybrid"):
+            sides.append(self.generative())
+            weights = config.with_generative(weights)
         ranges = found.usual_ranges() if found else None
         return HybridSearcher(sides, config=config, weights=weights, ranges=ranges)
 
@@ -268,6 +348,21 @@ class Searchers:
             choose=functools.partial(self.best_passages, name, syntax=syntax, besides=TITLES),
             syntax=syntax,
         )
+
+
+def _try(what: str, catch_up: Callable[[], None]) -> None:
+    """Bring an index up to date, or say why it has to wait."""
+    try:
+        catch_up()
+    except (MissingExtra, IndexMismatch) as error:
+        _logger.warning("the documents are kept, their %s are not up to date: %s", what, error)
+
+
+def _describe(give: Callable[[], IndexedSearcher]) -> dict[str, Any]:
+    try:
+        return give().describe()
+    except MissingExtra as error:
+        return {"unavailable": str(error)}
 
 
 def missing_neural(error: ImportError, *, what: str = "vectors") -> MissingExtra:

@@ -191,6 +191,15 @@ class StoreReader:
         )
         return tuple(text for (text,) in found)
 
+    def identified_between(self, after: int, upto: int) -> tuple[str, ...]:
+        """List the docids whose identifiers were replaced after one change and up to another."""
+        found = self._db.all(
+            f"SELECT DISTINCT {_DOCID} FROM changes"
+            " WHERE kind = 'identify' AND number > ? AND number <= ?",
+            (after, upto),
+        )
+        return tuple(docid for (docid,) in found)
+
     def allowed_rows(self, condition: Condition) -> set[int]:
         """Find the rows of live documents whose metadata meet a condition."""
         return {row for (row,) in self._db.all(*to_sql(condition))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from quoth.errors import ConfigError
@@ -36,6 +36,9 @@ class FusionConfig:
     weight: float = 0.5
     """Share of the dense side with convex, and with calibrated until there is a calibration."""
 
+    generative: float = 0.2
+    """Share of the generative side where a model is trained; the others share the rest."""
+
     depth: int = 100
     """Hits taken of each searcher before fusing."""
 
@@ -51,6 +54,8 @@ class FusionConfig:
             problems.append(f"normalise is {self.normalise!r}, expected one of {expected}")
         if not 0.0 <= self.weight <= 1.0:
             problems.append(f"weight is {self.weight}, expected 0 to 1")
+        if not 0.0 <= self.generative <= 1.0:
+            problems.append(f"generative is {self.generative}, expected 0 to 1")
         if self.depth < 1:
             problems.append(f"depth is {self.depth}, expected at least 1")
         if self.constant < 0:
@@ -69,6 +74,17 @@ class FusionConfig:
         if not others:
             return {lexical: 1.0}
         return {lexical: 1.0 - self.weight} | {each: self.weight / len(others) for each in others}
+
+    def with_generative(self, weights: Mapping[str, float]) -> dict[str, float]:
+        """Give the generative side its share, and what is left to the others as they had it.
+
+        >>> FusionConfig(generative=0.2).with_generative({"lexical": 0.5, "dense": 0.5})
+        {'lexical': 0.4, 'dense': 0.4, 'generative': 0.2}
+        """
+        rest = 1.0 - self.generative
+        return {name: rest * each for name, each in weights.items()} | {
+            "generative": self.generative
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,8 @@ def lookup(store: Store, units: list[Unit]) -> PassageLookup:
     def fail(_config: Config) -> object:
         raise AssertionError("BM25 needs no encoder")
 
-    ways = Searchers(store.path.parent, store, Config(), load_encoder=fail, load_generator=fail)  # type: ignore[arg-type]
+    loading = {"load_encoder": fail, "load_generator": fail, "load_generative": fail}
+    ways = Searchers(store.path.parent, store, Config(), **loading)  # type: ignore[arg-type]
     analyser = Analyser(AnalyserConfig())
     return PassageLookup(units, ways.lexical(syntax=False), analyser=analyser)
 

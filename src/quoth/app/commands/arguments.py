@@ -30,7 +30,10 @@ Where = Annotated[
     ),
 ]
 With = Annotated[
-    str, typer.Option("--with", help="Searcher: lexical, dense or hybrid.", metavar="SEARCHER")
+    str,
+    typer.Option(
+        "--with", help="Searcher: lexical, dense, hybrid or generative.", metavar="SEARCHER"
+    ),
 ]
 Rerank = Annotated[
     bool,

@@ -12,7 +12,7 @@ from quoth.app.commands.arguments import AsJson, Collection, ConfigFile, open_en
 from quoth.app.options import with_settings
 
 
-@with_settings("dense", "collection")
+@with_settings("dense", "generative", "collection")
 def status(
     collection: Collection,
     *,
@@ -29,7 +29,7 @@ def status(
         show.out().print("\n".join(show.key_values(found)), markup=False)
 
 
-@with_settings("passages", "analyser", "lexical", "dense", "collection")
+@with_settings("passages", "analyser", "lexical", "dense", "generative", "collection")
 def verify(
     collection: Collection,
     *,

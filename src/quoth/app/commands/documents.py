@@ -13,7 +13,7 @@ from quoth.app.options import with_settings
 from quoth.records import Problem
 
 
-@with_settings("readers", "passages", "analyser", "lexical", "dense", "collection")
+@with_settings("readers", "passages", "analyser", "lexical", "dense", "generative", "collection")
 def add(
     collection: Collection,
     sources: Annotated[
@@ -51,7 +51,7 @@ def add(
         raise typer.Exit(1)
 
 
-@with_settings("lexical", "dense", "collection")
+@with_settings("lexical", "dense", "generative", "collection")
 def remove(
     collection: Collection,
     docids: Annotated[list[str], typer.Argument(metavar="DOCID", help="Documents to remove.")],

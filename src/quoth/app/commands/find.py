@@ -22,7 +22,7 @@ from quoth.app.commands.arguments import (
 from quoth.app.options import with_settings
 
 
-@with_settings("lexical", "dense", "fusion", "rerank", "collection")
+@with_settings("lexical", "dense", "generative", "fusion", "rerank", "collection")
 def search(
     collection: Collection,
     query: Annotated[

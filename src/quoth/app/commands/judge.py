@@ -26,7 +26,7 @@ from quoth.app.commands.arguments import (
 from quoth.app.options import with_settings
 
 
-@with_settings("lexical", "dense", "fusion", "rerank", "collection")
+@with_settings("lexical", "dense", "generative", "fusion", "rerank", "collection")
 def run(
     collection: Collection,
     queries: Annotated[
@@ -58,7 +58,7 @@ def run(
         show.note(f"{queries_found}, {show.count(hits, 'hit')} → {out}")
 
 
-@with_settings("lexical", "dense", "fusion", "rerank", "collection")
+@with_settings("lexical", "dense", "generative", "fusion", "rerank", "collection")
 def evaluate(
     collection: Collection,
     *,

@@ -119,7 +119,7 @@ def encode(
     show.note(calibration.reason)
 
 
-@with_settings("learn", "dense", "fusion", "collection")
+@with_settings("learn", "dense", "fusion", "generative", "collection")
 def learn(
     collection: Collection,
     *,
@@ -139,6 +139,7 @@ def learn(
 
     Writes queries for passages, trains the encoder on them, and judges it by queries of documents
     that were held out. It is installed only if it is better; otherwise search stays as it was.
+    With --learn.generative true, generative search is trained last, which takes minutes more.
     Interrupted at any moment, the same command goes on. Ends with a report.
     """
     from quoth.app.learning_page import write_page

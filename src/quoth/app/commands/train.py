@@ -1,16 +1,21 @@
-"""`quoth train glow`."""
+"""`quoth train glow` and `quoth train pixar`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from quoth.app import show
-from quoth.app.commands.arguments import AsJson, ConfigFile
+from quoth.app.commands.arguments import AsJson, Collection, ConfigFile, open_engine
+from quoth.app.generative_plan import PixarBuildConfig, read_settings
+from quoth.app.generative_report import render_generative
+from quoth.app.learning_plan import Wanted
 from quoth.app.options import with_settings
+from quoth.search.generative_config import NO_GENERATOR
 from quoth.training.recipes.glow_config import SHARED
 
 if TYPE_CHECKING:
@@ -54,6 +59,42 @@ HeldOut = Annotated[
         metavar="SHARE",
     ),
 ]
+LabelledPairs = Annotated[
+    Path | None,
+    typer.Option(
+        help="Labelled queries to learn from as well, and to judge by: JSON Lines with query and"
+        ' passage (text, an object of fields, or {"docid": "…"}), or query<TAB>passage.',
+        metavar="FILE",
+        show_default=False,
+    ),
+]
+Minutes = Annotated[
+    float | None,
+    typer.Option(help="Time to fit into, roughly; default 10.", metavar="N", show_default=False),
+]
+NoGenerator = Annotated[
+    bool,
+    typer.Option(
+        "--no-generator",
+        help="Write no identifiers: documents are named by their titles and by what quoth learn"
+        " wrote. For collections whose documents are keywords.",
+        metavar="",
+    ),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(help="One seed, one model; default 0.", metavar="N", show_default=False),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="A setting of the training, such as pixar.steps=500; may be repeated. There are"
+        f" {', '.join(each.name for each in fields(PixarBuildConfig))}.",
+        metavar="pixar.FIELD=VALUE",
+        show_default=False,
+    ),
+]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.", metavar="DEVICE")]
 CheckpointEvery = Annotated[
     int, typer.Option(min=1, help="Steps between two checkpoints.", metavar="STEPS")
@@ -68,10 +109,10 @@ Resume = Annotated[
 
 @trainer.callback()
 def train() -> None:
-    """Train an encoder of your own, to search with.
+    """Train a model of your own, to search with.
 
-    What comes out is a folder: quoth encode COLLECTION --dense.encoder FOLDER gives the documents
-    its vectors.
+    An encoder is a folder: quoth encode COLLECTION --dense.encoder FOLDER gives the documents its
+    vectors. A model for generative search belongs to the collection it was trained for.
     """
 
 
@@ -126,7 +167,53 @@ def glow(
         _show(trained)
 
 
+@with_settings("generative", "dense", "collection")
+def pixar(
+    collection: Collection,
+    *,
+    pairs: LabelledPairs = None,
+    minutes: Minutes = None,
+    device: Device = "auto",
+    seed: Seed = None,
+    no_generator: NoGenerator = False,
+    set_: Set = None,
+    resume: Resume = True,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+    settings: Mapping[str, str],
+) -> None:
+    """Train generative search: queries become identifiers of documents, phrase by phrase.
+
+    Documents are named by their titles, by what quoth learn wrote, and where that is nothing by
+    pseudo-queries written now. New documents join later without training. Interrupted at any
+    moment, the same command goes on. Ends with a report on held-out queries.
+    """
+    from quoth.app.searchers import missing_neural
+
+    short = {"minutes": minutes, "seed": seed, "device": device}
+    given = {name: value for name, value in short.items() if value is not None}
+    wanted = Wanted(
+        pairs=pairs,
+        restart=not resume,
+        generative=PixarBuildConfig(**{**given, **read_settings(set_ or [])}),
+    )
+    silent = {"generative.generator": NO_GENERATOR} if no_generator else {}
+    with open_engine(collection, config, {**settings, **silent}) as engine:
+        try:
+            report = engine.learn(wanted, note=show.note).generative
+        except ImportError as error:
+            raise missing_neural(error, what="generative models") from error
+    assert report is not None
+    if as_json:
+        show.print_json(report.to_record())
+        return
+    show.out().print(render_generative(report))
+    if report.is_old:
+        show.note("trained with these very settings before; --restart trains again")
+
+
 trainer.command("glow")(glow)
+trainer.command("pixar")(pixar)
 
 
 def _show(trained: Trained) -> None:

@@ -1,0 +1,164 @@
+"""`quoth phrases build`, `inspect` and `segment`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quoth.app import show
+from quoth.app.commands.arguments import AsJson
+from quoth.errors import ConfigError, MissingExtra
+from quoth.vocabulary.phrase_config import CUTTERS, NUM_BYTES, PhraseConfig
+
+if TYPE_CHECKING:
+    from quoth.vocabulary.phrase_report import PhraseReport
+    from quoth.vocabulary.phrases import PhraseVocabulary
+
+phrases = typer.Typer(name="phrases", no_args_is_help=True)
+
+Source = Annotated[
+    Path,
+    typer.Argument(
+        metavar="COLLECTION|FILE",
+        help="A collection, whose identifiers and titles are read, or a file with one text a line.",
+    ),
+]
+Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="A vocabulary that was built.")]
+Out = Annotated[Path, typer.Option(help="Where the vocabulary is saved.", metavar="FOLDER")]
+Size = Annotated[
+    int,
+    typer.Option(
+        min=NUM_BYTES,
+        help=f"Most phrases, the {NUM_BYTES} single bytes included.",
+        metavar="N",
+    ),
+]
+MinCount = Annotated[
+    int, typer.Option(min=1, help="Occurrences that make a candidate.", metavar="N")
+]
+Cutter = Annotated[
+    str, typer.Option(help=f"How texts are cut: {', '.join(CUTTERS)}.", metavar="NAME")
+]
+Most = Annotated[int, typer.Option(min=1, help="Phrases shown of each kind.", metavar="N")]
+Texts = Annotated[
+    Path | None,
+    typer.Option(
+        help="Check the vocabulary on a collection, or on a file with one text a line.",
+        metavar="COLLECTION|FILE",
+        show_default=False,
+    ),
+]
+
+_USUAL = PhraseConfig()
+
+
+@phrases.callback()
+def about_phrases() -> None:
+    """Build a vocabulary of phrases, which identifiers are cut into, and look at it.
+
+    quoth train pixar builds one of its own; these commands are for those who want to see it.
+    """
+
+
+@phrases.command()
+def build(
+    source: Source,
+    *,
+    out: Out,
+    size: Size = _USUAL.size,
+    min_count: MinCount = _USUAL.min_count,
+    cutter: Cutter = _USUAL.cutter,
+    as_json: AsJson = False,
+) -> None:
+    """Choose the phrases that cover texts best.
+
+    Interrupted, the same command goes on from the last finished stage.
+    """
+    config = PhraseConfig(size=size, min_count=min_count, cutter=cutter)
+    _require_free(out)
+    try:
+        from quoth.app.generative_phrases import build_phrases
+    except ImportError as error:
+        raise _missing(error) from error
+    with show.progress_bar() as progress:
+        made, report = build_phrases(source, config, out=out, progress=progress)
+    _show(out, made, report, most=10, as_json=as_json)
+
+
+@phrases.command()
+def inspect(
+    folder: Folder, *, texts: Texts = None, most: Most = 20, as_json: AsJson = False
+) -> None:
+    """Show how large a vocabulary is, its longest and most used phrases, and what checks find.
+
+    Lengths and checks are those of the texts it was built from, or of other --texts.
+    """
+    try:
+        from quoth.app.generative_phrases import check_phrases, open_checked
+    except ImportError as error:
+        raise _missing(error) from error
+    made, report = open_checked(folder)
+    if texts is not None:
+        report = check_phrases(made, texts)
+    _show(folder, made, report, most=most, as_json=as_json)
+
+
+@phrases.command()
+def segment(
+    folder: Folder,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What is cut into phrases.")],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Show how a text is cut into phrases."""
+    try:
+        from quoth.vocabulary.phrases import open_phrases
+    except ImportError as error:
+        raise _missing(error) from error
+    vocabulary = open_phrases(folder)
+    ids = [int(each) for each in vocabulary.segment([text]).ids]
+    cut = [vocabulary.text_of(each) for each in ids]
+    if as_json:
+        show.print_json({"phrases": cut, "ids": ids})
+        return
+    show.out().print("|".join(show.make_safe(each) for each in cut), markup=False, soft_wrap=True)
+    show.note(f"{show.count(len(ids), 'phrase')}: {', '.join(map(str, ids))}")
+
+
+def _show(
+    folder: Path,
+    vocabulary: PhraseVocabulary,
+    report: PhraseReport | None,
+    *,
+    most: int,
+    as_json: bool,
+) -> None:
+    from quoth.app.generative_phrases import describe_phrases
+
+    found = describe_phrases(vocabulary, report, most=most)
+    if as_json:
+        show.print_json(found)
+        return
+    numbers = [[name, str(value)] for name, value in found["numbers"].items()]
+    show.out().print(show.table(str(folder), ["phrase vocabulary", "value"], numbers))
+    for name in ("longest", "most used"):
+        rows = [[each["phrase"], f"{each['uses']:,}"] for each in found[name]]
+        show.out().print(show.table(name, ["phrase", "uses"], rows))
+    if found["problems"]:
+        for problem in found["problems"]:
+            show.note(problem)
+        raise typer.Exit(1)
+
+
+def _require_free(out: Path) -> None:
+    """Refuse, before any work, to save over something that is no vocabulary."""
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"{out} is a file; name a new folder with --out")
+    if out.is_dir() and any(out.iterdir()) and not (out / "phrase_content.npy").exists():
+        raise ConfigError(f"{out} holds something else than a vocabulary; name a new folder")
+
+
+def _missing(error: ImportError) -> MissingExtra:
+    return MissingExtra(f'phrases need {error.name}; run pip install "quoth[neural]"')

@@ -1,0 +1,164 @@
+"""Train generative search for a collection: what `quoth train pixar` is one call on.
+
+    names → phrases → pairs → untrained model → training → judging → install
+
+Every stage is finished once and noted, as in `quoth learn` (`learning_folder.py`), training has
+checkpoints besides, so the same call goes on after an interruption. Changed documents, identifiers
+or settings begin anew. Until `install` nothing that search uses is touched; what is installed is
+the trained model, or the untrained one where training did not better it on the held-out queries.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from transformers.utils import logging
+
+from quoth.app.generative_plan import PixarBuildConfig
+from quoth.app.generative_report import GenerativeReport, JudgedKind
+from quoth.app.generative_stages import ORDER, TRAINED, UNTRAINED, BuildStages, fingerprint
+from quoth.app.learning_folder import LearningFolder
+from quoth.app.learning_stages import Desk
+from quoth.app.training import choose_device
+from quoth.artifact import seal_file, write_text_atomically
+from quoth.errors import ConfigError, CorpusError
+from quoth.models.pretrained import digest_weights, find_folder
+from quoth.search.generative_state import FOLDER, find_model
+from quoth.training.curriculum import peak_megabytes
+
+WORK = "generative-training"
+NAME = "pixar"
+_FEWEST_DOCUMENTS = 2
+
+
+def train_generative(
+    desk: Desk, config: PixarBuildConfig, *, pairs: Path | None = None, restart: bool = False
+) -> GenerativeReport:
+    """Train, judge, install and report; goes on where an earlier call stopped."""
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    device = choose_device(config.device)
+    folder = LearningFolder(desk.folder / WORK)
+    settings = _settings(desk, config, device=device.type, pairs=pairs)
+    if restart or not _goes_on(folder, desk, settings):
+        _begin(folder, desk, settings)
+    if folder.is_finished:
+        return replace(_read_report(folder), is_old=True)
+    stages = BuildStages(desk, folder, config, device=device, pairs=pairs)
+    for name in ORDER:
+        if folder.finished(name) is None:
+            with folder.clock(name):
+                found = _work(stages, name)()
+            folder.note_peak(name, peak_megabytes())
+            folder.finish(name, found)
+    return _report(folder, desk, device=device.type, seed=config.seed)
+
+
+def _work(stages: BuildStages, name: str) -> Callable[[], dict[str, Any]]:
+    work: dict[str, Callable[[], dict[str, Any]]] = {
+        "identifiers": stages.identifiers,
+        "phrases": stages.phrases,
+        "pairs": stages.pairs,
+        "start": stages.start,
+        "training": stages.training,
+        "judge": stages.judge,
+        "install": stages.install,
+    }
+    return work[name]
+
+
+# --- beginning and going on ----------------------------------------------------------------------
+
+
+def _goes_on(folder: LearningFolder, desk: Desk, settings: Mapping[str, Any]) -> bool:
+    """Whether what is on disk belongs to this very call."""
+    if not folder.is_begun:
+        return False
+    before = dict(folder.settings)
+    if (done := folder.finished("identifiers")) is not None:
+        before["names"] = done["fingerprint"]  # this training has written some itself
+    differing = sorted(name for name in settings if before.get(name) != settings[name])
+    if not differing and folder.is_finished:
+        return find_model(desk.folder, NAME) is not None
+    if differing and not folder.is_finished:
+        desk.note(f"an unfinished training is dropped, as this differs: {', '.join(differing)}")
+    return not differing
+
+
+def _begin(folder: LearningFolder, desk: Desk, settings: Mapping[str, Any]) -> None:
+    if desk.store.num_documents < _FEWEST_DOCUMENTS:
+        raise ConfigError(
+            f"{desk.folder} holds {desk.store.num_documents} documents, too few to learn from; add"
+            " some with quoth add"
+        )
+    folder.begin(settings, {"name": NAME})
+
+
+def _settings(
+    desk: Desk, config: PixarBuildConfig, *, device: str, pairs: Path | None
+) -> dict[str, Any]:
+    """Give everything that decides what comes out, as JSON gives it back."""
+    if pairs is not None and not pairs.is_file():
+        raise CorpusError(f"{pairs} is no file; expected pairs as JSON Lines or TSV")
+    own, used = asdict(config), asdict(desk.config.generative)
+    del own["device"], used["model"]
+    content = {
+        "names": fingerprint(desk),
+        "encoder": digest_weights(find_folder(desk.config.dense.encoder)),
+        "pairs": seal_file(pairs).sha256 if pairs else "",
+        "trained on": device,
+        "pixar": own,
+        "generative": used,
+    }
+    found: dict[str, Any] = json.loads(json.dumps(content))
+    return found
+
+
+# --- reporting -----------------------------------------------------------------------------------
+
+
+def _report(folder: LearningFolder, desk: Desk, *, device: str, seed: int) -> GenerativeReport:
+    """Write the report, which also ends the training; then drop what only training needed."""
+    named, pairs, trained, installed = (
+        folder.found(name) for name in ("identifiers", "pairs", "training", "install")
+    )
+    report = GenerativeReport(
+        collection=str(desk.folder),
+        model=f"{FOLDER}/{folder.fact('name')}",
+        device=device,
+        seed=seed,
+        num_documents=desk.store.num_documents,
+        num_unnamed=named["unnamed"],
+        num_identifiers=named["names"],
+        num_phrases=folder.found("phrases")["phrases"],
+        num_slots=pairs["slots"],
+        mean_length=pairs["mean_length"],
+        num_inputs=pairs["inputs"],
+        steps=trained["steps"],
+        batch_size=pairs["batch_size"],
+        first_loss=trained["first_loss"],
+        last_loss=trained["last_loss"],
+        method=installed["method"],
+        judged=tuple(
+            JudgedKind(kind, own["queries"], own["lexical"], own[UNTRAINED], own[TRAINED])
+            for kind, own in folder.found("judge").items()
+        ),
+        installed=installed["installed"],
+        megabytes=installed["megabytes"],
+        seconds={name: folder.seconds(name) for name in ORDER},
+    )
+    content = json.dumps(report.to_record(), indent=1)
+    write_text_atomically(folder.report, content + os.linesep)
+    for path in folder.path.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+    return report
+
+
+def _read_report(folder: LearningFolder) -> GenerativeReport:
+    return GenerativeReport.from_record(json.loads(folder.report.read_text(encoding="utf-8")))

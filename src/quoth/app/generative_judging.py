@@ -1,0 +1,99 @@
+"""Judge models of generative search by queries that they were not trained on.
+
+The names that became queries name nothing here: each model searches an index of all the others,
+with the very searcher and settings that will be used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+
+from quoth.app.generative_texts import AskedQuery, BuildTexts
+from quoth.app.learning_judging import Asked, reciprocal_ranks
+from quoth.app.learning_stages import Desk
+from quoth.index.trie import Sequences
+from quoth.index.trie_build import build_trie
+from quoth.records import Query
+from quoth.search.generative import GenerativeSearcher
+from quoth.search.generative_files import GenerativeModel
+from quoth.search.generative_index import GenerativeIndex, IndexBasis, save_index
+from quoth.search.generative_names import cut_names, measure_norms, weigh_phrases
+from quoth.search.generative_state import TRIE, identify_model, index_settings
+
+_CUT = 10
+_QUERIES = "queries"
+
+
+def judge_model(
+    desk: Desk, model: GenerativeModel, texts: BuildTexts, *, folder: Path
+) -> list[float]:
+    """Give the RR@10 of each judged query; `folder` is for the index that is searched."""
+    settings = desk.config.generative
+    row_by_docid = desk.store.rows(texts.docids)
+    named = (
+        (row_by_docid[docid], text)
+        for docid, own in zip(texts.docids, texts.names, strict=True)
+        for text in own
+    )
+    cut = cut_names(named, model.vocabulary, config=settings)
+    trie = build_trie(
+        Sequences(cut.ids, cut.offsets), owners=cut.owners, num_phrases=len(model.vocabulary)
+    )
+    weights = weigh_phrases(model.vocabulary.uses, settings.weighting)
+    norms = measure_norms(trie, model.pixar.head.rows, weights=weights, known=None)
+    rows = np.array(sorted(row_by_docid.values()), dtype=np.int64)
+    change = desk.store.change
+    basis = IndexBasis(
+        change, desk.store.log_digest(change), identify_model(folder), index_settings(settings)
+    )
+    save_index(folder / TRIE, GenerativeIndex(trie, norms, rows), basis=basis)
+    searcher = GenerativeSearcher(
+        folder / TRIE, desk.store, load_model=lambda: model, config=settings
+    )
+    asked = _as_asked(texts)
+    run = searcher.search([each.query for each in asked], k=_CUT, allowed=None)
+    searcher.close()
+    return reciprocal_ranks(run, asked)
+
+
+def judge_lexical(desk: Desk, texts: BuildTexts) -> list[float]:
+    """Give the RR@10 of BM25 over the documents, for comparison."""
+    asked = _as_asked(texts)
+    ways = desk.make_ways(desk.store, desk.config)
+    ways.catch_up(desk.store, searcher="lexical", progress=desk.progress)
+    queries = [each.query for each in asked]
+    run = ways.lexical(syntax=False).search(queries, k=_CUT, allowed=None)
+    ways.close()
+    return reciprocal_ranks(run, asked)
+
+
+def mean_by_kind(
+    judged: Sequence[AskedQuery], scores: Mapping[str, Sequence[float]]
+) -> dict[str, dict[str, float]]:
+    """Average each model's scores over the queries of each kind.
+
+    >>> two = [AskedQuery("a", (0,), "x"), AskedQuery("b", (1,), "x")]
+    >>> mean_by_kind(two, {"trained": [1.0, 0.5]})
+    {'x': {'queries': 2, 'trained': 0.75}}
+    """
+    places_by_kind: dict[str, list[int]] = {}
+    for at, each in enumerate(judged):
+        places_by_kind.setdefault(each.kind, []).append(at)
+    return {
+        kind: {
+            _QUERIES: len(places),
+            **{name: fmean(own[at] for at in places) for name, own in scores.items()},
+        }
+        for kind, places in sorted(places_by_kind.items())
+    }
+
+
+def _as_asked(texts: BuildTexts) -> list[Asked]:
+    return [
+        Asked(Query(str(at), each.text), frozenset(texts.docids[place] for place in each.documents))
+        for at, each in enumerate(texts.judged)
+    ]

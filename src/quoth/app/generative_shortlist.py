@@ -1,0 +1,79 @@
+"""The shortlist of a trained model: all phrases where they are few, PIXAR's centroids above."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from quoth.models.pixar.pixar import Pixar
+from quoth.models.pixar.shortlist.build import build_shortlist, start_centroids
+from quoth.models.pixar.shortlist.centroids import build_centroids
+from quoth.models.pixar.shortlist.config import ShortlistConfig
+from quoth.models.pixar.shortlist.interface import Shortlist
+from quoth.training.recipes.pixar import query_batch
+from quoth.training.recipes.pixar_shortlist import PixarShortlistRecipe, train_centroids
+from quoth.training.selfsupervision.identifier_pairs import IdentifierPairs
+
+DEPTH = 2_000
+"""Best phrases kept of each vector where all are scored: identifiers need all theirs among them."""
+
+_MOST_SAMPLES = 50_000
+_PER_CENTROID = 8  # queries, at the least
+_SHARE = 4  # a centroid lists at most one phrase in so many
+_AT_ONCE = 256
+
+
+def make_shortlist(
+    pixar: Pixar, pairs: IdentifierPairs, *, method: str, device: torch.device, seed: int
+) -> Shortlist:
+    """Build the shortlist of a model; centroids learn from the queries it was trained on."""
+    size = pixar.head.num_phrases
+    head = torch.from_numpy(np.array(pixar.head.rows[:size], dtype=np.float32)).to(device)
+    bias = torch.from_numpy(np.array(pixar.head.bias[:size])).to(device)
+    if method == "full":
+        config = ShortlistConfig(method=method, storage="bfloat16", depth=min(DEPTH, size))
+        return build_shortlist(head, bias, config=config, threads=torch.get_num_threads())
+    rows = pairs.training_rows[:: max(1, len(pairs.training_rows) // _MOST_SAMPLES)]
+    count = max(1, min(ShortlistConfig().num_centroids, len(rows) // _PER_CENTROID))
+    config = ShortlistConfig(
+        method=method,
+        num_centroids=count,
+        num_lists=min(ShortlistConfig().num_lists, count),
+        list_length=min(ShortlistConfig().list_length, -(-size // _SHARE)),
+        seed=seed,
+    )
+    pooled = _pooled_vectors(pixar, pairs, rows, device=device)
+    drawn = pairs.draw_targets(
+        rows,
+        count=1,
+        num_slots=pixar.config.num_slots,
+        generator=torch.Generator().manual_seed(seed),
+    )
+    centroids = start_centroids(pooled, config)
+    for each in train_centroids(
+        head,
+        bias,
+        pooled=pooled,
+        targets=drawn.phrase_ids[:, 0].to(device),
+        start=centroids,
+        recipe=PixarShortlistRecipe(),
+    ):
+        centroids = each.centroids
+    return build_centroids(
+        head, bias, centroids=centroids, config=config, threads=torch.get_num_threads()
+    )
+
+
+@torch.inference_mode()
+def _pooled_vectors(
+    pixar: Pixar, pairs: IdentifierPairs, rows: np.ndarray, *, device: torch.device
+) -> Tensor:  # (N, D)
+    """Encode the queries of some inputs."""
+    network, on_device = pixar.network.to(device), pairs.to(device)
+    parts = [
+        network(query_batch(on_device, rows[start : start + _AT_ONCE])).pooled.float()
+        for start in range(0, len(rows), _AT_ONCE)
+    ]
+    network.cpu()
+    return torch.cat(parts).clone()

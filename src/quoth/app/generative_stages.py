@@ -1,0 +1,346 @@
+"""The work of `quoth train pixar`, stage by stage; `generative_building.py` orders and resumes it.
+
+Each method does one stage and returns what later stages and the report need of it, as plain values
+that are kept on disk. Whatever a method needs of earlier stages it reads from there.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from quoth.app.generative_judging import judge_lexical, judge_model, mean_by_kind
+from quoth.app.generative_plan import (
+    BuildRates,
+    PixarBuildConfig,
+    choose_method,
+    choose_rates,
+    choose_size,
+    describe_training,
+    plan_training,
+)
+from quoth.app.generative_shortlist import make_shortlist
+from quoth.app.generative_texts import BuildTexts, Names, common_words, open_texts, split_texts
+from quoth.app.generative_writing import WrittenNames, read_labelled_queries, write_missing
+from quoth.app.learning_folder import LearningFolder
+from quoth.app.learning_stages import Desk
+from quoth.errors import ConfigError
+from quoth.models.glow.files import published_config, saved_config
+from quoth.models.pixar.config import PixarConfig
+from quoth.models.pixar.inputs import PixarInputs
+from quoth.models.pixar.pixar import Pixar
+from quoth.models.pretrained import find_folder, load_tokenizer
+from quoth.search.generative import GenerativeSearcher
+from quoth.search.generative_config import IDENTIFIERS, NO_GENERATOR
+from quoth.search.generative_files import GenerativeModel, save_generative_model
+from quoth.search.generative_names import name_documents
+from quoth.search.generative_state import FOLDER, TRIE
+from quoth.training import loop
+from quoth.training.recipes.pixar import loop_config, train_pixar
+from quoth.training.recipes.pixar_config import PixarRecipe
+from quoth.training.selfsupervision.identifier_pairs import (
+    IdentifierPairConfig,
+    IdentifierPairs,
+    LabelledQuery,
+    make_identifier_pairs,
+    open_identifier_pairs,
+    phrase_counts,
+    save_identifier_pairs,
+    suggest_num_slots,
+)
+from quoth.vocabulary.phrase_config import PhraseConfig
+from quoth.vocabulary.phrase_training import train_phrases
+from quoth.vocabulary.phrases import PhraseVocabulary, open_phrases
+
+ORDER = ("identifiers", "phrases", "pairs", "start", "training", "judge", "install")
+"""The stages, in their order."""
+
+UNTRAINED, TRAINED = "untrained", "trained"
+_MOST_REPORTS = 200
+_MOST_SLOTS = 16
+
+
+class BuildStages:
+    """The stages of one training."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        folder: LearningFolder,
+        config: PixarBuildConfig,
+        *,
+        device: torch.device,
+        pairs: Path | None,
+    ) -> None:
+        self._desk = desk
+        self._folder = folder
+        self._config = config
+        self._device = device
+        self._pairs = pairs
+
+    # The stages ------------------------------------------------------------------------------
+
+    def identifiers(self) -> dict[str, Any]:
+        """Write pseudo-queries for documents that have no identifiers, and split all names."""
+        settings, written = self._desk.config.generative, WrittenNames()
+        if IDENTIFIERS in settings.sources and settings.generator != NO_GENERATOR:
+            written = write_missing(
+                self._desk,
+                self._config,
+                folder=self._folder.written,
+                rates=self._rates,
+                device=self._device,
+            )
+        names = list(list_names(self._desk))
+        _require_names(self._desk, names)
+        labelled = read_labelled_queries(
+            self._desk, self._pairs, [each.docid for each in names], seed=self._config.seed
+        )
+        texts = split_texts(
+            names,
+            most_judged=self._config.judged_queries,
+            seed=self._config.seed,
+            labelled=labelled,
+        )
+        texts.save(self._texts_file)
+        return {
+            **asdict(written),
+            "names": texts.num_names,
+            "unnamed": sum(not each.texts for each in names),
+            "fingerprint": fingerprint(self._desk),
+        }
+
+    def phrases(self) -> dict[str, Any]:
+        """Choose the phrases that identifiers are made of.
+
+        Where few identifiers leave room, words of the documents fill it, so that words of new
+        identifiers are not cut.
+        """
+        names = sorted({text for own in self._texts.names for text in own})
+        size = choose_size(len(names), self._config, device=self._device.type)
+        least = max(2, self._config.min_count)
+        words = common_words(_list_texts(self._desk), least=least, most=size // 2)
+        config = PhraseConfig(
+            size=size,
+            min_count=self._config.min_count,
+            cutter=self._config.cutter,
+            seed=self._config.seed,
+        )
+        made = train_phrases(
+            [*names, *words],
+            config,
+            counts=[*repeat(1, len(names)), *repeat(least, len(words))],
+            folder=self._work("phrase-stages"),
+            progress=lambda what, done, total: self._desk.progress(
+                f"choosing phrases: {what}", done, total
+            ),
+            threads=torch.get_num_threads(),
+        )
+        made.save(self._work("phrases"))
+        return {"phrases": len(made)}
+
+    def pairs(self) -> dict[str, Any]:
+        """Pair queries with the identifiers of their documents, and plan the training."""
+        self._desk.progress("pairing identifiers", 0, 0)
+        texts, vocabulary, plain = self._texts, self._vocabulary, self._pixar_config(1)
+        made = make_identifier_pairs(
+            texts.names,
+            tokenise=PixarInputs(load_tokenizer(find_folder(self._encoder)), plain).queries,
+            segment=vocabulary.segment,
+            num_phrases=len(vocabulary),
+            labelled=[
+                LabelledQuery(each.text, document)
+                for each in texts.training
+                for document in each.documents
+            ],
+            config=IdentifierPairConfig(held_out_share=0.0, seed=self._config.seed),
+        )
+        save_identifier_pairs(self._work("pairs.bin"), made)
+        plan = plan_training(
+            len(made),
+            len(vocabulary),
+            self._config,
+            device=self._device.type,
+            rates=self._rates,
+            spent=float(self._folder.found("identifiers")["seconds"]),
+        )
+        told = describe_training(plan, num_phrases=len(vocabulary), num_inputs=len(made))
+        self._desk.note(told)
+        lengths = made.identifier_lengths
+        slots = min(_MOST_SLOTS, suggest_num_slots(lengths))
+        return {
+            "inputs": len(made),
+            "steps": plan.steps,
+            "batch_size": plan.batch_size,
+            "slots": self._config.slots or slots,
+            "mean_length": round(float(lengths.mean()), 4),
+        }
+
+    def start(self) -> dict[str, Any]:
+        """Make the untrained model: its rows are the encoder's vectors of the phrases."""
+        self._desk.progress("encoding phrases", 0, 0)
+        vocabulary = self._vocabulary
+        made = Pixar.start(
+            self._encoder,
+            num_phrases=len(vocabulary),
+            config=self._pixar_config(int(self._folder.found("pairs")["slots"])),
+            phrase_texts=[vocabulary.text_of(each) for each in range(len(vocabulary))],
+            counts=phrase_counts(self._made_pairs),
+            device=self._device,
+            seed=self._config.seed,
+        )
+        made.save(self._work(UNTRAINED), dtype="fp32", mapped="none")
+        return {}
+
+    def training(self) -> dict[str, Any]:
+        """Train, from the last checkpoint on."""
+        planned = self._folder.found("pairs")
+        config = self._config
+        recipe = PixarRecipe(
+            steps=planned["steps"],
+            batch_size=planned["batch_size"],
+            targets_per_input=config.targets,
+            learning_rate=config.learning_rate,
+            encoder_learning_rate=config.encoder_learning_rate,
+            head_learning_rate=config.head_learning_rate,
+            report_every=max(1, planned["steps"] // _MOST_REPORTS),
+            checkpoint_every=config.checkpoint_every,
+            seed=config.seed,
+        )
+
+        def tell(report: loop.Progress) -> None:
+            self._desk.progress("training", report.step, recipe.steps)
+
+        made, report = train_pixar(
+            self._load(UNTRAINED),
+            self._made_pairs,
+            recipe=recipe,
+            device=self._device,
+            loop=loop_config(recipe),
+            progress=tell,
+            checkpoint=self._work("checkpoints"),
+        )
+        made.save(self._work(TRAINED), dtype="fp32", mapped="none")
+        ramp = loop_config(recipe).ramp_steps  # before it ends, losses lack some of a term
+        losses = [loss for step, loss in report.losses if step > ramp or step == recipe.steps]
+        return {"steps": report.steps, "first_loss": losses[0], "last_loss": losses[-1]}
+
+    def judge(self) -> dict[str, Any]:
+        """Search for the held-out queries with the untrained and the trained model."""
+        texts = self._texts
+        if not texts.judged:
+            return {}
+        scores = {"lexical": judge_lexical(self._desk, texts)}
+        for name in (UNTRAINED, TRAINED):
+            self._desk.progress(f"judging the {name} model", 0, 0)
+            model = self._with_shortlist(self._load(name))
+            scores[name] = judge_model(self._desk, model, texts, folder=self._work("judged"))
+        return mean_by_kind(texts.judged, scores)
+
+    def install(self) -> dict[str, Any]:
+        """Let search use the better model, and name every document with it."""
+        judged = self._folder.found("judge").values()
+        better = sum(each[TRAINED] - each[UNTRAINED] for each in judged)
+        chosen = TRAINED if better >= 0 else UNTRAINED
+        model = self._with_shortlist(self._load(chosen))
+        place = self._desk.folder / FOLDER / str(self._folder.fact("name"))
+        about = {"settings": dict(self._folder.settings), "judged": self._folder.found("judge")}
+        save_generative_model(place, model, about=about)
+        searcher = GenerativeSearcher(
+            place / TRIE,
+            self._desk.store,
+            load_model=lambda: model,
+            config=self._desk.config.generative,
+        )
+        searcher.rebuild(self._desk.store, progress=self._desk.progress)
+        size = sum(each.stat().st_size for each in place.rglob("*") if each.is_file())
+        return {
+            "installed": chosen,
+            "method": model.shortlist.config.method,
+            "megabytes": round(size / 1e6, 1),
+        }
+
+    # Inner workings --------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _rates(self) -> BuildRates:
+        return choose_rates(self._device.type, cores=torch.get_num_threads())
+
+    @property
+    def _encoder(self) -> str:
+        return self._desk.config.dense.encoder
+
+    @property
+    def _texts_file(self) -> Path:
+        return self._work("texts.json")
+
+    @functools.cached_property
+    def _texts(self) -> BuildTexts:
+        return open_texts(self._texts_file)
+
+    @functools.cached_property
+    def _vocabulary(self) -> PhraseVocabulary:
+        return open_phrases(self._work("phrases"))
+
+    @functools.cached_property
+    def _made_pairs(self) -> IdentifierPairs:
+        return open_identifier_pairs(self._work("pairs.bin"))
+
+    def _work(self, name: str) -> Path:
+        return self._folder.path / name
+
+    def _pixar_config(self, num_slots: int) -> PixarConfig:
+        folder = find_folder(self._encoder)
+        settings = saved_config(folder) or published_config(folder)
+        return PixarConfig(num_slots=num_slots, pooling=settings.pooling)
+
+    def _load(self, name: str) -> Pixar:
+        return Pixar.load(self._work(name), fast=False)
+
+    def _with_shortlist(self, pixar: Pixar) -> GenerativeModel:
+        method = choose_method(len(self._vocabulary))
+        made = make_shortlist(
+            pixar, self._made_pairs, method=method, device=self._device, seed=self._config.seed
+        )
+        return GenerativeModel(pixar, self._vocabulary, made)
+
+
+def _require_names(desk: Desk, names: Sequence[Names]) -> None:
+    if not any(each.texts for each in names):
+        sources = ", ".join(desk.config.generative.sources)
+        raise ConfigError(
+            f"no document of {desk.folder} has a name ({sources}); let some be written (leave out"
+            f" --no-generator, or run quoth learn {desk.folder}), or name fields with"
+            " --generative.sources"
+        )
+
+
+def _list_texts(desk: Desk) -> Iterator[str]:
+    for stored in desk.store.live_documents():
+        for texts in stored.document.fields.values():
+            yield from texts
+
+
+def list_names(desk: Desk) -> Iterator[Names]:
+    """List what names each document, in the order of the documents."""
+    for stored in desk.store.live_documents():
+        named = name_documents(
+            {stored.row: stored.document}, desk.store, config=desk.config.generative, identify=None
+        )
+        yield Names(stored.document.docid, tuple(text for _row, text in named))
+
+
+def fingerprint(desk: Desk) -> str:
+    """Name the documents and their names as they are."""
+    digest = hashlib.sha256(json.dumps(sorted(desk.store.live_rows())).encode())
+    for each in list_names(desk):
+        digest.update(json.dumps([each.docid, *each.texts]).encode())
+    return digest.hexdigest()

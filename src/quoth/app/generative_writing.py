@@ -1,0 +1,140 @@
+"""Identifiers for documents that have none, and labelled queries for those that have.
+
+What the query generator writes is kept as in `quoth learn`: only if BM25 finds the document for it
+among the first does a pseudo-query name that document. It goes into the store, so that search names
+documents by the very texts that were trained on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from quoth.app.generative_plan import BuildRates, PixarBuildConfig, WritingPlan, plan_writing
+from quoth.app.generative_texts import LABELLED, NOTHING, AskedQuery, LabelledAsked
+from quoth.app.learning_pairs import read_labelled
+from quoth.app.learning_queries import (
+    PassageLookup,
+    Unit,
+    list_units,
+    read_written,
+    spread,
+    write_queries,
+)
+from quoth.app.learning_stages import ORIGIN, ROUND_TRIP, Desk
+from quoth.models.glow.files import published_config, saved_config
+from quoth.models.pretrained import find_folder
+from quoth.models.query_generator.generator import QueryGenerator
+from quoth.records import Query
+from quoth.text.words import Analyser
+
+_SHARE = 0.01  # list_units splits documents, which plays no part here
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenNames:
+    """What writing came to."""
+
+    documents: int = 0
+    written: int = 0
+    kept: int = 0
+    seconds: float = 0.0
+    """As planned, so that what follows is planned alike however fast it was."""
+
+
+def write_missing(
+    desk: Desk,
+    config: PixarBuildConfig,
+    *,
+    folder: Path,
+    rates: BuildRates,
+    device: torch.device,
+) -> WrittenNames:
+    """Write identifiers for documents without any, and put those that find them into the store."""
+    units = _list_units(desk, seed=config.seed)
+    rows_by_docid: dict[str, list[int]] = {}
+    for row, unit in enumerate(units):
+        if unit.source.whole and not desk.store.identifiers(unit.docid):
+            rows_by_docid.setdefault(unit.docid, []).append(row)
+    settings = desk.config.generative
+    plan = plan_writing(len(rows_by_docid), config, most_each=settings.written, rates=rates)
+    if not plan.num_documents:
+        return WrittenNames()
+    docids = list(rows_by_docid)
+    chosen = [rows_by_docid[docids[at]] for at in spread(len(docids), plan.num_documents)]
+    rows = [own[at] for own in chosen for at in spread(len(own), plan.each)]
+    per_passage = max(1, round(plan.each * len(chosen) / len(rows)))
+    writer = QueryGenerator.load(
+        settings.generator, device=device if device.type == "cuda" else None
+    )
+    write_queries(
+        units,
+        rows,
+        folder,
+        lambda texts: writer.generate(
+            texts, per_passage=per_passage, seed=config.seed, temperature=config.temperature
+        ),
+        progress=lambda done, total: desk.progress("writing identifiers", done, total),
+    )
+    return _keep(desk, units, folder, plan)
+
+
+def read_labelled_queries(
+    desk: Desk, path: Path | None, docids: Sequence[str], *, seed: int
+) -> LabelledAsked:
+    """Read labelled pairs and find their documents; text that is in no document is left out."""
+    if path is None:
+        return NOTHING
+    units = _list_units(desk, seed=seed)
+    ways = desk.make_ways(desk.store, desk.config)
+    ways.catch_up(desk.store, searcher="lexical", progress=desk.progress)
+    analyser = Analyser(desk.config.analyser)
+    lookup = PassageLookup(units, ways.lexical(syntax=False), analyser=analyser)
+    found = read_labelled(path, units, lookup, seed=seed)
+    ways.close()
+    place_by_docid = {docid: at for at, docid in enumerate(docids)}
+    training = tuple(
+        AskedQuery(each.text, (place_by_docid[units[each.source_row].docid],), LABELLED)
+        for each in found.training
+        if each.source_row >= 0
+    )
+    judged = tuple(
+        AskedQuery(
+            each.query.text, tuple(sorted(place_by_docid[docid] for docid in each.docids)), LABELLED
+        )
+        for each in found.judged
+    )
+    return LabelledAsked(training, judged)
+
+
+def _keep(desk: Desk, units: Sequence[Unit], folder: Path, plan: WritingPlan) -> WrittenNames:
+    """Store what finds its document again."""
+    asked = [
+        (Query(f"{row}:{at}", text), units[row].docid)
+        for row, own in sorted(read_written(folder).items())
+        for at, text in enumerate(own)
+    ]
+    ways = desk.make_ways(desk.store, desk.config)
+    ways.catch_up(desk.store, searcher="lexical", progress=desk.progress)
+    desk.progress("searching for identifiers", 0, len(asked))
+    run = ways.lexical(syntax=False).search(
+        [query for query, _docid in asked], k=ROUND_TRIP, allowed=None
+    )
+    ways.close()
+    kept: dict[str, list[str]] = {}
+    for query, docid in asked:
+        if any(hit.docid == docid for hit in run.hits[query.qid]):
+            kept.setdefault(docid, []).append(query.text)
+    distinct = {docid: list(dict.fromkeys(texts)) for docid, texts in kept.items()}
+    desk.store.put_identifiers(distinct, origin=ORIGIN)
+    count = sum(map(len, distinct.values()))
+    return WrittenNames(plan.num_documents, len(asked), count, plan.seconds)
+
+
+def _list_units(desk: Desk, *, seed: int) -> list[Unit]:
+    folder = find_folder(desk.config.dense.encoder)
+    settings = saved_config(folder) or published_config(folder)
+    return list_units(desk.store, settings, share=_SHARE, seed=seed)

@@ -1,0 +1,144 @@
+"""Which texts name a document, and how they become sequences of phrases with owners."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from quoth.collection.store import Store
+from quoth.index.trie import Sequences, Trie, spread
+from quoth.records import Document
+from quoth.search.generative_config import IDENTIFIERS, GenerativeConfig
+from quoth.vocabulary.identifiers import (
+    Integers,
+    OwnedSequences,
+    PhraseIds,
+    cut_identifiers,
+    gather_identifiers,
+    sort_phrases,
+)
+from quoth.vocabulary.phrases import PhraseVocabulary
+
+_AT_ONCE = 65_536  # identifiers whose rows are added up together
+
+Float32 = NDArray[np.float32]
+
+Identify = Callable[[Sequence[Document]], list[list[str]]]
+"""Writes identifiers for documents that have none kept."""
+
+
+def name_documents(
+    documents: Mapping[int, Document],
+    store: Store,
+    *,
+    config: GenerativeConfig,
+    identify: Identify | None,
+) -> Iterator[tuple[int, str]]:
+    """Give the texts that name documents, by row: as many as allowed, first sources first."""
+    kept: dict[int, Sequence[str]] = {}
+    if IDENTIFIERS in config.sources:
+        kept = {row: store.identifiers(each.docid) for row, each in documents.items()}
+        bare = [row for row, texts in kept.items() if not texts]
+        if identify is not None and bare:
+            kept.update(zip(bare, identify([documents[row] for row in bare]), strict=True))
+    for row, document in documents.items():
+        texts = [
+            " ".join(text.split())
+            for source in config.sources
+            for text in (kept[row] if source == IDENTIFIERS else document.fields.get(source, ()))
+        ]
+        distinct = [text for text in dict.fromkeys(texts) if text]
+        yield from ((row, text) for text in distinct[: config.per_document])
+
+
+def cut_names(
+    names: Iterator[tuple[int, str]], vocabulary: PhraseVocabulary, *, config: GenerativeConfig
+) -> OwnedSequences:
+    """Cut texts into phrases, none longer than allowed, in the order that the trie is to have."""
+
+    def segment(texts: list[str]) -> tuple[PhraseIds, Integers]:
+        found = vocabulary.segment(texts)
+        return found.ids, found.offsets
+
+    cut = cut_identifiers(gather_identifiers(names), segment)
+    lengths = np.minimum(np.diff(cut.offsets), config.max_phrases)
+    places, offsets = spread(cut.offsets[:-1], lengths)
+    ids = np.ascontiguousarray(cut.ids[places], dtype=np.int32)
+    if config.order == "sorted_trie":
+        ids = sort_phrases(ids, offsets)
+    return OwnedSequences(ids, offsets, cut.owners)
+
+
+def join_sequences(parts: Sequence[OwnedSequences]) -> OwnedSequences:
+    """Put sequences of several batches of documents one after the other.
+
+    >>> one = OwnedSequences(np.array([7, 8], np.int32), np.array([0, 2]), np.array([5]))
+    >>> join_sequences([one, one]).offsets.tolist()
+    [0, 2, 4]
+    """
+    ids = np.concatenate([np.empty(0, np.int32), *(each.ids for each in parts)])
+    lengths = np.concatenate([np.empty(0, np.int64), *(np.diff(each.offsets) for each in parts)])
+    owners = np.concatenate([np.empty(0, np.int64), *(each.owners for each in parts)])
+    return OwnedSequences(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), owners)
+
+
+def weigh_phrases(uses: Integers, weighting: str) -> Float32:  # (P,)
+    """Say how much each phrase counts: by -log of its share of all uses, or all alike.
+
+    The uses are those of the vocabulary's own training, so that new documents change no weight.
+
+    >>> np.exp(-weigh_phrases(np.array([2, 0]), "rarity")).round(6).tolist()  # 3/4 and 1/4
+    [0.75, 0.25]
+    """
+    if weighting == "none" or len(uses) < 2:
+        return np.ones(len(uses), dtype=np.float32)
+    seen = uses.astype(np.float64) + 1.0
+    weights: Float32 = (math.log(seen.sum()) - np.log(seen)).astype(np.float32)
+    return weights
+
+
+def measure_norms(
+    trie: Trie, head: NDArray[np.floating], *, weights: Float32, known: tuple[Trie, Float32] | None
+) -> Float32:  # (N,)
+    """Give the length of each identifier's weighted sum of rows (P, D); known ones are copied."""
+    norms = np.empty(len(trie), dtype=np.float32)
+    for start in range(0, len(trie), _AT_ONCE):
+        rows = np.arange(start, min(start + _AT_ONCE, len(trie)))
+        if known is not None:
+            found = known[0].find(trie.sequences(rows))
+            norms[rows[found >= 0]] = known[1][found[found >= 0]]
+            rows = rows[found < 0]
+        if len(rows):
+            norms[rows] = _add_up(trie.sequences(rows), head, weights)
+    return norms
+
+
+def _add_up(sequences: Sequences, head: NDArray[np.floating], weights: Float32) -> Float32:
+    """Give the lengths of weighted sums; each row that occurs is read and widened once."""
+    distinct, places = np.unique(sequences.ids, return_inverse=True)
+    weighed = head[distinct].astype(np.float32) * weights[distinct, None]  # (phrases, D)
+    lengths: Float32 = _measure_sums(weighed, places, sequences.offsets).astype(np.float32)
+    # opposite rows may cancel out: such a sum points nowhere, and is compared with nothing
+    return np.maximum(lengths, np.float32(1e-6))
+
+
+@njit(cache=True, nogil=True)
+def _measure_sums(rows: Float32, places: Integers, offsets: Integers) -> NDArray[np.float64]:
+    """Give the length of the sum of each stretch of rows.
+
+    >>> rows = np.array([[3.0, 0.0], [0.0, 4.0]], dtype=np.float32)
+    >>> _measure_sums(rows, np.array([0, 0, 1]), np.array([0, 1, 3]))
+    array([3., 5.])
+    """
+    lengths = np.empty(len(offsets) - 1)
+    total = np.empty(rows.shape[1])
+    for at in range(len(lengths)):
+        total[:] = 0.0
+        for place in places[offsets[at] : offsets[at + 1]]:
+            total += rows[place]
+        lengths[at] = np.sqrt((total * total).sum())
+    return lengths

@@ -1,0 +1,62 @@
+"""A tiny model for generative search: a random encoder, whose vectors of phrases are the head."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from tiny_encoder import WORDS, save_tiny_encoder
+
+from quoth.models.pixar.config import PixarConfig
+from quoth.models.pixar.pixar import Pixar
+from quoth.models.pixar.shortlist.build import build_shortlist
+from quoth.models.pixar.shortlist.config import ShortlistConfig
+from quoth.search.generative_files import GenerativeModel
+from quoth.vocabulary.phrase_config import NUM_BYTES, PhraseConfig
+from quoth.vocabulary.phrase_text import join_strings
+from quoth.vocabulary.phrases import PhraseVocabulary, build_vocabulary
+
+PHRASES = (*(f" {word}" for word in WORDS if len(word) > 1), " barn owl", " at night", " owl owl")
+CONFIG = PixarConfig(num_slots=4, slot_layers=1, max_query_subwords=24)
+
+
+def make_vocabulary(phrases: tuple[str, ...] = PHRASES) -> PhraseVocabulary:
+    """Number phrases, each the rarer the later it comes."""
+    uses = np.concatenate([np.zeros(NUM_BYTES), np.arange(len(phrases), 0, -1)]).astype(np.int64)
+    strings = join_strings([each.encode() for each in phrases])
+    return build_vocabulary(strings, config=PhraseConfig(), uses=uses)
+
+
+def make_model(
+    folder: Path, *, method: str = "full", depth: int = 1000, seed: int = 0
+) -> GenerativeModel:
+    """Make a model whose slots differ, as if it had been trained; it knows all its phrases."""
+    vocabulary = make_vocabulary()
+    encoder = folder / f"encoder-{seed}"
+    if not encoder.exists():
+        save_tiny_encoder(encoder, positions=32, seed=seed)
+    pixar = Pixar.start(
+        str(encoder),
+        num_phrases=len(vocabulary),
+        config=CONFIG,
+        phrase_texts=[vocabulary.text_of(each) for each in range(len(vocabulary))],
+        counts=np.concatenate([vocabulary.uses, [9, 9]]),
+    )
+    chance = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        weight = pixar.network.output.weight
+        weight += 0.3 * torch.randn(weight.shape, generator=chance)
+    shortlist = build_shortlist(
+        torch.from_numpy(pixar.head.rows),
+        torch.from_numpy(pixar.head.bias),
+        config=ShortlistConfig(method=method, storage="float32", depth=depth, window=8),
+    )
+    return GenerativeModel(pixar, vocabulary, shortlist)
+
+
+@cache
+def tiny_model(folder: Path) -> GenerativeModel:
+    """Make the model once for each folder that encoders are kept in."""
+    return make_model(folder)
