@@ -72,3 +72,12 @@ def test_all_problems_are_told_at_once() -> None:
         assert expected in str(caught.value)
     with pytest.raises(ConfigError, match="not both"):
         Wanted(pack=Path("a"), unpack=Path("b"))
+
+
+def test_half_of_what_was_learned_is_installed_but_all_of_a_short_warm_up() -> None:
+    config = LearnConfig(minutes=15)
+    assert make_plan(2000, config, device="cpu").share == 1.0
+    assert make_plan(2000, config, device="cuda").share == 0.5
+    joint = LearnConfig(minutes=15, method="distil")
+    assert make_plan(2000, joint, device="cpu").share == 0.5
+    assert make_plan(2000, LearnConfig(share=0.75), device="cpu").share == 0.75
