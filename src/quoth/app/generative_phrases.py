@@ -19,7 +19,7 @@ from quoth.app.learned import kept_layers
 from quoth.artifact import write_text_atomically
 from quoth.collection.schema import require_collection
 from quoth.collection.store import FILE_NAME, Store
-from quoth.errors import CorpusError, Damaged
+from quoth.errors import ConfigError, CorpusError, Damaged
 from quoth.search.generative_names import name_documents
 from quoth.search.searcher import Progress
 from quoth.vocabulary.phrase_config import NUM_BYTES, PhraseConfig
@@ -37,7 +37,12 @@ def build_phrases(
     """Build a vocabulary and save it with a report on its texts; goes on where a call stopped."""
     texts = read_texts(source)
     if not texts:
-        raise CorpusError(f"{source} holds no texts to find phrases in; add some, or name another")
+        raise CorpusError(
+            f"{source} holds no texts to find phrases in (titles, names, what quoth learn writes);"
+            f' run "quoth learn {source}", or name a file of texts'
+            if source.is_dir()
+            else f"{source} holds no texts to find phrases in; add some, or name another"
+        )
     work = _work_folder(out, texts)
     made = train_phrases(
         texts, config, folder=work, progress=lambda *told: progress(*told), threads=_THREADS
@@ -68,6 +73,11 @@ def read_texts(source: Path) -> list[str]:
 
 def open_checked(folder: Path) -> tuple[PhraseVocabulary, PhraseReport | None]:
     """Open a vocabulary, with the report on the texts it was built from where there is one."""
+    if not folder.is_dir():
+        raise ConfigError(
+            f"there is no phrase vocabulary at {folder}; make one with"
+            f' "quoth phrases build COLLECTION --out {folder}"'
+        )
     made, path = open_phrases(folder), folder / REPORT_FILE
     if not path.exists():
         return made, None

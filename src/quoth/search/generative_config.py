@@ -23,7 +23,7 @@ class GenerativeConfig:
     model: str = ""
     """Model in the collection's folder "generative"; empty takes the one saved last, if any."""
 
-    sources: tuple[str, ...] = ("title", IDENTIFIERS)
+    sources: tuple[str, ...] = ("title", "name", IDENTIFIERS)
     """What names a document, first come first: identifiers (those kept for it), or fields."""
 
     generator: str = "query-generator"

@@ -114,10 +114,10 @@ def segment(
 ) -> None:
     """Show how a text is cut into phrases."""
     try:
-        from quoth.vocabulary.phrases import open_phrases
+        from quoth.app.generative_phrases import open_checked
     except ImportError as error:
         raise _missing(error) from error
-    vocabulary = open_phrases(folder)
+    vocabulary, _report = open_checked(folder)
     ids = [int(each) for each in vocabulary.segment([text]).ids]
     cut = [vocabulary.text_of(each) for each in ids]
     if as_json:
