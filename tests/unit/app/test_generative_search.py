@@ -138,7 +138,7 @@ def _leaves(part: Part) -> dict[str, float]:
     return {leaf.label.partition(":")[0]: leaf.value for leaf in part.parts}
 
 
-def test_the_hybrid_is_of_three_only_where_a_model_is(
+def test_the_hybrid_is_of_three_only_where_a_model_is_given_a_share(
     open_engine: Open, install: Callable[[], None]
 ) -> None:
     engine = open_engine()
@@ -149,12 +149,12 @@ def test_the_hybrid_is_of_three_only_where_a_model_is(
     (part,) = engine.explain("barn owl", ["d0"], searcher="hybrid")
     assert list(_leaves(part)) == ["lexical", "dense"]
     install()
-    three = open_engine()
+    three = open_engine(fusion={"generative": 0.2})
     (part,) = three.explain("barn owl", ["d0"], searcher="hybrid")
     assert list(_leaves(part)) == ["lexical", "dense", "generative"]
     assert _leaves(part)["generative"] == pytest.approx(0.2)  # the best hit, its share
     assert part.value == pytest.approx(three.search("barn owl", searcher="hybrid")[0].score)
-    assert open_engine(fusion={"generative": 0.0}).run(queries, searcher="hybrid") == two
+    assert open_engine().run(queries, searcher="hybrid") == two  # no share unless it is given one
     assert three.run(queries, searcher="hybrid") != two
 
 
