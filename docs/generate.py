@@ -16,7 +16,7 @@ from generate_learning import (
     negatives_section,
     rerank_section,
 )
-from generate_pixar import latency_section, phrases_section, trie_section
+from generate_pixar import latency_section, phrases_section, three_section, trie_section
 
 DOCS = Path(__file__).parent
 NOTICE = "<!-- made by docs/generate.py from templates and benchmarks/*/results -->\n"

@@ -100,3 +100,44 @@ def latency_section(results: dict[str, Any], table: Table) -> Iterable[str]:
             for row in results["methods"]
         ],
     )
+
+
+def three_section(results: dict[str, Any], table: Table) -> Iterable[str]:
+    """Draw what a model that was trained on a CPU adds to the hybrid of two."""
+    yield "## Generated identifiers, trained on a CPU"
+    yield ""
+    yield "`python -m benchmarks.pixar_quality.hybrid`: `quoth train pixar` in the time it takes by"
+    yield "default on two cores, through `Engine`; identifiers are pseudo-queries by which BM25 finds"
+    yield "their passage. *hybrid n*: the share n of the generative side."
+    for row in results["rows"]:
+        report = row["report"]
+        yield ""
+        yield f"{row['set']} ({row['split']}), {row['queries']} queries:"
+        yield f"{report['num_identifiers']:,} identifiers of {report['num_documents']:,} documents"
+        yield f"cut into {report['num_phrases']:,} phrases, {report['mean_length']:.1f} each;"
+        yield f"{report['steps']} steps of {report['batch_size']} in {row['minutes']:.0f} minutes."
+        yield ""
+        names = list(dict.fromkeys(each["run_name"] for each in row["results"]))
+        yield table(
+            ["searcher", *results["measures"]],
+            [
+                [
+                    name,
+                    *(
+                        f"{_mean(row['results'], name, measure):.3f}"
+                        for measure in results["measures"]
+                    ),
+                ]
+                for name in names
+            ],
+        )
+    yield ""
+    yield "Minutes on a CPU are far too few: the loss has hardly begun to fall, and the hybrid of two"
+    yield "gains nothing from a third side, so that has no share by default. Training on a GPU, and the"
+    yield "comparison of vocabularies, is still to be run (`benchmarks.pixar_quality.run_gpu`)."
+
+
+def _mean(rows: list[dict[str, Any]], run: str, measure: str) -> float:
+    return next(
+        float(row["mean"]) for row in rows if (row["run_name"], row["measure"]) == (run, measure)
+    )

@@ -85,7 +85,7 @@ def measure(given: argparse.Namespace, name: str, encoded: tuple[Any, Any, Any])
             "split": split,
             "queries": len(queries),
             "minutes": round(seconds / 60, 1),
-            "report": asdict(outcome.generative),
+            "report": asdict(replace(outcome.generative, collection=name)),
             "results": [asdict(row) for row in found.rows],
         }
 
