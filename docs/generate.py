@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from generate_learning import (
+    cpu_section,
     examples_section,
     found_section,
     headline_learning,
@@ -132,6 +133,8 @@ def benchmarks_page(
             "",
             *negatives_section(read_results("learn/results/negatives.json"), table),
             "",
+            *cpu_section(read_results("learn/results/cpu.json"), table),
+            "",
             *found_section(read_results("learn/results/learn.json"), table),
             "",
             *examples_section(read_results("learn/results/examples.json"), table),
@@ -143,6 +146,8 @@ def benchmarks_page(
             *trie_section(read_results("trie/results/trie.json"), table),
             "",
             *latency_section(read_results("pixar_latency/results/latency-cpu-5000000.json"), table),
+            "",
+            *three_section(read_results("pixar_quality/results/hybrid.json"), table),
             "",
         ]
     )

@@ -230,6 +230,50 @@ def _time_section(results: dict[str, Any], table: Table) -> Iterable[str]:
     )
 
 
+def cpu_section(results: dict[str, Any], table: Table) -> Iterable[str]:
+    """Draw what `quoth learn` did on a processor, by its own report and by test queries."""
+    report = results["report"]
+    yield "**As a user runs it, on a CPU** (`python -m benchmarks.learn.cpu`): a folder of"
+    yield f"{report['num_documents']:,} text files ({results['set']}), `quoth learn` with"
+    yield f"{results['minutes_asked']:.0f} minutes to fit into, {results['cores']} cores: it took"
+    yield f"{results['minutes_taken']:.1f} minutes, and the encoder was"
+    yield f"{'installed' if report['installed'] else 'kept aside'}. First what its own report says"
+    yield "of held-out queries, without labels; then the set's test queries, which it never saw."
+    yield ""
+    rows = [
+        [
+            each["searcher"],
+            f"{each['queries']} ({each['num_queries']})",
+            each["measure"],
+            f"{each['before']['mean']:.3f}",
+            f"{each['after']['mean']:.3f}",
+            _interval(each["difference"]["mean"], each["difference"]),
+        ]
+        for each in report["quality"]
+        if each["searcher"] != "lexical"
+    ]
+    tests = {(each["run_name"], each["measure"]): each for each in results["test"]}
+    for searcher in ("dense", "hybrid"):
+        for measure in ("nDCG@10", "RR@10"):
+            after = tests[f"{searcher} after", measure]
+            contrast = after["contrast"]
+            rows.append(
+                [
+                    searcher,
+                    f"test queries ({results['test_queries']})",
+                    measure,
+                    f"{tests[f'{searcher} before', measure]['mean']:.3f}",
+                    f"{after['mean']:.3f}",
+                    _interval(contrast["difference"], contrast["interval"]),
+                ]
+            )
+    yield table(["searcher", "queries", "measure", "before", "after", "difference"], rows)
+
+
+def _interval(difference: float, interval: dict[str, Any]) -> str:
+    return f"{difference:+.3f} [{interval['low']:+.3f}, {interval['high']:+.3f}]"
+
+
 def found_section(results: dict[str, Any], table: Table) -> Iterable[str]:
     """Say how many pseudo-queries find their own passage."""
     yield "**Pseudo-queries that find their own passage** among BM25's best 20, of those written by"
@@ -317,8 +361,7 @@ def _difference(row: dict[str, Any], run: str, baseline: str) -> str:
     if not found:
         return "–"
     contrast = found[0]["contrast"]
-    low, high = contrast["interval"]["low"], contrast["interval"]["high"]
-    return f"{contrast['difference']:+.3f} [{low:+.3f}, {high:+.3f}]"
+    return _interval(contrast["difference"], contrast["interval"])
 
 
 def _find(row: dict[str, Any], run: str, measure: str) -> dict[str, Any]:

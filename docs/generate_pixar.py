@@ -107,8 +107,8 @@ def three_section(results: dict[str, Any], table: Table) -> Iterable[str]:
     yield "## Generated identifiers, trained on a CPU"
     yield ""
     yield "`python -m benchmarks.pixar_quality.hybrid`: `quoth train pixar` in the time it takes by"
-    yield "default on two cores, through `Engine`; identifiers are pseudo-queries by which BM25 finds"
-    yield "their passage. *hybrid n*: the share n of the generative side."
+    yield "default on two cores, through `Engine`; identifiers are pseudo-queries by which BM25"
+    yield "finds their passage. *hybrid n*: the share n of the generative side."
     for row in results["rows"]:
         report = row["report"]
         yield ""
@@ -132,9 +132,9 @@ def three_section(results: dict[str, Any], table: Table) -> Iterable[str]:
             ],
         )
     yield ""
-    yield "Minutes on a CPU are far too few: the loss has hardly begun to fall, and the hybrid of two"
-    yield "gains nothing from a third side, so that has no share by default. Training on a GPU, and the"
-    yield "comparison of vocabularies, is still to be run (`benchmarks.pixar_quality.run_gpu`)."
+    yield "Minutes on a CPU are far too few: the loss has hardly begun to fall, and the hybrid of"
+    yield "two gains nothing from a third side, so that has no share by default. Training on a GPU"
+    yield "and comparing vocabularies are still to be run (`benchmarks.pixar_quality.run_gpu`)."
 
 
 def _mean(rows: list[dict[str, Any]], run: str, measure: str) -> float:

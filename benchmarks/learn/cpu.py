@@ -52,7 +52,7 @@ def measure(given: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     """Run the commands of a user, and judge with the set's queries."""
     folder, collection = scratch / "documents", scratch / "c.quoth"
     names = write_files(given.data / given.name, folder)
-    quoth("add", str(collection), str(folder))
+    quoth("add", str(collection), folder.name, here=scratch)
     quoth("encode", str(collection))
     queries, qrels = test_queries(given.data / given.name, names)
     before = search(collection, queries, "before")
@@ -116,11 +116,11 @@ def search(collection: Path, queries: list[Query], when: str) -> list[Run]:
     return runs
 
 
-def quoth(*arguments: str) -> None:
-    """Run the command line in a process of its own."""
+def quoth(*arguments: str, here: Path | None = None) -> None:
+    """Run the command line in a process of its own; files are named as seen from `here`."""
     logging.info("quoth %s", " ".join(arguments[:1]))
     code = "from quoth.app.cli import main; main()"
-    subprocess.run([sys.executable, "-c", code, *arguments], check=True)
+    subprocess.run([sys.executable, "-c", code, *arguments], check=True, cwd=here)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 A plan follows from the collection's size, the device's kind, its cores and the settings alone, not
 from a clock, so that the same call makes the same plan and two runs give the same report. The rates
-were measured on two busy cores of a server with bf16 units; those of a GPU are estimates from other
-runs of the same recipes. They err on the slow side; where a machine is slower still, learning takes
+were measured on two cores of a server with bf16 units, and those of a GPU on a large one that ran
+the same recipes. They err on the slow side; where a machine is slower still, learning takes
 longer instead of stopping half way.
 
 On a CPU the warm-up is what helps: a step of RUMBArt reads k passages per query with two networks,
@@ -64,7 +64,7 @@ class LearnConfig:
     """Most steps of the warm-up."""
 
     warm_up_batch: int = 0
-    """Queries per step of the warm-up; 0 takes 32 on a CPU, 128 on a GPU."""
+    """Queries per step of the warm-up; 0 takes 64 on a CPU, 128 on a GPU."""
 
     steps: int = 300
     """Most steps of what follows the warm-up."""
@@ -78,9 +78,9 @@ class LearnConfig:
     learning_rate: float = 2e-5
     """Highest learning rate of the encoder."""
 
-    share: float = 0.0
+    share: float = 0.5
     """Share of what was learned in the encoder that is installed; the rest stays as it was before.
-    0 takes half, but all after a warm-up on a CPU, which is short, and from labelled pairs."""
+    1 takes all of it, as does learning from labelled pairs."""
 
     max_subwords: int = 0
     """Subwords read of a passage while training; 0 takes 96 on a CPU, 256 on a GPU."""
@@ -126,8 +126,8 @@ class LearnConfig:
             )
         if not 0 < self.held_out < 1 or self.margin < 0:
             problems.append("held_out must be a share above 0 and below 1, margin ≥ 0")
-        if not 0 <= self.share <= 1:
-            problems.append(f"share is {self.share}, expected 0 to 1")
+        if not 0 < self.share <= 1:
+            problems.append(f"share is {self.share}, expected above 0 and at most 1")
         if problems:
             raise ConfigError("learn: " + "; ".join(problems))
 
@@ -186,9 +186,9 @@ class Rates:
         )
 
 
-CPU = Rates(writing=17.0, encoding=50.0, refreshing=30.0, warming=0.12, joint=0.4)
+CPU = Rates(writing=28.0, encoding=50.0, refreshing=30.0, warming=0.08, joint=0.4)
 """Two cores."""
-CUDA = Rates(writing=600.0, encoding=50.0, refreshing=3000.0, warming=0.002, joint=0.0015)
+CUDA = Rates(writing=1000.0, encoding=50.0, refreshing=3000.0, warming=0.001, joint=0.001)
 """One large GPU; for search, vectors are made on the CPU even there."""
 
 
@@ -218,9 +218,6 @@ class Plan:
     seconds: Mapping[str, float]
     note: str = ""
     """What a user should know about the plan, in plain words."""
-
-    share: float = 0.5
-    """Share of what was learned in the encoder that comes out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +285,6 @@ def make_plan(
         validation_passages=checks.passages,
         seconds=seconds,
         note=note,
-        share=config.share or (1.0 if device == "cpu" and method == "none" else 0.5),
         **sizes,
     )
 
@@ -312,7 +308,7 @@ def _sizes(device: str, config: LearnConfig) -> dict[str, int]:
     """Give the sizes that suit a device, unless others are set."""
     usual = {"warm_up_batch": 128, "batch_size": 32, "k": 8, "max_subwords": 256}
     if device == "cpu":
-        usual = {"warm_up_batch": 32, "batch_size": 8, "k": 4, "max_subwords": 96}
+        usual = {"warm_up_batch": 64, "batch_size": 8, "k": 4, "max_subwords": 96}
     return {name: getattr(config, name) or number for name, number in usual.items()}
 
 

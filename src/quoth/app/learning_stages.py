@@ -338,7 +338,7 @@ class Stages:
             batch_size=plan.batch_size,
             k=plan.k,
             learning_rate=plan.learning_rate,
-            share=plan.share if self._pairs is None else 1.0,
+            share=config.share if self._pairs is None else 1.0,
             validations=plan.validations,
             validation_queries=plan.validation_queries,
             validation_passages=plan.validation_passages,
