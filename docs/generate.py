@@ -46,7 +46,12 @@ def pages() -> dict[Path, str]:
         + readme.replace("{{quality}}", headline_table(quality))
         .replace("{{speed}}", headline_speed(speed))
         .replace("{{hybrid}}", headline_hybrid(hybrid))
-        .replace("{{learning}}", headline_learning(read_results("learn/results/learn.json"))),
+        .replace(
+            "{{learning}}",
+            headline_learning(
+                read_results("learn/results/learn.json"), read_results("learn/results/cpu.json")
+            ),
+        ),
     }
 
 
