@@ -248,7 +248,7 @@ def test_what_cannot_be_trained_is_said_plainly(world: World, tmp_path: Path, qu
         tmp_path / "nameless.quoth", [Document(f"d{at}", {"text": ("owl",)}) for at in range(3)]
     )
     code, _, err = quoth("train", "pixar", nameless, *world.options("--no-generator"))
-    assert code == 2 and "has a name (title, identifiers)" in err
+    assert code == 2 and "has a name (title, name, identifiers)" in err
     code, _, err = quoth("train", "pixar", tmp_path / "nowhere.quoth")
     assert code == 3
     code, _, err = quoth("train", "pixar", collection, "--pairs", tmp_path / "none.jsonl")
