@@ -208,8 +208,8 @@ def _reread_section(rows: list[dict[str, Any]], table: Table) -> Iterable[str]:
 
 def _time_section(results: dict[str, Any], table: Table) -> Iterable[str]:
     yield ""
-    yield "**Held-out pseudo-queries (MRR@10) and time**: four or five runs shared the GPU, so"
-    yield "seconds are from two to four times those of a run alone."
+    yield "**Held-out pseudo-queries (MRR@10) and time**: up to five runs shared the GPU, so"
+    yield "seconds are not those of a run alone."
     yield ""
     yield table(
         ["set", "start", "state", "steps", "first validation", "best", "seconds"],

@@ -141,14 +141,7 @@ def train_gpl(
     own = prepare_network(network, projection=0, dropout=0.1, device=run.device)
     retriever = Retriever(own, similarity="cosine")
     module = MarginModule(retriever, writer, passages, settings)
-    return learn(
-        module,
-        passages,
-        settings.loop(),
-        run,
-        batch_size=settings.batch_size,
-        seed=settings.seed,
-    )
+    return _learn(module, passages, settings, run)
 
 
 def train_tsdae(
@@ -164,14 +157,14 @@ def train_tsdae(
     retriever = Retriever(own, similarity="cosine")
     decoder = start_decoder(own, folder).to(run.device)
     module = DenoisingModule(retriever, decoder, passages, settings.deleted)
-    return learn(
-        module,
-        passages,
-        settings.loop(),
-        run,
-        batch_size=settings.batch_size,
-        seed=settings.seed,
-    )
+    return _learn(module, passages, settings, run)
+
+
+def _learn(
+    module: LearningModule, passages: PassageSet, settings: RivalSettings, run: LearningRun
+) -> Learned:
+    size, seed = settings.batch_size, settings.seed
+    return learn(module, passages, settings.loop(), run, batch_size=size, seed=seed)
 
 
 def start_decoder(network: GlowNetwork, folder: Path) -> nn.Module:

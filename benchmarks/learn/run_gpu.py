@@ -17,7 +17,6 @@ each state. Judgements are not here: `report` has them.
 from __future__ import annotations
 
 import argparse
-import copy
 import json
 import sys
 import time
@@ -37,6 +36,7 @@ from benchmarks.learn.rivals import RivalSettings, train_gpl, train_tsdae
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.glow.network import GlowNetwork
+from quoth.training.curriculum import blend
 from quoth.training.learning import Learned, LearningRun
 from quoth.training.passage_set import PassageSet, as_text, open_passage_set
 from quoth.training.recipes.acrobart import AcrobartRecipe, train_acrobart
@@ -123,7 +123,7 @@ class Bench:
             if arm == "warm-up":
                 start = learned.network
             states[arm] = self.search(learned.network, packed, name)
-            half = half_way(self.network, learned.network)
+            half = blend(self.network, learned.network, share=0.5)
             states[f"{arm}~half"] = self.search(half, packed, name)
             self.note(name, arm, learned, seconds, packed)
             self.keep(name, states, arrays)
@@ -270,15 +270,6 @@ class Bench:
             about["device"] = torch.cuda.get_device_name()
         content = about | {"recipes": recipes_used(self.given), "runs": self.runs}
         (self.given.out / "runs.json").write_text(json.dumps(content, default=str))
-
-
-def half_way(first: GlowNetwork, second: GlowNetwork) -> GlowNetwork:
-    """Give the network whose parameters are the mean of two networks'."""
-    mean = copy.deepcopy(second)
-    with torch.no_grad():
-        for own, other in zip(mean.parameters(), first.parameters(), strict=True):
-            own.copy_(0.5 * own + 0.5 * other.to(own.device))
-    return mean
 
 
 def best_passages(cosines: torch.Tensor, owners: torch.Tensor, count: int) -> torch.Tensor:

@@ -12,10 +12,13 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from tokenizers import Tokenizer
-from transformers import AutoTokenizer
+from torch import nn
+from transformers import AutoModel, AutoTokenizer
 
 from quoth.errors import ConfigError, Damaged, MissingExtra
 
@@ -28,6 +31,38 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _HUB_FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderSource:
+    """Which encoder a model was made for: its name and the digest of its weights."""
+
+    name: str
+    digest: str
+
+    def find(self, owner: Path) -> Path:
+        """Find that encoder by its name, for the model in a folder, if it is still the same."""
+        found = find_folder(self.name)
+        is_default = self.name == DEFAULT_NAME  # which was just verified
+        digest = DEFAULT_SHA256 if is_default else digest_weights(found)
+        if digest != self.digest:
+            raise ConfigError(
+                f"{owner} was trained with another {self.name} than the one in {found};"
+                " restore that encoder, or train the model again"
+            )
+        return found
+
+
+def load_encoder(folder: Path) -> nn.Module:
+    """Load a Hugging Face encoder in fp32."""
+    try:
+        encoder: nn.Module = AutoModel.from_pretrained(str(folder), dtype=torch.float32)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ConfigError(
+            f"{folder} is not an encoder in the Hugging Face layout ({reason})"
+        ) from error
+    return encoder
 
 
 def find_folder(name: str, *, kind: str = "encoder", embedded: str = DEFAULT_NAME) -> Path:

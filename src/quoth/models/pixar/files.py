@@ -25,14 +25,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
-from transformers import AutoModel
 
 from quoth.artifact import FileSeal, seal_file
 from quoth.errors import ConfigError, Damaged
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.head import HeadVectors
 from quoth.models.pixar.network import EncoderStates, PixarNetwork
-from quoth.models.pretrained import DEFAULT_NAME, DEFAULT_SHA256, digest_weights, find_folder
+from quoth.models.pretrained import EncoderSource, load_encoder
 
 KIND, FORMAT = "pixar", 1
 CONFIG_FILE, NETWORK_FILE, HEAD_FILE = "config.json", "network.safetensors", "head.safetensors"
@@ -40,14 +39,6 @@ ROWS_FILE, BIAS_FILE, ENCODER_FOLDER = "head-rows.npy", "head-bias.npy", "encode
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "int8": torch.int8}
 MAPPED = {"none": None, "fp16": np.float16, "fp32": np.float32}
 _ENCODER = "encoder."
-
-
-@dataclass(frozen=True, slots=True)
-class EncoderSource:
-    """Which encoder a network was made for: its name and the digest of its weights."""
-
-    name: str
-    digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +77,6 @@ def build_network(encoder: nn.Module, config: PixarConfig, *, slot_id: int) -> P
     return network.eval()
 
 
-def load_encoder(folder: Path) -> nn.Module:
-    """Load a Hugging Face encoder in fp32."""
-    try:
-        encoder: nn.Module = AutoModel.from_pretrained(str(folder), dtype=torch.float32)
-    except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ConfigError(
-            f"{folder} is not an encoder in the Hugging Face layout ({reason})"
-        ) from error
-    return encoder
-
-
 def read_saved(folder: Path) -> SavedPixar:
     """Read what a saved model is."""
     path = folder / CONFIG_FILE
@@ -130,15 +109,7 @@ def encoder_folder(folder: Path, saved: SavedPixar) -> Path:
         if not (folder / ENCODER_FOLDER).is_dir():
             raise Damaged(f"{folder / ENCODER_FOLDER} is missing; copy the folder anew")
         return folder / ENCODER_FOLDER
-    found = find_folder(saved.encoder.name)
-    is_default = saved.encoder.name == DEFAULT_NAME  # which was just verified
-    digest = DEFAULT_SHA256 if is_default else digest_weights(found)
-    if digest != saved.encoder.digest:
-        raise ConfigError(
-            f"{folder} was trained with another {saved.encoder.name} than the one in {found};"
-            " restore that encoder, or train the model again"
-        )
-    return found
+    return saved.encoder.find(folder)
 
 
 def load_network(folder: Path, saved: SavedPixar, *, base: Path, slot_id: int) -> PixarNetwork:

@@ -17,10 +17,8 @@ from quoth.errors import ConfigError
 from quoth.models.batching import BATCH_SUBWORDS, batches_by_length, has_fast_bf16
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.files import (
-    EncoderSource,
     build_network,
     encoder_folder,
-    load_encoder,
     load_head,
     load_network,
     read_saved,
@@ -29,7 +27,14 @@ from quoth.models.pixar.files import (
 from quoth.models.pixar.head import HeadVectors, start_head
 from quoth.models.pixar.inputs import PixarInputs
 from quoth.models.pixar.network import PixarNetwork, QueryBatch
-from quoth.models.pretrained import DEFAULT_NAME, digest_weights, find_folder, load_tokenizer
+from quoth.models.pretrained import (
+    DEFAULT_NAME,
+    EncoderSource,
+    digest_weights,
+    find_folder,
+    load_encoder,
+    load_tokenizer,
+)
 
 _CUDA_TIMES = 16  # as many subwords at once on a GPU
 _SAMPLE = 200_000  # phrases that principal directions are found from

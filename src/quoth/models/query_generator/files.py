@@ -23,15 +23,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
-from transformers import AutoModel
 
 from quoth.errors import ConfigError, Damaged
-from quoth.models.pretrained import (
-    DEFAULT_NAME,
-    DEFAULT_SHA256,
-    digest_weights,
-    find_folder,
-)
+from quoth.models.pretrained import EncoderSource, load_encoder
 from quoth.models.query_generator.config import QueryGeneratorConfig
 from quoth.models.query_generator.network import QueryGeneratorNetwork
 
@@ -43,14 +37,6 @@ _ENCODER = "encoder."
 
 
 @dataclass(frozen=True, slots=True)
-class EncoderSource:
-    """Which encoder a decoder was made for: its name and the digest of its weights."""
-
-    name: str
-    digest: str
-
-
-@dataclass(frozen=True, slots=True)
 class SavedGenerator:
     """What `config.json` says."""
 
@@ -59,15 +45,9 @@ class SavedGenerator:
     sha256: str
 
 
-def load_encoder(folder: Path) -> nn.Module:
+def load_bert(folder: Path) -> nn.Module:
     """Load an encoder of the BERT kind, whose layers a decoder can start from."""
-    try:
-        encoder: nn.Module = AutoModel.from_pretrained(str(folder), dtype=torch.float32)
-    except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ConfigError(
-            f"{folder} is not an encoder in the Hugging Face layout ({reason})"
-        ) from error
+    encoder = load_encoder(folder)
     if not hasattr(getattr(encoder, "encoder", None), "layer"):
         raise ConfigError(
             f"{folder} holds a {type(encoder).__name__}, whose layers cannot start a decoder;"
@@ -103,7 +83,7 @@ def load_network(
     folder: Path, saved: SavedGenerator, *, base: Path, start_id: int
 ) -> QueryGeneratorNetwork:
     """Load the encoder in `base` and the decoder, in fp32; altered weights are refused."""
-    network = build_network(load_encoder(base), saved.config, start_id=start_id)
+    network = build_network(load_bert(base), saved.config, start_id=start_id)
     tensors = _read_tensors(folder, saved)
     own = decoder_tensors(network)
     loaded = dequantise(tensors)
@@ -127,15 +107,7 @@ def encoder_folder(folder: Path, saved: SavedGenerator) -> Path:
         return folder / ENCODER_FOLDER
     if saved.config.train_encoder:
         raise Damaged(f"{folder / ENCODER_FOLDER} is missing; copy the folder anew")
-    found = find_folder(saved.encoder.name)
-    is_default = saved.encoder.name == DEFAULT_NAME  # which was just verified
-    digest = DEFAULT_SHA256 if is_default else digest_weights(found)
-    if digest != saved.encoder.digest:
-        raise ConfigError(
-            f"{folder} was trained with another {saved.encoder.name} than the one in {found};"
-            " restore that encoder, or train the generator again"
-        )
-    return found
+    return saved.encoder.find(folder)
 
 
 def build_network(

@@ -19,6 +19,7 @@ from quoth.errors import ConfigError
 from quoth.models.batching import BATCH_SUBWORDS, batches_by_length, has_fast_bf16
 from quoth.models.pretrained import (
     DEFAULT_NAME,
+    EncoderSource,
     digest_weights,
     find_folder,
     find_shipped,
@@ -35,11 +36,10 @@ from quoth.models.query_generator.decoding import (
 )
 from quoth.models.query_generator.files import (
     KIND,
-    EncoderSource,
     build_network,
     encoder_folder,
     is_own,
-    load_encoder,
+    load_bert,
     load_network,
     read_saved,
     save_network,
@@ -109,7 +109,7 @@ class QueryGenerator:
         """Make an untrained generator from an encoder, by folder or name."""
         chosen, folder = config or QueryGeneratorConfig(), find_folder(encoder)
         inputs = QueryGeneratorInputs(load_tokenizer(folder), chosen)
-        network = build_network(load_encoder(folder), chosen, start_id=start_id(inputs))
+        network = build_network(load_bert(folder), chosen, start_id=start_id(inputs))
         source = EncoderSource(encoder, digest_weights(folder))
         identity = {"name": "untrained", "digest": source.digest, "config": asdict(chosen)}
         return cls("untrained", network, inputs, chosen, encoder=source, identity=identity)

@@ -17,9 +17,10 @@ from quoth.models.attention import IMPLEMENTATION
 from quoth.models.glow.encoder import load_base
 from quoth.models.glow.network import GlowNetwork, TokenBatch
 from quoth.models.pixar.config import PixarConfig
-from quoth.models.pixar.files import build_network, load_encoder
+from quoth.models.pixar.files import build_network
 from quoth.models.pixar.inputs import PixarInputs
 from quoth.models.pixar.network import PhraseHead, PixarNetwork, QueryBatch
+from quoth.models.pretrained import load_encoder
 
 CONFIG = PixarConfig(num_slots=5, max_query_subwords=16)
 TEXTS = ("owl", "the barn owl hunts at night in the field", "raven on the wing at dusk")
