@@ -18,6 +18,7 @@ from generate_learning import (
     rerank_section,
 )
 from generate_pixar import latency_section, phrases_section, three_section, trie_section
+from generate_pixar_quality import trained_section
 
 DOCS = Path(__file__).parent
 NOTICE = "<!-- made by docs/generate.py from templates and benchmarks/*/results -->\n"
@@ -151,6 +152,8 @@ def benchmarks_page(
             *trie_section(read_results("trie/results/trie.json"), table),
             "",
             *latency_section(read_results("pixar_latency/results/latency-cpu-5000000.json"), table),
+            "",
+            *trained_section(read_results("pixar_quality/results/quality.json"), table),
             "",
             *three_section(read_results("pixar_quality/results/hybrid.json"), table),
             "",

@@ -134,8 +134,7 @@ def three_section(results: dict[str, Any], table: Table) -> Iterable[str]:
         )
     yield ""
     yield "Minutes on a CPU are far too few: the loss has hardly begun to fall, and the hybrid of"
-    yield "two gains nothing from a third side, so that has no share by default. Training on a GPU"
-    yield "and comparing vocabularies are still to be run (`benchmarks.pixar_quality.run_gpu`)."
+    yield "two gains nothing from a third side, so that has no share by default."
 
 
 def _mean(rows: list[dict[str, Any]], run: str, measure: str) -> float:

@@ -1,8 +1,9 @@
 """Judge what learning found, alone and fused with BM25, against the collections' judgements.
 
-    python -m benchmarks.learn.report FOLDER [--data ../shared/data/ir]
+    python -m benchmarks.learn.report FOLDER [FOLDER ...] [--data ../shared/data/ir]
 
-FOLDER is what `benchmarks.learn.run_gpu` wrote. Every state of the encoder is judged by its own
+A folder is what `benchmarks.learn.run_gpu` wrote; further folders with the same start and seed add
+the states that the first ones lack (runs that were cut short are so completed later). Every state of the encoder is judged by its own
 ranking and fused with BM25: an even mix, each searcher's scores over its usual range on these
 queries (no judgement is needed for that); BM25 and the fusion before learning also as the query
 generator reranks them. Differences are paired by query. Joins results of several folders over time:
@@ -53,13 +54,13 @@ COMPARED = (
 def main() -> None:
     """Judge every collection of a folder."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
     parser.add_argument("--data", type=Path, default=Path("../shared/data/ir"))
     parser.add_argument("--tests", type=Path, default=TESTS)
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    about = json.loads((given.folder / "runs.json").read_text())
+    about = read_runs(given.folders)
     tests = json.loads(given.tests.read_text())
     known = json.loads(given.out.read_text()) if given.out.exists() else {"rows": []}
     rows = known["rows"]
@@ -68,7 +69,8 @@ def main() -> None:
     for name in sorted({run["set"] for run in about["runs"]}):
         training = [run for run in about["runs"] if run["set"] == name]
         cut = {split: queries[:most] for split, queries in tests[name].items()}
-        for row in judge_set(given.data / name, given.folder / f"{name}.npz", cut):
+        arrays = read_arrays(name, given.folders)
+        for row in judge_set(given.data / name, arrays, cut):
             row |= {"start": start, "seed": seed, "training": training}
             key = _key(row)
             rows = [each for each in rows if _key(each) != key] + [row]
@@ -84,10 +86,32 @@ def main() -> None:
     given.out.write_text(json.dumps(content, indent=1) + "\n")
 
 
-def judge_set(folder: Path, found: Path, tests: dict[str, list[list[str]]]) -> list[dict[str, Any]]:
+def read_runs(folders: list[Path]) -> dict[str, Any]:
+    """Join what was trained, a state that was trained twice as in the first folder."""
+    first, *others = [json.loads((folder / "runs.json").read_text()) for folder in folders]
+    for other in others:
+        for setting in ("start", "seed", "test_queries"):
+            if other["settings"][setting] != first["settings"][setting]:
+                raise SystemExit(f"the folders differ in {setting}: they cannot be joined")
+        known = {(run["set"], run["arm"]) for run in first["runs"]}
+        first["runs"] += [run for run in other["runs"] if (run["set"], run["arm"]) not in known]
+    return dict(first)
+
+
+def read_arrays(name: str, folders: list[Path]) -> dict[str, Any]:
+    """Join what was found, a state that was searched twice as in the first folder."""
+    joined: dict[str, Any] = {}
+    for path in (folder / f"{name}.npz" for folder in folders):
+        found = np.load(path) if path.exists() else {}
+        joined |= {key: found[key] for key in found if key not in joined}
+    return joined
+
+
+def judge_set(
+    folder: Path, arrays: dict[str, Any], tests: dict[str, list[list[str]]]
+) -> list[dict[str, Any]]:
     """Judge all states of one collection on each split."""
-    arrays = np.load(found)
-    states = [name.removesuffix(".rows") for name in arrays.files if name.endswith(".rows")]
+    states = [name.removesuffix(".rows") for name in arrays if name.endswith(".rows")]
     judged = dict(splits(folder))
     documents = list(read(folder))
     docids = {row: document.docid for row, document in enumerate(documents, start=1)}
@@ -103,7 +127,7 @@ def judge_set(folder: Path, found: Path, tests: dict[str, list[list[str]]]) -> l
                 scores = arrays[f"{state}.scores"][at : at + len(queries)]
                 dense = as_run(state, queries, rows, scores, docids)
                 runs += [dense, fuse_evenly(bm25, dense)]
-            if "read.row" in arrays.files:
+            if "read.row" in arrays:
                 likely = read_scores(arrays, at, queries, docids)
                 runs += [rerank(run, likely) for run in (bm25, runs[2])]
             at += len(queries)
@@ -157,7 +181,7 @@ Likelihoods = dict[str, dict[str, float]]
 
 
 def read_scores(
-    arrays: Any, first: int, queries: list[Query], docids: dict[int, str]
+    arrays: dict[str, Any], first: int, queries: list[Query], docids: dict[int, str]
 ) -> Likelihoods:
     """Give what the query generator said of the documents it read."""
     likely: Likelihoods = {query.qid: {} for query in queries}

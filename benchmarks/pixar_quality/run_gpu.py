@@ -143,7 +143,7 @@ class Trial:
             orders = tuple(ORDERS) if is_last else ("bag_cos", "pooled", "ordered")
             ways = tuple(AGGREGATIONS) if is_last else ("max",)
             curve.append(self.look(desk, trained, until, orders, ways))
-            curve[-1] |= {"seconds": round(seconds, 1), "losses": report.losses[-5:]}
+            curve[-1] |= {"seconds": round(seconds, 1), "last_losses": report.losses[-5:]}
             self.keep(curve, pairs, recipe, slots)
 
     def look(

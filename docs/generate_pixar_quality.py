@@ -1,0 +1,156 @@
+"""The part of the benchmarks page about PIXAR trained on a GPU: vocabularies, orders, losses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+Table = Callable[[Sequence[str], Iterable[Sequence[str]]], str]
+Row = dict[str, Any]
+WAYS = ("ordered.max", "ordered.seal", "pooled.seal", "bag_cos.max", "bag_cos.logsumexp")
+SHOWN = "phrases-100000"  # whose orders and aggregations are drawn
+
+
+def trained_section(results: dict[str, Any], table: Table) -> Iterable[str]:
+    """Draw what vocabularies, their size, training, orders, aggregations and losses do."""
+    yield "## Generated identifiers, trained on a GPU"
+    yield ""
+    yield "`benchmarks.pixar_quality.pack`, `run_gpu` (one H200, nine trainings side by side, so"
+    yield "their seconds are of a shared GPU) and `report`. Scores of all phrases, exact decoding,"
+    yield "at most 1,000 test queries of each set. Identifiers are pseudo-queries of the shipped"
+    yield "query generator by which BM25 finds their passage; its training data held the questions"
+    yield "of squad-train-slice, whose passages are only searched here, never asked for. No test"
+    yield "query and no judgement was seen. RR@10, unless R@100 is named."
+    for name in dict.fromkeys(row["set"] for row in results["rows"]):
+        rows = [row for row in results["rows"] if row["set"] == name]
+        yield from _set(name, rows, results["baselines"][name], table)
+
+
+def _set(
+    name: str, rows: list[Row], baselines: dict[str, dict[str, float]], table: Table
+) -> Iterable[str]:
+    last = {key: row for row in sorted(rows, key=_step) for key in [_trial(row)]}
+    trained = [row for row in last.values() if row["losses"] == "all"]
+    identifiers = trained[0]["about"]["identifiers"]
+    yield ""
+    yield f"**{name}**, {identifiers:,} identifiers. BM25 over them: RR@10"
+    yield f"{baselines['identifiers']['RR@10']:.3f}, R@100 {baselines['identifiers']['R@100']:.3f};"
+    yield f"over the passages: {baselines['passages']['RR@10']:.3f} and"
+    yield f"{baselines['passages']['R@100']:.3f}."
+    yield ""
+    yield table(
+        ["vocabulary", "symbols", "per identifier", "steps", *WAYS, f"{WAYS[-1]}, R@100"],
+        [
+            [
+                row["vocabulary"],
+                f"{row['about']['size']:,}",
+                f"{row['about']['mean_length']:.1f}",
+                f"{row['step']:,}",
+                *(f"{row['results'][way]['RR@10']:.3f}" for way in WAYS),
+                f"{row['results'][WAYS[-1]]['R@100']:.3f}",
+            ]
+            for row in sorted(trained, key=lambda row: (row["about"]["size"], row["vocabulary"]))
+        ],
+    )
+    yield from _summary(trained, baselines)
+    yield from _losses(list(last.values()), table)
+    yield from _curves(rows, table)
+    yield from _ways(trained, table)
+
+
+def _summary(trained: list[Row], baselines: dict[str, dict[str, float]]) -> Iterable[str]:
+    """Say in numbers how phrases compare with the best subwords, and the best with BM25."""
+    phrases = [row for row in trained if row["vocabulary"].startswith("phrases-")]
+    rivals = [row for row in trained if row not in phrases]
+    same = [row for row in phrases if rivals and row["about"]["size"] <= _size(rivals)]
+    if same:
+        yield ""
+        yield "At one size (30,522), phrases against the best subword vocabulary:"
+        ours = max(same, key=lambda row: int(row["about"]["size"]))
+        yield (
+            ", ".join(
+                f"{way} {100 * (_rr(ours, way) / max(_rr(r, way) for r in rivals) - 1):+.0f} %"
+                for way in WAYS
+            )
+            + "."
+        )
+    best = max((_rr(row, way), row["vocabulary"], way) for row in trained for way in row["results"])
+    target = baselines["identifiers"]["RR@10"]
+    verdict = "reaches" if best[0] >= target else "does not reach"
+    yield f"The best of all, {best[1]} with {best[2]} at {best[0]:.3f}, {verdict} BM25 over the"
+    yield f"same identifiers ({target:.3f})."
+
+
+def _losses(last: list[Row], table: Table) -> Iterable[str]:
+    removed = [row for row in last if row["losses"] != "all"]
+    if not removed:
+        return
+    names = {row["vocabulary"] for row in removed}
+    shown = [row for row in last if row["vocabulary"] in names]
+    yield ""
+    yield "One loss removed (ordered_sum is the sum of scores without dividing by the length):"
+    yield ""
+    ways = ("ordered.max", "ordered_sum.max", "pooled.max", "bag_cos.max", "bag_cos.logsumexp")
+    yield table(
+        ["vocabulary", "losses", *ways],
+        [
+            [row["vocabulary"], row["losses"], *(f"{_rr(row, way):.3f}" for way in ways)]
+            for row in sorted(shown, key=lambda row: (row["vocabulary"], row["losses"]))
+        ],
+    )
+
+
+def _curves(rows: list[Row], table: Table) -> Iterable[str]:
+    yield ""
+    yield "The curve (bag_cos.max / ordered.max; step 0 is the encoder's vectors of the phrases):"
+    yield ""
+    own = [row for row in rows if row["losses"] == "all"]
+    steps = sorted({row["step"] for row in own})
+    by_key = {(row["vocabulary"], row["step"]): row for row in own}
+    yield table(
+        ["vocabulary", *(f"{step:,}" for step in steps)],
+        [
+            [
+                vocabulary,
+                *(
+                    f"{_rr(by_key[at], 'bag_cos.max'):.3f} / {_rr(by_key[at], 'ordered.max'):.3f}"
+                    if (at := (vocabulary, step)) in by_key
+                    else "–"
+                    for step in steps
+                ),
+            ]
+            for vocabulary in dict.fromkeys(row["vocabulary"] for row in own)
+        ],
+    )
+
+
+def _ways(trained: list[Row], table: Table) -> Iterable[str]:
+    row = next((row for row in trained if row["vocabulary"] == SHOWN), trained[-1])
+    orders = list(dict.fromkeys(way.split(".")[0] for way in row["results"]))
+    methods = list(dict.fromkeys(way.split(".")[1] for way in row["results"]))
+    yield ""
+    yield f"Orders of decoding (down) and aggregations (across), {row['vocabulary']}:"
+    yield ""
+    yield table(
+        ["order", *methods],
+        [
+            [order, *(f"{_rr(row, f'{order}.{method}'):.3f}" for method in methods)]
+            for order in orders
+        ],
+    )
+
+
+def _rr(row: Row, way: str) -> float:
+    return float(row["results"][way]["RR@10"])
+
+
+def _size(rows: list[Row]) -> int:
+    return max(int(row["about"]["size"]) for row in rows)
+
+
+def _step(row: Row) -> int:
+    return int(row["step"])
+
+
+def _trial(row: Row) -> tuple[str, str]:
+    return row["vocabulary"], row["losses"]
