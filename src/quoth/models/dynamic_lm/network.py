@@ -1,0 +1,247 @@
+"""The network: a causal language model whose tables are extended by vectors of phrases.
+
+Follows "Generation with Dynamic Vocabulary": a causal encoder reads a phrase by itself; what its
+last state becomes is the phrase's row of the input and of the output table, so that a phrase is one
+token, one position and one cache entry.
+
+Departures. The encoder starts as the first layers of the language model itself, over the same
+frozen weights where adapters are trained, rather than as another GPT-2. A phrase's vector is
+
+    scale · (mean of its subwords' embeddings + MLP(last state))
+
+with the MLP's last layer at zero: an untrained phrase is what multi-word tokens are started with,
+not noise. `scale` is trained; it starts at 1, or lower where phrases would be longer than the
+output table's rows. Where both tables are one, an untrained phrase then scores the mean of its
+subwords' scores, and never wins over the best subword.
+
+Tensors in, tensors out. Ids below `num_subwords` are subwords, V + row is a phrase.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+
+from quoth.errors import ConfigError
+from quoth.models.dynamic_lm.config import DynamicLMConfig
+from quoth.models.lora import add_adapters, merge_adapters
+
+_LAYERS = ("layers", "h")  # where Llama and GPT-2 keep them
+
+
+class Norms(NamedTuple):
+    """Mean lengths of the two kinds of rows; phrases far longer win every comparison."""
+
+    phrases: float
+    subwords: float
+
+
+class PhraseEncoder(nn.Module):
+    """Reads phrases by themselves, from position 0, and gives a vector for each prefix."""
+
+    def __init__(self, backbone: nn.Module, *, width: int, dropout: float) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.projection = nn.Sequential(
+            nn.LayerNorm(width, elementwise_affine=False),
+            nn.Dropout(dropout),
+            nn.Linear(width, width),
+            nn.GELU(),
+            nn.Linear(width, width),
+        )
+        self.scale = nn.Parameter(torch.ones(()))
+        table: nn.Embedding = backbone.get_input_embeddings()  # type: ignore[operator]
+        self.projection.to(table.weight.dtype)  # not the backbone: its rotations stay in fp32
+        self.scale.data = self.scale.data.to(table.weight.dtype)
+
+    def start(self, generator: torch.Generator) -> None:
+        """Draw the projection's first layer; its last one is zero."""
+        first, last = cast(nn.Linear, self.projection[2]), cast(nn.Linear, self.projection[4])
+        bound = first.in_features**-0.5
+        with torch.no_grad():
+            for tensor in (first.weight, first.bias):
+                drawn = torch.rand(tensor.shape, generator=generator) * (2 * bound) - bound
+                tensor.copy_(drawn)
+            last.weight.zero_()
+            last.bias.zero_()
+
+    def forward(self, subword_ids: Tensor, mask: Tensor) -> Tensor:  # (R, T, D)
+        """Encode every prefix of every row; what stands at padding means nothing."""
+        table: nn.Module = self.backbone.get_input_embeddings()  # type: ignore[operator]
+        embedded: Tensor = table(subword_ids)
+        states = run_backbone(self.backbone, embedded, mask=mask, cache=None)
+        vectors: Tensor = self.scale * (prefix_means(embedded, mask) + self.projection(states))
+        return vectors
+
+
+class DynamicNetwork(nn.Module):
+    """A causal language model of transformers, and the encoder of the phrases it may write."""
+
+    def __init__(
+        self,
+        language_model: nn.Module,
+        config: DynamicLMConfig,
+        *,
+        generator: torch.Generator,
+        encoder: nn.Module | None = None,
+    ) -> None:
+        """Join them; `encoder` is a backbone that was saved, None starts one from the model."""
+        super().__init__()
+        self.language_model = language_model
+        self.num_subwords = len(self._output.weight)
+        self.width = int(self._output.weight.shape[1])
+        backbone = encoder or first_layers(
+            language_model.base_model,  # type: ignore[arg-type]
+            config.encoder_layers,
+            is_shared=config.tuning == "lora",
+        )
+        self.encoder = PhraseEncoder(backbone, width=self.width, dropout=config.encoder_dropout)
+        self.encoder.start(generator)
+        if config.tuning == "lora":
+            for model in (language_model.base_model, backbone):
+                add_adapters(
+                    cast(nn.Module, model),
+                    rank=config.lora_rank,
+                    alpha=config.lora_alpha,
+                    dropout=config.lora_dropout,
+                    generator=generator,
+                )
+            self._output.requires_grad_(False)  # not the backbone's where it is not tied
+
+    def encode_prefixes(self, subword_ids: Tensor, *, mask: Tensor) -> Tensor:  # (R, T, D)
+        """Encode all prefixes of phrases in one causal pass; [r, t] is that of t + 1 subwords.
+
+        `mask` (R, T) is True where there are subwords; rows are padded on the right.
+        """
+        vectors: Tensor = self.encoder(subword_ids, mask)
+        return vectors
+
+    def embed(self, token_ids: Tensor, *, phrase_vectors: Tensor) -> Tensor:  # (B, T, D)
+        """Look tokens up in the extended input table; phrase_vectors is (C, D)."""
+        is_phrase = token_ids >= self.num_subwords
+        embedded: Tensor = self._input(token_ids.masked_fill(is_phrase, 0))
+        if not len(phrase_vectors):
+            return embedded
+        rows = (token_ids - self.num_subwords).clamp_min(0)
+        chosen = phrase_vectors[rows].to(embedded.dtype)
+        return torch.where(is_phrase[..., None], chosen, embedded)
+
+    def states(self, embedded: Tensor, *, mask: Tensor, cache: Any = None) -> Tensor:  # (B, T, D)
+        """Give the final hidden states of (B, T, D) embedded tokens.
+
+        `mask` (B, T_all) covers what the cache holds as well; padding is on the left or the right.
+        Positions count what is not padding. A `DynamicCache` of transformers is extended in place.
+        """
+        backbone = cast(nn.Module, self.language_model.base_model)
+        return run_backbone(backbone, embedded, mask=mask, cache=cache)
+
+    def subword_scores(self, states: Tensor) -> Tensor:  # (…, V)
+        """Score all subwords as what follows states (…, D)."""
+        scores: Tensor = self._output(states)
+        return scores
+
+    def phrase_scores(self, states: Tensor, phrase_vectors: Tensor) -> Tensor:  # (…, C)
+        """Score phrases (C, D) as what follows states (…, D); comparable with subwords' scores."""
+        return states @ phrase_vectors.to(states.dtype).T
+
+    @torch.no_grad()
+    def calibrate(self, subword_ids: Tensor, mask: Tensor) -> None:
+        """Set the scale so that these phrases are not longer, on average, than the output's rows.
+
+        It is never above 1: scaled up to equal length, untrained phrases win most comparisons.
+        All prefixes of two subwords or more count; (R, T) both, padded on the right.
+        """
+        was_training, device = self.training, self.encoder.scale.device
+        self.eval()
+        vectors = self.encode_prefixes(subword_ids.to(device), mask=mask.to(device))
+        norms = self.norms((vectors / self.encoder.scale)[:, 1:][mask[:, 1:].to(device)])
+        self.train(was_training)
+        self.encoder.scale.fill_(min(1.0, norms.subwords / max(norms.phrases, 1e-12)))
+
+    @torch.no_grad()
+    def norms(self, phrase_vectors: Tensor) -> Norms:
+        """Measure phrases (C, D) and the rows of the output table."""
+        lengths = (phrase_vectors.float().norm(dim=1), self._output.weight.float().norm(dim=1))
+        phrases, subwords = (float(each.mean()) for each in lengths)
+        return Norms(phrases, subwords)
+
+    def merge(self) -> None:
+        """Merge all adapters into weights of their own: quicker, and no longer trainable."""
+        merge_adapters(self.language_model)
+        merge_adapters(self.encoder.backbone)
+        self.requires_grad_(False)
+
+    @property
+    def _input(self) -> nn.Embedding:
+        return self.language_model.get_input_embeddings()  # type: ignore[operator,no-any-return]
+
+    @property
+    def _output(self) -> nn.Linear:
+        return self.language_model.get_output_embeddings()  # type: ignore[operator,no-any-return]
+
+
+def run_backbone(
+    backbone: nn.Module, embedded: Tensor, *, mask: Tensor, cache: Any
+) -> Tensor:  # (B, T, D)
+    """Run a causal transformer over embedded tokens; `cache` may be None."""
+    positions = positions_of(mask)[:, -embedded.shape[1] :]
+    found = backbone(
+        inputs_embeds=embedded,
+        attention_mask=mask.long(),
+        position_ids=positions,
+        past_key_values=cache,
+        use_cache=cache is not None,
+    )
+    states: Tensor = found.last_hidden_state
+    return states
+
+
+def positions_of(mask: Tensor) -> Tensor:  # (B, T)
+    """Count what is not padding, from 0; padding gets any position.
+
+    >>> positions_of(torch.tensor([[False, True, True], [True, True, False]])).tolist()
+    [[0, 0, 1], [0, 1, 1]]
+    """
+    return (mask.long().cumsum(1) - 1).clamp_min(0)
+
+
+def prefix_means(embedded: Tensor, mask: Tensor) -> Tensor:  # (R, T, D)
+    """Average the first t + 1 vectors of every row, padding left out.
+
+    >>> embedded = torch.tensor([[[2.0], [4.0]]])
+    >>> prefix_means(embedded, torch.tensor([[True, True]])).flatten().tolist()
+    [2.0, 3.0]
+    """
+    counts = mask.long().cumsum(1).clamp_min(1)
+    total = embedded.masked_fill(~mask[..., None], 0.0).float().cumsum(1)
+    return (total / counts[..., None]).to(embedded.dtype)
+
+
+def first_layers(backbone: nn.Module, count: int, *, is_shared: bool) -> nn.Module:
+    """Copy a transformer's structure with its first layers, 0 for all.
+
+    Its tensors are those of the original where they are shared, and copies where they are not.
+    """
+    name = next((each for each in _LAYERS if hasattr(backbone, each)), None)
+    if name is None:
+        raise ConfigError(
+            f"a {type(backbone).__name__} cannot start a phrase encoder: its layers were not found;"
+            " name a model of the Llama or GPT-2 family"
+        )
+    layers = cast(nn.ModuleList, getattr(backbone, name))
+    if count > len(layers):
+        raise ConfigError(
+            f"the language model has {len(layers)} layers, encoder_layers is {count}; lower it"
+        )
+    tensors = [*backbone.parameters(), *backbone.buffers()]
+    kept: dict[int, Any] = {id(each): each for each in tensors} if is_shared else {}
+    dropped = list(layers[count:]) if count else []
+    kept |= {id(layer): nn.Identity() for layer in dropped}  # not copied, only to be left out
+    copied = copy.deepcopy(backbone, kept)
+    if count:
+        setattr(copied, name, nn.ModuleList(list(getattr(copied, name))[:count]))
+        copied.config.num_hidden_layers = count  # type: ignore[union-attr]
+    return copied
