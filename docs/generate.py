@@ -18,6 +18,7 @@ from generate_learning import (
     rerank_section,
 )
 from generate_pixar import latency_section, phrases_section, three_section, trie_section
+from generate_pixar_more import keywords_section, robustness_section
 from generate_pixar_quality import trained_section
 
 DOCS = Path(__file__).parent
@@ -156,6 +157,10 @@ def benchmarks_page(
             *trained_section(read_results("pixar_quality/results/quality.json"), table),
             "",
             *three_section(read_results("pixar_quality/results/hybrid.json"), table),
+            "",
+            *robustness_section(read_results("pixar_quality/results/robustness.json"), table),
+            "",
+            *keywords_section(read_results("pixar_quality/results/keywords.json"), table),
             "",
         ]
     )

@@ -3,11 +3,12 @@
     python -m benchmarks.learn.report FOLDER [FOLDER ...] [--data ../shared/data/ir]
 
 A folder is what `benchmarks.learn.run_gpu` wrote; further folders with the same start and seed add
-the states that the first ones lack (runs that were cut short are so completed later). Every state of the encoder is judged by its own
-ranking and fused with BM25: an even mix, each searcher's scores over its usual range on these
-queries (no judgement is needed for that); BM25 and the fusion before learning also as the query
-generator reranks them. Differences are paired by query. Joins results of several folders over time:
-rows of the same collection, start and seed are replaced. Writes results/learn.json.
+the states that the first ones lack (runs that were cut short are so completed later). Every state
+of the encoder is judged by its own ranking and fused with BM25: an even mix, each searcher's scores
+over its usual range on these queries (no judgement is needed for that); BM25 and the fusion before
+learning also as the query generator reranks them. Differences are paired by query. Joins results of
+several folders over time: rows of the same collection, start and seed are replaced. Writes
+results/learn.json.
 """
 
 from __future__ import annotations

@@ -53,6 +53,11 @@ def main() -> None:
             row["results"] = {
                 way: judge(way, arrays[way], tests, names, qrels) for way in arrays.files
             }
+            for lists in row.get("shortlists", ()):
+                arrays = np.load(given.folder / lists.pop("file"))
+                lists["results"] = {
+                    way: judge(way, arrays[way], tests, names, qrels) for way in arrays.files
+                }
             rows = [each for each in rows if _key(each) != _key(row)] + [row]
             logging.info("%s", {way: each["RR@10"] for way, each in row["results"].items()})
     rows.sort(key=_key)

@@ -6,7 +6,8 @@
 Needs torch, transformers, tokenizers, safetensors, numba and what `pack` wrote. A vocabulary (and
 each choice of losses: all, or one removed) is trained for the same steps from the same start, and
 judged before, at points on the way, and at the end: scores of all phrases (full softmax), every
-decoding order, every aggregation. Checkpoints are kept, so that a later call goes on. Writes
+decoding order, every aggregation, and PIXAR's own shortlists of some lengths beside all phrases.
+Checkpoints are kept, so that a later call goes on. Writes
 OUT/<set>.<vocabulary>.<losses>.npz (the best documents of each test query) and .json (curves).
 Judgements are not here: `report` has them.
 """
@@ -17,7 +18,9 @@ import argparse
 import gzip
 import json
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,10 +31,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from quoth.app.generative_shortlist import make_shortlist
 from quoth.index.trie import Sequences, Trie
 from quoth.index.trie_build import build_trie
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.pixar import Pixar
+from quoth.models.pixar.shortlist.interface import Shortlist
 from quoth.search.aggregate import aggregate, gather_evidence
 from quoth.search.aggregate_config import AggregateConfig
 from quoth.search.decode import Decoder
@@ -84,6 +89,8 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--looks", type=int, default=4, help="points at which a run is judged")
     parser.add_argument("--test-queries", type=int, default=1000)
+    parser.add_argument("--shortlists", default="", help="lengths of centroids' lists, at the end")
+    parser.add_argument("--threads", type=int, default=4, help="of decoding")
     parser.add_argument("--rows", default="encoder", choices=("encoder", "random"))
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
@@ -118,7 +125,7 @@ class Trial:
             device=device,
             seed=given.seed,
         )
-        desk = Desk.open(folder, pairs, most=given.test_queries)
+        desk = Desk.open(folder, pairs, most=given.test_queries, threads=given.threads)
         curve = [self.look(desk, model, 0, ("bag_cos", "pooled", "ordered"), ("max",))]
         recipe = replace(
             PixarRecipe(steps=given.steps, batch_size=given.batch, seed=given.seed),
@@ -143,6 +150,8 @@ class Trial:
             orders = tuple(ORDERS) if is_last else ("bag_cos", "pooled", "ordered")
             ways = tuple(AGGREGATIONS) if is_last else ("max",)
             curve.append(self.look(desk, trained, until, orders, ways))
+            if is_last and given.shortlists:
+                curve[-1]["shortlists"] = self.shortlists(desk, trained, pairs, until)
             curve[-1] |= {"seconds": round(seconds, 1), "last_losses": report.losses[-5:]}
             self.keep(curve, pairs, recipe, slots)
 
@@ -162,6 +171,40 @@ class Trial:
         taken = time.perf_counter() - began
         print(f"{name}: {health}, searched in {taken:.1f} s", flush=True)
         return {"step": step, "file": f"{name}.npz", "mean_log_normaliser": health}
+
+    def shortlists(
+        self, desk: Desk, model: Pixar, pairs: IdentifierPairs, step: int
+    ) -> list[dict[str, Any]]:
+        """Search with centroids' shortlists instead of all phrases."""
+        found = []
+        for length in map(int, self.given.shortlists.split(",")):
+            began = time.perf_counter()
+            shortlist = make_shortlist(
+                model,
+                pairs,
+                method="centroids",
+                device=model.device,
+                seed=self.given.seed,
+                list_length=length,
+            )
+            model.network.to(model.device)
+            built = time.perf_counter() - began
+            name = f"{self.given.name}.{self.vocabulary}.{self.losses}.{step:06}.lists-{length}"
+            arrays, kept = desk.search(
+                model, ("ordered", "pooled", "bag_cos"), ("max", "logsumexp"), shortlist=shortlist
+            )
+            np.savez_compressed(self.given.out / f"{name}.npz", **arrays)
+            print(f"{name}: {kept:.0f} phrases kept, built in {built:.1f} s", flush=True)
+            found.append(
+                {
+                    "file": f"{name}.npz",
+                    "list_length": shortlist.config.list_length,
+                    "num_centroids": shortlist.config.num_centroids,
+                    "num_lists": shortlist.config.num_lists,
+                    "phrases_kept": kept,
+                }
+            )
+        return found
 
     def keep(
         self, curve: list[dict[str, Any]], pairs: IdentifierPairs, recipe: PixarRecipe, slots: int
@@ -189,9 +232,10 @@ class Desk:
     trie: Trie
     weights: NDArray[np.float32]
     texts: list[str]
+    threads: int
 
     @classmethod
-    def open(cls, folder: Path, pairs: IdentifierPairs, *, most: int) -> Desk:
+    def open(cls, folder: Path, pairs: IdentifierPairs, *, most: int, threads: int) -> Desk:
         """Build the trie of all identifiers, owned by documents."""
         names = json.loads((folder / "documents.json").read_text())
         row_by_name = {name: row for row, name in enumerate(dict.fromkeys(names))}
@@ -210,38 +254,82 @@ class Desk:
         counts = phrase_counts(pairs)[: pairs.num_phrases]
         weights = np.log1p(counts.sum() / np.maximum(counts, 1)).astype(np.float32)
         tests = json.loads((folder / "tests.json").read_text())[:most]
-        return cls(trie, weights, [text for _split, _qid, text in tests])
+        return cls(trie, weights, [text for _split, _qid, text in tests], threads)
 
     def search(
-        self, model: Pixar, orders: tuple[str, ...], ways: tuple[str, ...]
+        self,
+        model: Pixar,
+        orders: tuple[str, ...],
+        ways: tuple[str, ...],
+        *,
+        shortlist: Shortlist | None = None,
     ) -> tuple[dict[str, Any], float]:
-        """Find the best documents under each order and aggregation."""
+        """Find the best documents under each order and aggregation.
+
+        The number is the mean log-normaliser of slots, or with a shortlist the phrases it kept.
+        """
         count = self.trie.num_phrases
         rows = torch.from_numpy(np.asarray(model.head.rows[:count], dtype=np.float32))
         bias = torch.from_numpy(np.asarray(model.head.bias[:count], dtype=np.float32))
         rows, bias = rows.to(model.device), bias.to(model.device)
-        every = np.arange(count, dtype=np.int32)
         norms = BagNorms(self.weights, bag_norms(self.trie, rows, self.weights))
-        decoders = {order: Decoder(self.trie, ORDERS[order], norms=norms) for order in orders}
+        reader = Reader(self.trie, norms, orders, ways)
         found: dict[str, list[Any]] = {f"{o}.{w}": [] for o in orders for w in ways}
-        normalisers = []
-        for start in range(0, len(self.texts), 64):
-            encoded = model.encode_queries(self.texts[start : start + 64])
-            pooled = torch.from_numpy(encoded.pooled).to(model.device) @ rows.T
-            slots = torch.from_numpy(encoded.slots).to(model.device) @ rows.T + bias
-            normalisers.append(slots.logsumexp(-1).abs().mean().item())
-            for at in range(len(pooled)):
-                plain = pooled[at].cpu().numpy()
-                biased = (pooled[at] + bias).cpu().numpy()
-                own = slots[at].cpu().numpy()
-                for order, decoder in decoders.items():
-                    first = plain if order == "bag_cos" else biased
-                    scores = PhraseScores(every, slot_scores=own, pooled_scores=first)
-                    evidence = gather_evidence(self.trie, decoder.decode([scores])[0])
-                    for way in ways:
-                        best = aggregate(evidence, AGGREGATIONS[way], k=K)
-                        found[f"{order}.{way}"].append(_pad(best.rows))
-        return {name: np.stack(each) for name, each in found.items()}, float(np.mean(normalisers))
+        facts = []
+        with ThreadPoolExecutor(self.threads) as pool:
+            for start in range(0, len(self.texts), 64):
+                encoded = model.encode_queries(self.texts[start : start + 64])
+                pooled = torch.from_numpy(encoded.pooled).to(model.device) @ rows.T
+                slots = torch.from_numpy(encoded.slots).to(model.device) @ rows.T + bias
+                scores = Scores(pooled.cpu().numpy(), slots.cpu().numpy(), bias.cpu().numpy())
+                if shortlist is None:
+                    kept = [np.arange(count, dtype=np.int32)] * len(pooled)
+                    facts.append(slots.logsumexp(-1).abs().mean().item())
+                else:
+                    vectors = zip(encoded.pooled, encoded.slots, strict=True)
+                    kept = [shortlist.phrase_ids(*each) for each in vectors]
+                    facts.append(float(np.mean([len(ids) for ids in kept])))
+                jobs = [(scores, at, ids) for at, ids in enumerate(kept)]
+                for one in pool.map(lambda job: reader.read(*job), jobs):
+                    for name, best in one.items():
+                        found[name].append(best)
+        return {name: np.stack(each) for name, each in found.items()}, float(np.mean(facts))
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What a batch of queries says of every phrase."""
+
+    pooled: NDArray[np.float32]  # (B, P), without bias
+    slots: NDArray[np.float32]  # (B, S, P)
+    bias: NDArray[np.float32]  # (P,)
+
+
+class Reader:
+    """Decodes and aggregates under several orders and ways; each thread has decoders of its own."""
+
+    def __init__(
+        self, trie: Trie, norms: BagNorms, orders: tuple[str, ...], ways: tuple[str, ...]
+    ) -> None:
+        self._trie, self._norms, self._orders, self._ways = trie, norms, orders, ways
+        self._local = threading.local()
+
+    def read(self, scores: Scores, at: int, ids: NDArray[np.int32]) -> dict[str, NDArray[np.int32]]:
+        """Give the best documents of one query, whose identifiers hold these phrases only."""
+        if not hasattr(self._local, "decoders"):
+            self._local.decoders = {
+                order: Decoder(self._trie, ORDERS[order], norms=self._norms)
+                for order in self._orders
+            }
+        own, plain = scores.slots[at][:, ids], scores.pooled[at][ids]
+        best = {}
+        for order, decoder in self._local.decoders.items():
+            first = plain if order == "bag_cos" else plain + scores.bias[ids]
+            sheet = PhraseScores(ids, slot_scores=own, pooled_scores=first)
+            evidence = gather_evidence(self._trie, decoder.decode([sheet])[0])
+            for way in self._ways:
+                best[f"{order}.{way}"] = _pad(aggregate(evidence, AGGREGATIONS[way], k=K).rows)
+        return best
 
 
 def bag_norms(trie: Trie, rows: torch.Tensor, weights: NDArray[np.float32]) -> NDArray[np.float32]:

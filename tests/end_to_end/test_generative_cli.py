@@ -21,6 +21,7 @@ from quoth.app.cli import main
 from quoth.app.engine import Engine
 from quoth.app.generative_building import WORK
 from quoth.app.learning_folder import LearningFolder
+from quoth.app.loading import LoadedModels
 from quoth.collection.store import Store
 from quoth.models.pixar.head import HeadVectors
 from quoth.records import Document
@@ -201,7 +202,7 @@ def test_a_training_that_hurts_is_not_installed(
 
 
 def test_keywords_are_their_own_identifiers_and_need_no_generator(
-    world: World, tmp_path: Path, quoth: Quoth
+    world: World, tmp_path: Path, quoth: Quoth, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = [each.fields["title"][0] for each in make_documents(60, seed=4)]
     keywords = [Document(f"k{at:02}", {"title": (text,)}) for at, text in enumerate(texts)]
@@ -223,6 +224,11 @@ def test_keywords_are_their_own_identifiers_and_need_no_generator(
         assert not any(store.identifiers(each.docid) for each in keywords)
     code, out, err = quoth("search", collection, texts[3], "--with", "generative", "--json")
     assert code == 0 and best(out)[0] == f"k{texts.index(texts[3]):02}"
+    new = tmp_path / "new.jsonl"
+    new.write_text(json.dumps({"docid": "new", "text": texts[5]}) + "\n")
+    monkeypatch.setattr(LoadedModels, "generator", lambda *_given: pytest.fail("loaded"))
+    code, out, err = quoth("add", collection, new)  # no name is written for it either
+    assert code == 0, err
 
 
 def test_documents_without_identifiers_get_pseudo_queries_in_the_store(

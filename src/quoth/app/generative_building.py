@@ -151,6 +151,7 @@ def _report(folder: LearningFolder, desk: Desk, *, device: str, seed: int) -> Ge
         installed=installed["installed"],
         megabytes=installed["megabytes"],
         seconds={name: folder.seconds(name) for name in ORDER},
+        best_step=trained["best_step"],
     )
     content = json.dumps(report.to_record(), indent=1)
     write_text_atomically(folder.report, content + os.linesep)

@@ -23,46 +23,57 @@ from quoth.search.generative_files import GenerativeModel
 from quoth.search.generative_index import GenerativeIndex, IndexBasis, save_index
 from quoth.search.generative_names import cut_names, measure_norms, weigh_phrases
 from quoth.search.generative_state import TRIE, identify_model, index_settings
+from quoth.vocabulary.phrases import PhraseVocabulary
 
 _CUT = 10
 _QUERIES = "queries"
 
 
-def judge_model(
-    desk: Desk, model: GenerativeModel, texts: BuildTexts, *, folder: Path
-) -> list[float]:
-    """Give the RR@10 of each judged query; `folder` is for the index that is searched."""
-    settings = desk.config.generative
-    row_by_docid = desk.store.rows(texts.docids)
-    named = (
-        (row_by_docid[docid], text)
-        for docid, own in zip(texts.docids, texts.names, strict=True)
-        for text in own
-    )
-    cut = cut_names(named, model.vocabulary, config=settings)
-    trie = build_trie(
-        Sequences(cut.ids, cut.offsets), owners=cut.owners, num_phrases=len(model.vocabulary)
-    )
-    weights = weigh_phrases(model.vocabulary.uses, settings.weighting)
-    norms = measure_norms(trie, model.pixar.head.rows, weights=weights, known=None)
-    rows = np.array(sorted(row_by_docid.values()), dtype=np.int64)
-    change = desk.store.change
-    basis = IndexBasis(
-        change, desk.store.log_digest(change), identify_model(folder), index_settings(settings)
-    )
-    save_index(folder / TRIE, GenerativeIndex(trie, norms, rows), basis=basis)
-    searcher = GenerativeSearcher(
-        folder / TRIE, desk.store, load_model=lambda: model, config=settings
-    )
-    asked = _as_asked(texts)
-    run = searcher.search([each.query for each in asked], k=_CUT, allowed=None)
-    searcher.close()
-    return reciprocal_ranks(run, asked)
+class ModelJudge:
+    """Searches with models of one vocabulary among documents that have the same names."""
+
+    def __init__(
+        self, desk: Desk, vocabulary: PhraseVocabulary, texts: BuildTexts, *, folder: Path
+    ) -> None:
+        """Put the names into a trie; `folder` is for the index that is searched."""
+        self._desk = desk
+        self._texts = texts
+        self._folder = folder
+        row_by_docid = desk.store.rows(texts.docids)
+        named = (
+            (row_by_docid[docid], text)
+            for docid, own in zip(texts.docids, texts.names, strict=True)
+            for text in own
+        )
+        cut = cut_names(named, vocabulary, config=desk.config.generative)
+        self._trie = build_trie(
+            Sequences(cut.ids, cut.offsets), owners=cut.owners, num_phrases=len(vocabulary)
+        )
+        self._rows = np.array(sorted(row_by_docid.values()), dtype=np.int64)
+
+    def judge(self, model: GenerativeModel, queries: Sequence[AskedQuery]) -> list[float]:
+        """Give the RR@10 of each query."""
+        store, settings = self._desk.store, self._desk.config.generative
+        weights = weigh_phrases(model.vocabulary.uses, settings.weighting)
+        norms = measure_norms(self._trie, model.pixar.head.rows, weights=weights, known=None)
+        basis = IndexBasis(
+            store.change,
+            store.log_digest(store.change),
+            identify_model(self._folder),
+            index_settings(settings),
+        )
+        place = self._folder / TRIE
+        save_index(place, GenerativeIndex(self._trie, norms, self._rows), basis=basis)
+        searcher = GenerativeSearcher(place, store, load_model=lambda: model, config=settings)
+        asked = _as_asked(self._texts, queries)
+        run = searcher.search([each.query for each in asked], k=_CUT, allowed=None)
+        searcher.close()
+        return reciprocal_ranks(run, asked)
 
 
 def judge_lexical(desk: Desk, texts: BuildTexts) -> list[float]:
     """Give the RR@10 of BM25 over the documents, for comparison."""
-    asked = _as_asked(texts)
+    asked = _as_asked(texts, texts.judged)
     ways = desk.make_ways(desk.store, desk.config)
     ways.catch_up(desk.store, searcher="lexical", progress=desk.progress)
     queries = [each.query for each in asked]
@@ -92,8 +103,8 @@ def mean_by_kind(
     }
 
 
-def _as_asked(texts: BuildTexts) -> list[Asked]:
+def _as_asked(texts: BuildTexts, queries: Sequence[AskedQuery]) -> list[Asked]:
     return [
         Asked(Query(str(at), each.text), frozenset(texts.docids[place] for place in each.documents))
-        for at, each in enumerate(texts.judged)
+        for at, each in enumerate(queries)
     ]

@@ -71,6 +71,16 @@ class PixarBuildConfig:
     judged_queries: int = 300
     """Most queries that are kept from training, to judge by."""
 
+    looks: int = 5
+    """Times at which training is judged by queries kept back for this alone; the best state is the
+    one that is kept. 0 keeps the last."""
+
+    look_queries: int = 100
+    """Most queries of each kind that are kept back for looks."""
+
+    patience: int = 0
+    """Looks without improvement after which training stops; 0 never stops early."""
+
     checkpoint_every: int = 50
     """Steps between two checkpoints: what an interruption may lose."""
 
@@ -86,6 +96,9 @@ class PixarBuildConfig:
             "batch_size": 0,
             "targets": 1,
             "judged_queries": 0,
+            "looks": 0,
+            "look_queries": 0,
+            "patience": 0,
             "checkpoint_every": 1,
         }
         problems = [
@@ -264,4 +277,5 @@ def describe_training(plan: TrainingPlan, *, num_phrases: int, num_inputs: int) 
 
 def _other_seconds(num_phrases: int, config: PixarBuildConfig, rates: BuildRates) -> float:
     """Estimate what is neither writing nor training: rows' start, judging, the shortlist."""
-    return 20 + (num_phrases + 2 * config.judged_queries) / rates.reading
+    read = num_phrases + 2 * config.judged_queries + config.looks * config.look_queries
+    return 20 + config.looks + read / rates.reading

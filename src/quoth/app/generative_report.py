@@ -71,6 +71,9 @@ class GenerativeReport:
     seconds: Mapping[str, float]
     """Time of each stage, that of interrupted runs included."""
 
+    best_step: int = 0
+    """Step whose state was kept, as it was the best on queries kept back for this; 0: the last."""
+
     is_old: bool = False
     """Whether this is the report of an earlier call with the same settings and documents."""
 
@@ -135,13 +138,14 @@ def verdict(report: GenerativeReport) -> str:
 
 
 def _facts(report: GenerativeReport) -> dict[str, str]:
+    kept = f", the best after {report.best_step:,}" if report.best_step else ""
     unnamed = {"documents without a name": f"{report.num_unnamed:,}"} if report.num_unnamed else {}
     return unnamed | {
         "identifiers": f"{report.num_identifiers:,}, of {report.mean_length:.2f} phrases",
         "phrases": f"{report.num_phrases:,}, shortlist: {report.method}",
         "slots": f"{report.num_slots:,}",
         "queries to learn from": f"{report.num_inputs:,}",
-        "steps": f"{report.steps:,} of {report.batch_size:,} queries ({report.device})",
+        "steps": f"{report.steps:,} of {report.batch_size:,} queries ({report.device}){kept}",
         "loss": f"{report.first_loss:.3f} → {report.last_loss:.3f}",
         "size": f"{report.megabytes:,.1f} MB",
         "seed": str(report.seed),

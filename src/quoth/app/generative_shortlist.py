@@ -25,9 +25,18 @@ _AT_ONCE = 256
 
 
 def make_shortlist(
-    pixar: Pixar, pairs: IdentifierPairs, *, method: str, device: torch.device, seed: int
+    pixar: Pixar,
+    pairs: IdentifierPairs,
+    *,
+    method: str,
+    device: torch.device,
+    seed: int,
+    list_length: int = ShortlistConfig().list_length,
 ) -> Shortlist:
-    """Build the shortlist of a model; centroids learn from the queries it was trained on."""
+    """Build the shortlist of a model; centroids learn from the queries it was trained on.
+
+    `list_length` is cut to a quarter of the vocabulary.
+    """
     size = pixar.head.num_phrases
     head = torch.from_numpy(np.array(pixar.head.rows[:size], dtype=np.float32)).to(device)
     bias = torch.from_numpy(np.array(pixar.head.bias[:size])).to(device)
@@ -40,7 +49,7 @@ def make_shortlist(
         method=method,
         num_centroids=count,
         num_lists=min(ShortlistConfig().num_lists, count),
-        list_length=min(ShortlistConfig().list_length, -(-size // _SHARE)),
+        list_length=min(list_length, -(-size // _SHARE)),
         seed=seed,
     )
     pooled = _pooled_vectors(pixar, pairs, rows, device=device)

@@ -9,15 +9,18 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import repeat
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
+from torch import nn
 
-from quoth.app.generative_judging import judge_lexical, judge_model, mean_by_kind
+from quoth.app.generative_judging import ModelJudge, judge_lexical, mean_by_kind
+from quoth.app.generative_kept import keep_generative
 from quoth.app.generative_plan import (
     BuildRates,
     PixarBuildConfig,
@@ -44,7 +47,7 @@ from quoth.search.generative_files import GenerativeModel, save_generative_model
 from quoth.search.generative_names import name_documents
 from quoth.search.generative_state import FOLDER, TRIE
 from quoth.training import loop
-from quoth.training.recipes.pixar import loop_config, train_pixar
+from quoth.training.recipes.pixar import PixarPairs, as_pixar, loop_config, train_pixar
 from quoth.training.recipes.pixar_config import PixarRecipe
 from quoth.training.selfsupervision.identifier_pairs import (
     IdentifierPairConfig,
@@ -109,6 +112,7 @@ class BuildStages:
             most_judged=self._config.judged_queries,
             seed=self._config.seed,
             labelled=labelled,
+            most_looked=self._config.look_queries if self._config.looks else 0,
         )
         texts.save(self._texts_file)
         return {
@@ -212,26 +216,36 @@ class BuildStages:
             encoder_learning_rate=config.encoder_learning_rate,
             head_learning_rate=config.head_learning_rate,
             report_every=max(1, planned["steps"] // _MOST_REPORTS),
+            validate_every=-(-planned["steps"] // config.looks) if config.looks else 0,
+            patience=config.patience,
             checkpoint_every=config.checkpoint_every,
             seed=config.seed,
         )
+        start = self._load(UNTRAINED)
 
         def tell(report: loop.Progress) -> None:
             self._desk.progress("training", report.step, recipe.steps)
 
         made, report = train_pixar(
-            self._load(UNTRAINED),
+            start,
             self._made_pairs,
             recipe=recipe,
             device=self._device,
             loop=loop_config(recipe),
             progress=tell,
             checkpoint=self._work("checkpoints"),
+            validate=self._look(start) if self._texts.looked else None,
         )
         made.save(self._work(TRAINED), dtype="fp32", mapped="none")
         ramp = loop_config(recipe).ramp_steps  # before it ends, losses lack some of a term
         losses = [loss for step, loss in report.losses if step > ramp or step == recipe.steps]
-        return {"steps": report.steps, "first_loss": losses[0], "last_loss": losses[-1]}
+        best = max(report.validations, key=lambda each: each[1], default=(0, 0.0))
+        return {
+            "steps": report.steps,
+            "best_step": best[0],
+            "first_loss": losses[0],
+            "last_loss": losses[-1],
+        }
 
     def judge(self) -> dict[str, Any]:
         """Search for the held-out queries with the untrained and the trained model."""
@@ -242,7 +256,7 @@ class BuildStages:
         for name in (UNTRAINED, TRAINED):
             self._desk.progress(f"judging the {name} model", 0, 0)
             model = self._with_shortlist(self._load(name))
-            scores[name] = judge_model(self._desk, model, texts, folder=self._work("judged"))
+            scores[name] = self._judge.judge(model, texts.judged)
         return mean_by_kind(texts.judged, scores)
 
     def install(self) -> dict[str, Any]:
@@ -254,6 +268,7 @@ class BuildStages:
         place = self._desk.folder / FOLDER / str(self._folder.fact("name"))
         about = {"settings": dict(self._folder.settings), "judged": self._folder.found("judge")}
         save_generative_model(place, model, about=about)
+        keep_generative(self._desk.store, self._desk.config.generative, self._config)
         searcher = GenerativeSearcher(
             place / TRIE,
             self._desk.store,
@@ -293,6 +308,25 @@ class BuildStages:
     @functools.cached_property
     def _made_pairs(self) -> IdentifierPairs:
         return open_identifier_pairs(self._work("pairs.bin"))
+
+    @functools.cached_property
+    def _judge(self) -> ModelJudge:
+        folder = self._work("judged")
+        return ModelJudge(self._desk, self._vocabulary, self._texts, folder=folder)
+
+    def _look(self, start: Pixar) -> Callable[[nn.Module], float]:
+        """Make what scores a state of the training: RR@10 on the queries kept back for that."""
+
+        def look(model: nn.Module) -> float:
+            assert isinstance(model, PixarPairs)
+            pixar = as_pixar(model, start, name=TRAINED)
+            shortlist = make_shortlist(
+                pixar, self._made_pairs, method="full", device=self._device, seed=0
+            )
+            found = GenerativeModel(pixar, self._vocabulary, shortlist)
+            return fmean(self._judge.judge(found, self._texts.looked))
+
+        return look
 
     def _work(self, name: str) -> Path:
         return self._folder.path / name

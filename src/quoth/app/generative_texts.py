@@ -26,6 +26,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 _COPIES = 3  # corrupted copies of a name that are trained on
 _TRIES = 8
 _JUDGED_SHARE = 5  # at most one document in so many gives a name to judge by
+_LOOKED_SHARE = 10  # and one in so many of the others a name to look at while training
 _FEWEST_NAMES = 3  # of a document that gives one away
 
 
@@ -68,6 +69,9 @@ class BuildTexts:
 
     judged: tuple[AskedQuery, ...]
 
+    looked: tuple[AskedQuery, ...] = ()
+    """Queries that choose among the states of a training; neither trained on nor reported."""
+
     @property
     def num_names(self) -> int:
         """Count the names, equal ones once."""
@@ -87,33 +91,52 @@ def open_texts(path: Path) -> BuildTexts:
             tuple(tuple(own) for own in content["names"]),
             tuple(_asked(each) for each in content["training"]),
             tuple(_asked(each) for each in content["judged"]),
+            tuple(_asked(each) for each in content["looked"]),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Damaged(f"{path} cannot be read ({error}); train again with --restart") from error
 
 
 def split_texts(
-    names: Sequence[Names], *, most_judged: int, seed: int, labelled: LabelledAsked = NOTHING
+    names: Sequence[Names],
+    *,
+    most_judged: int,
+    seed: int,
+    labelled: LabelledAsked = NOTHING,
+    most_looked: int = 0,
 ) -> BuildTexts:
-    """Choose what is judged by, and make queries for documents that have but one name."""
+    """Choose what is judged by, and make queries for documents that have but one name.
+
+    The two kinds of judging share no document: at most one in five gives a query to report on, one
+    in ten of the others a query to look at while training.
+    """
     owners = Counter(text.lower() for each in names for text in each.texts)
     givers = [
         at
         for at, each in enumerate(names)
         if len(each.texts) >= _FEWEST_NAMES and any(owners[t.lower()] == 1 for t in each.texts)
     ]
-    chosen = _choose(names, givers, most=most_judged, seed=seed)
-    given = {at: _give(names[at], owners, seed=seed) for at in chosen}
     single = [at for at, each in enumerate(names) if len(each.texts) == 1]
-    tested = set(_choose(names, single, most=most_judged, seed=seed))
+    most = {"most_judged": most_judged, "most_looked": most_looked}
+    tested = _choose_twice(names, givers, **most, seed=seed)
+    tested_single = _choose_twice(names, single, **most, seed=seed)
+    given = {at: _give(names[at], owners, seed=seed) for own in tested for at in own}
+    asked = [[AskedQuery(given[at], (at,), PSEUDO) for at in sorted(own)] for own in tested]
     training = list(labelled.training)
-    judged = [AskedQuery(text, (at,), PSEUDO) for at, text in sorted(given.items())]
     for at in single:
         copies = corrupt_name(names[at].texts[0], count=_COPIES + 1, seed=seed)
-        if at in tested and len(copies) > 1:
-            judged.append(AskedQuery(copies.pop(), (at,), CORRUPTED))
+        for own, places in zip(asked, tested_single, strict=True):
+            if at in places and len(copies) > 1:
+                own.append(AskedQuery(copies.pop(), (at,), CORRUPTED))
         training += [AskedQuery(text, (at,), CORRUPTED) for text in copies[:_COPIES]]
-    kept_back = {each.text.lower() for each in (*judged, *labelled.judged)}
+    judged = (*labelled.judged, *asked[0])
+    known = {each.text.lower() for each in judged}
+    looked = tuple(
+        each
+        for each in (*_look_labelled(labelled.training, most=most_looked, seed=seed), *asked[1])
+        if each.text.lower() not in known
+    )
+    kept_back = known | {each.text.lower() for each in looked}
     return BuildTexts(
         docids=tuple(each.docid for each in names),
         names=tuple(
@@ -121,7 +144,8 @@ def split_texts(
             for at, each in enumerate(names)
         ),
         training=tuple(each for each in training if each.text.lower() not in kept_back),
-        judged=(*labelled.judged, *judged),
+        judged=judged,
+        looked=looked,
     )
 
 
@@ -177,15 +201,40 @@ def _asked(content: Sequence[object]) -> AskedQuery:
     return AskedQuery(str(text), tuple(int(each) for each in documents), str(kind))
 
 
-def _choose(names: Sequence[Names], places: Sequence[int], *, most: int, seed: int) -> list[int]:
+def _choose_twice(
+    names: Sequence[Names], places: Sequence[int], *, most_judged: int, most_looked: int, seed: int
+) -> tuple[set[int], set[int]]:
+    """Choose documents that give queries to report on, and others that give queries to look at."""
+    judged = set(_choose(names, places, most=most_judged, one_in=_JUDGED_SHARE, seed=seed))
+    others = [at for at in places if at not in judged]
+    return judged, set(_choose(names, others, most=most_looked, one_in=_LOOKED_SHARE, seed=seed))
+
+
+def _choose(
+    names: Sequence[Names], places: Sequence[int], *, most: int, one_in: int, seed: int
+) -> list[int]:
     """Choose documents that give queries to judge by."""
     place_by_docid = {names[at].docid: at for at in places}
-    count = min(most, -(-len(places) // _JUDGED_SHARE))
+    count = min(most, -(-len(places) // one_in))
     if not count:
         return []
     held = hold_out_documents(list(place_by_docid), share=count / len(places), seed=seed)
     found = sorted(place_by_docid[docid] for docid in held)
     return [found[at] for at in spread(len(found), count)]
+
+
+def _look_labelled(asked: Sequence[AskedQuery], *, most: int, seed: int) -> list[AskedQuery]:
+    """Take some labelled queries to look at, each with all its documents."""
+    asked_by_key: dict[str, list[AskedQuery]] = {}
+    for each in asked:
+        asked_by_key.setdefault(each.text.lower(), []).append(each)
+    count = min(most, len(asked_by_key) // _LOOKED_SHARE)
+    chosen = sorted(random.Random(f"{seed} looked").sample(sorted(asked_by_key), count))
+    found = []
+    for own in (asked_by_key[key] for key in chosen):
+        documents = sorted({at for each in own for at in each.documents})
+        found.append(AskedQuery(own[0].text, tuple(documents), LABELLED))
+    return found
 
 
 def _give(names: Names, owners: Counter[str], *, seed: int) -> str:

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from quoth.app.generative_kept import kept_generative
 from quoth.collection.store import Store
 
 MODELS = "models"
@@ -19,10 +20,10 @@ _NAME = re.compile(r"learned-(\d+)")
 
 
 def kept_layers(store: Store, folder: Path) -> tuple[dict[str, dict[str, Any]], ...]:
-    """Give the settings kept with a collection: what it was made with, and what it has learned."""
+    """Give the settings kept with a collection: what it was made with, and how it was trained."""
     found = store.setting(_SETTING)
     learned = {"dense": {"encoder": str(folder / found["encoder"])}} if found else {}
-    return store.setting("config") or {}, learned
+    return store.setting("config") or {}, learned, {"generative": kept_generative(store)}
 
 
 def use_learned(store: Store, name: str) -> None:

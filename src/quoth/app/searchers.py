@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from quoth.app.config import Config
+from quoth.app.generative_kept import kept_build
 from quoth.artifact import Artifact, open_artifact, save_artifact
 from quoth.collection.store import Store
 from quoth.errors import CollectionError, ConfigError, IndexMismatch, MissingExtra
@@ -322,7 +323,15 @@ class Searchers:
             _logger.warning("new documents are named by their fields alone: %s", error)
             return [[] for _document in documents]
         flat = [text for own in passages for text in own]
-        written = iter(generator.generate(flat, per_passage=config.written))
+        trained = kept_build(self._store)
+        written = iter(
+            generator.generate(
+                flat,
+                per_passage=config.written,
+                seed=trained.seed,
+                temperature=trained.temperature,
+            )
+        )
         return [[query for _text in own for query in next(written)] for own in passages]
 
     def _make_hybrid(self, *, syntax: bool) -> HybridSearcher:

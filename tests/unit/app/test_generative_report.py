@@ -34,6 +34,7 @@ def make_report(*, installed: str = "trained") -> GenerativeReport:
         installed=installed,
         megabytes=101.5,
         seconds={"phrases": 3.0, "training": 90.0},
+        best_step=66,
     )
 
 
@@ -52,7 +53,16 @@ def test_it_says_what_was_reached_and_how_to_search() -> None:
     console = Console(width=120, record=True, file=io.StringIO())
     console.print(render_generative(make_report()))
     text = console.export_text()
-    for expected in ("0.4100", "0.5200", "0.8100", "7,207", "3,462", "--with generative", "17"):
+    for expected in (
+        "0.4100",
+        "0.5200",
+        "0.8100",
+        "7,207",
+        "3,462",
+        "--with generative",
+        "17",
+        "after 66",
+    ):
         assert expected in text
     assert "Installed the trained model" in verdict(make_report())
     assert "untrained, as training did not better it" in verdict(make_report(installed="untrained"))

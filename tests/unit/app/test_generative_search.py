@@ -14,10 +14,13 @@ from tiny_encoder import save_tiny_encoder
 from tiny_generative import make_model
 
 from quoth.app.engine import Engine
+from quoth.app.generative_kept import keep_generative
+from quoth.app.generative_plan import PixarBuildConfig
 from quoth.app.loading import LoadedModels
 from quoth.app.searchers import missing_neural
 from quoth.errors import CollectionError, ConfigError, MissingExtra
 from quoth.records import Document, Part, Query
+from quoth.search.generative_config import GenerativeConfig
 from quoth.search.generative_files import GenerativeModel, save_generative_model
 
 Open = Callable[..., Engine]
@@ -202,7 +205,13 @@ def test_documents_are_kept_where_the_model_cannot_be_used(
 class _Writer:
     """Writes the first words of a passage, in place of a query generator."""
 
-    def generate(self, passages: Sequence[str], *, per_passage: int) -> list[list[str]]:
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, float]] = []
+
+    def generate(
+        self, passages: Sequence[str], *, per_passage: int, seed: int, temperature: float
+    ) -> list[list[str]]:
+        self.asked.append((seed, temperature))
         return [[" ".join(each.split()[:2])] * per_passage for each in passages]
 
 
@@ -228,6 +237,29 @@ def test_the_generator_names_documents_that_have_no_identifiers(
     assert "named by their fields alone" in caplog.text
     found = {hit.docid for hit in engine.search("raven", searcher="generative")}
     assert found == {"a", "d0", "keyword", "keyword 2"}
+
+
+def test_new_documents_are_named_as_the_training_chose(
+    folder: Path, install: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = _Writer()
+    monkeypatch.setattr(LoadedModels, "generator", lambda *_given: writer)
+    with Engine.open(folder) as engine:
+        engine.add_documents(_some())
+        install()
+        with engine._writing() as (store, _config):
+            chosen = GenerativeConfig(generator="none", sources=("title", "identifiers"))
+            keep_generative(store, chosen, PixarBuildConfig(temperature=0.5, seed=7))
+    with Engine.open(folder) as engine:
+        assert engine.config.generative == chosen
+        engine.add_documents([Document("a", {"text": ("two birds here.",)})])
+        found = engine.search("two birds", searcher="generative")
+        assert "a" not in {hit.docid for hit in found} and not writer.asked
+    given = {"generative": {"generator": "query-generator", "written": 1}}
+    with Engine.open(folder, settings=[given]) as engine:
+        engine.add_documents([Document("b", {"text": ("two birds there.",)})])
+        found = engine.search("two birds", searcher="generative")
+        assert "b" in {hit.docid for hit in found} and writer.asked == [(7, 0.5)]
 
 
 def _refuse(*_given: object) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,24 @@ def test_one_document_in_five_gives_a_name_and_no_more_than_asked_for() -> None:
     assert split_texts(names, most_judged=0, seed=0).judged == ()
 
 
+@given(st.lists(st.lists(name, max_size=5, unique=True), max_size=40), st.integers(0, 3))
+def test_what_training_looks_at_is_apart_from_all_else(texts: list[list[str]], seed: int) -> None:
+    names = [Names(f"d{at}", tuple(own)) for at, own in enumerate(texts)]
+    taught = tuple(AskedQuery(f"Asked {at}", (at % 2,), LABELLED) for at in range(20))
+    labelled = LabelledAsked(taught, (AskedQuery("asked 3", (1,), LABELLED),))
+    found = split_texts(names, most_judged=5, most_looked=4, seed=seed, labelled=labelled)
+    without = split_texts(names, most_judged=5, seed=seed, labelled=labelled)
+    assert found.judged == without.judged and without.looked == ()
+    kept_back = {each.text.lower() for each in found.looked}
+    assert not kept_back & {each.text.lower() for each in (*found.training, *found.judged)}
+    known = {text.lower() for own in found.names for text in own}
+    assert not kept_back & known - {each.text for each in found.looked if each.kind == CORRUPTED}
+    reported = {each.documents for each in found.judged if each.kind != LABELLED}
+    assert not reported & {each.documents for each in found.looked if each.kind != LABELLED}
+    counts = Counter(each.kind for each in found.looked)
+    assert 1 <= counts[LABELLED] <= 2 and counts[PSEUDO] <= 4 and counts[CORRUPTED] <= 4
+
+
 def test_a_name_that_two_documents_share_is_never_judged_by() -> None:
     names = [Names(f"d{at}", ("same", "Other", f"own {at}")) for at in range(10)]
     judged = split_texts(names, most_judged=9, seed=0).judged
@@ -87,7 +106,7 @@ def test_copies_differ_from_the_name_and_use_its_words_or_letters(text: str, see
 def test_texts_are_read_back_and_damage_is_told(tmp_path: Path) -> None:
     judged = (AskedQuery("owl", (0, 1), PSEUDO),)
     texts = BuildTexts(
-        ("a", "b"), (("barn owl", "ü"), ()), (AskedQuery("x", (1,), LABELLED),), judged
+        ("a", "b"), (("barn owl", "ü"), ()), (AskedQuery("x", (1,), LABELLED),), judged, judged
     )
     path = tmp_path / "texts.json"
     texts.save(path)

@@ -77,7 +77,8 @@ NoGenerator = Annotated[
     typer.Option(
         "--no-generator",
         help="Write no identifiers: documents are named by their titles and by what quoth learn"
-        " wrote. For collections whose documents are keywords.",
+        " wrote, those added later too. For collections whose documents are keywords; undone by"
+        " --generative.generator query-generator.",
         metavar="",
     ),
 ]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ from quoth.models.pixar.head import NUM_SYMBOLS, HeadVectors
 from quoth.models.pixar.network import PhraseHead, PixarNetwork, PixarVectors, QueryBatch
 from quoth.models.pixar.pixar import Pixar, trained_identity
 from quoth.training.batching import Batches
+from quoth.training.best_state import BestState
 from quoth.training.large_softmax import CHUNK, large_softmax
 from quoth.training.loop import (
     BeforeStep,
@@ -156,7 +158,9 @@ def train_pixar(
     """Train a copy of a model, loaded with fast=False, on pairs, which move to the device whole.
 
     `validate` scores the model that is trained (`PixarPairs`), higher being better; without one it
-    is the loss on held-out queries. `until` stops after that step, as an interruption would.
+    is the loss on held-out queries. The last step is validated whatever the interval, and the best
+    state is given back, unless the recipe says otherwise. `until` stops after that step, as an
+    interruption would.
     """
     _require_fit(start, pairs)
     chosen = loop or loop_config(recipe)
@@ -165,6 +169,10 @@ def train_pixar(
         model = _build(start, recipe, chosen, device)
         generator = torch.Generator(device=device).manual_seed(recipe.seed)
         on_device, rows = pairs.to(device), pairs.training_rows
+        best = None
+        if recipe.keep_best:
+            best = BestState(None if checkpoint is None else checkpoint / "best")
+        judge = _Judge(validate or _validation(on_device), best, chosen)
         report = train(
             model,
             _batches(pairs, rows, recipe),
@@ -177,13 +185,14 @@ def train_pixar(
             generator=generator,
             progress=progress,
             checkpoint=checkpoint,
-            validate=validate or _validation(on_device),
-            before_step=_keep_rate(model, recipe, chosen, before_step),
+            validate=judge.validate if judge.is_wanted else None,
+            before_step=judge.before_step(_keep_rate(model, recipe, chosen, before_step)),
             until=until,
         )
+        report = judge.end(model, report)
         if model.rowwise is not None:
             model.rowwise.close()
-    return _as_pixar(name, model, start), report
+    return as_pixar(model, start, name=name), report
 
 
 def loop_config(recipe: PixarRecipe) -> LoopConfig:
@@ -259,6 +268,49 @@ def _validation(pairs: IdentifierPairs) -> Validate | None:
     return validate
 
 
+class _Judge:
+    """Validates and keeps the best state, also over an interruption."""
+
+    def __init__(self, validate: Validate | None, best: BestState | None, loop: LoopConfig) -> None:
+        self._validate = validate
+        self._best = best
+        self._loop = loop
+        self._step = 0
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is anything to validate by."""
+        return self._validate is not None and self._loop.validate_every > 0
+
+    def before_step(self, others: BeforeStep) -> BeforeStep:
+        """Note which step follows, before others do their part."""
+
+        def note(step: int) -> str:
+            self._step = step
+            return others(step)
+
+        return note
+
+    def validate(self, model: nn.Module) -> float:
+        """Score a model, and keep its state if it is the best so far."""
+        assert self._validate is not None
+        score = self._validate(model)
+        if self._best is not None:
+            self._best.offer(model, score, step=self._step)
+        return score
+
+    def end(self, model: PixarPairs, report: TrainingReport) -> TrainingReport:
+        """Validate the last step unless it was, and put the best state into the model."""
+        seen = report.validations
+        is_unseen = not seen or seen[-1][0] != report.steps
+        if self.is_wanted and is_unseen and report.steps == self._loop.steps:
+            self._step = report.steps
+            seen = (*seen, (report.steps, self.validate(model)))
+        if self._best is not None:
+            self._best.restore(model)
+        return replace(report, validations=seen)
+
+
 def _build(start: Pixar, recipe: PixarRecipe, loop: LoopConfig, device: torch.device) -> PixarPairs:
     """Copy a model to where it is trained."""
     rows, bias = (torch.from_numpy(np.array(each)) for each in (start.head.rows, start.head.bias))
@@ -286,10 +338,11 @@ def _keep_rate(
     return before_step
 
 
-def _as_pixar(name: str, model: PixarPairs, start: Pixar) -> Pixar:
-    """Join what was trained with the inputs it was trained with."""
-    network = model.network.cpu()
-    vectors, bias = model.head.vectors().cpu().numpy(), model.head.bias.detach().cpu().numpy()
+def as_pixar(model: PixarPairs, start: Pixar, *, name: str) -> Pixar:
+    """Copy what is trained, at any step, and join it with the inputs it is trained with."""
+    network = copy.deepcopy(model.network).cpu().eval()
+    vectors = model.head.vectors().cpu().numpy()
+    bias = model.head.bias.detach().cpu().numpy().copy()
     return Pixar(
         name,
         network,

@@ -68,6 +68,9 @@ class PixarRecipe:
     patience: int = 0
     """Validations without improvement after which training stops; 0 never stops early."""
 
+    keep_best: bool = True
+    """End with the state that validated best; without it, or without validations, the last."""
+
     checkpoint_every: int = 0
     """Steps between two checkpoints; 0 writes none."""
 

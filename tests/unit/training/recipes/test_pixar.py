@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from quoth.training.loop import Progress
 from quoth.training.recipes.pixar import (
     PixarPairs,
     add_tail,
+    as_pixar,
     held_out_losses,
     loop_config,
     pixar_losses,
@@ -271,6 +273,55 @@ def test_a_given_validation_and_hook_are_called(start: Pixar, pairs: IdentifierP
     )
     assert steps == [1, 2, 3] and report.stopped_because == "enough"
     assert report.validations == ((1, 0.5), (2, 0.5))
+
+
+@pytest.mark.parametrize("optimiser", ["adamw", "rowwise_adagrad"])
+def test_the_best_state_is_given_back_also_over_an_interruption(
+    start: Pixar, pairs: IdentifierPairs, tmp_path: Path, optimiser: str
+) -> None:
+    recipe = replace(
+        RECIPE, steps=7, batch_size=3, dropout=0.1, validate_every=2, head_optimiser=optimiser
+    )
+    passed: dict[float, Pixar] = {}
+
+    def run(folder: Path | None, until: int | None = None, **other: Any) -> tuple[Pixar, Any]:
+        scores = {2: 0.1, 4: 0.6, 6: 0.6, 7: 0.2}
+        at = 0
+
+        def note(step: int) -> str:
+            nonlocal at
+            at = step
+            return ""
+
+        def validate(model: nn.Module) -> float:
+            assert isinstance(model, PixarPairs)
+            step = 7 if at == 8 else at
+            passed[step] = as_pixar(model, start, name="x")
+            return scores[step]
+
+        return train_pixar(
+            start,
+            pairs,
+            recipe=replace(recipe, **other),
+            device=CPU,
+            checkpoint=folder,
+            validate=validate,
+            before_step=note,
+            until=until,
+        )
+
+    whole, report = run(None)
+    assert report.validations == ((2, 0.1), (4, 0.6), (6, 0.6), (7, 0.2))  # the last step too
+    assert np.array_equal(whole.head.rows, passed[4].head.rows)
+    last, _ = run(None, keep_best=False)
+    assert np.array_equal(last.head.rows, passed[7].head.rows)
+    assert not np.array_equal(last.head.rows, whole.head.rows)
+    run(tmp_path, until=5)
+    resumed, again = run(tmp_path)
+    assert again.validations == report.validations
+    assert resumed.identity()["digest"] == whole.identity()["digest"]
+    stopped, short = run(None, patience=1)
+    assert short.steps == 6 and np.array_equal(stopped.head.rows, whole.head.rows)
 
 
 def test_the_loop_follows_the_recipe() -> None:

@@ -1,0 +1,44 @@
+"""What a training of generative search chose, kept with its collection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from quoth.app.generative_kept import keep_generative, kept_build, kept_generative
+from quoth.app.generative_plan import PixarBuildConfig
+from quoth.collection.store import Store
+from quoth.search.generative_config import GenerativeConfig
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with closing(Store.create(tmp_path)) as store:
+        yield store
+
+
+def test_only_what_was_chosen_is_kept(store: Store) -> None:
+    assert kept_generative(store) == {} and kept_build(store) == PixarBuildConfig()
+    build = PixarBuildConfig(size=500, temperature=0.3, device="cuda:1")
+    keep_generative(store, GenerativeConfig(generator="none", model="other", depth=9), build)
+    assert kept_generative(store) == {"generator": "none", "depth": 9}
+    assert kept_build(store) == PixarBuildConfig(size=500, temperature=0.3)
+    keep_generative(store, GenerativeConfig(), PixarBuildConfig())
+    assert kept_generative(store) == {} and kept_build(store) == PixarBuildConfig()
+
+
+def test_a_folder_is_found_from_everywhere(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "writer").mkdir()
+    monkeypatch.chdir(tmp_path)
+    keep_generative(store, GenerativeConfig(generator="writer"), PixarBuildConfig())
+    assert kept_generative(store) == {"generator": str((tmp_path / "writer").resolve())}
+
+
+def test_what_another_version_kept_is_left_out(store: Store) -> None:
+    store.set_setting("generative", {"generative": {"depth": 9, "colour": 1}, "pixar": {"x": 2}})
+    assert kept_generative(store) == {"depth": 9} and kept_build(store) == PixarBuildConfig()
