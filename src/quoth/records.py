@@ -171,7 +171,14 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Generated text with a citation for every quotation in it."""
+    """Generated text with a citation for every quotation in it, in order and apart.
+
+    `passages` are those it was made from, best hit first; `support` is the estimated probability
+    that they hold an answer. Where it is too low, the answer abstains: the text says so.
+    """
 
     text: str
     citations: tuple[Citation, ...]
+    passages: tuple[Passage, ...] = ()
+    support: float = 1.0
+    abstained: bool = False

@@ -15,6 +15,7 @@ import typer
 
 from quoth import __version__
 from quoth.app import show
+from quoth.app.commands.ask import ask, generate
 from quoth.app.commands.care import status, verify
 from quoth.app.commands.documents import add, remove
 from quoth.app.commands.find import demo, search
@@ -106,7 +107,10 @@ def common(
     """Search your own documents without a single label."""
 
 
-for command in (add, remove, encode, learn, search, run, evaluate, compare, status, verify, demo):
+for command in (
+    *(add, remove, encode, learn, search, ask, generate, run, evaluate, compare),
+    *(status, verify, demo),
+):
     app.command()(command)
 app.add_typer(trainer)
 app.add_typer(phrases)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from quoth.answer.config import AnswerConfig, CandidateConfig, DecodingConfig
 from quoth.app.learning_plan import LearnConfig
 from quoth.errors import ConfigError
 from quoth.index.dense_config import DenseConfig
@@ -74,6 +75,9 @@ class Config:
     glow: GlowRecipe = field(default_factory=GlowRecipe)
     encoder: GlowConfig = field(default_factory=GlowConfig)
     learn: LearnConfig = field(default_factory=LearnConfig)
+    answer: AnswerConfig = field(default_factory=AnswerConfig)
+    candidates: CandidateConfig = field(default_factory=CandidateConfig)
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)
 
 
 KEPT_SECTIONS = ("passages", "analyser")

@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from quoth.app.config import KEPT_SECTIONS, Config, Values, as_values, build_config
+from quoth.app.asking import Asking
+from quoth.app.config import Config, Values, build_config
+from quoth.app.describing import describe
 from quoth.app.encoding import encode_all
 from quoth.app.intake import AddReport, pass_once, raise_problem, take_in
 from quoth.app.learned import kept_layers
@@ -23,11 +25,22 @@ from quoth.app.loading import LoadedModels
 from quoth.app.rows import allowed_rows, newest, newest_of_hit
 from quoth.app.searchers import Searchers
 from quoth.app.verifying import Damage, verify
-from quoth.collection.lock import hold_writer_lock
+from quoth.app.writing import locked, require_kept_settings
 from quoth.collection.schema import require_collection
 from quoth.collection.store import FILE_NAME, Store, Written
-from quoth.errors import Busy, CollectionError, IndexMismatch, IndexMoved
-from quoth.records import Attention, Document, Hit, Part, Passage, Problem, Query, Run, Snippet
+from quoth.errors import Busy, IndexMoved
+from quoth.records import (
+    Answer,
+    Attention,
+    Document,
+    Hit,
+    Part,
+    Passage,
+    Problem,
+    Query,
+    Run,
+    Snippet,
+)
 from quoth.search.calibration import Calibration
 from quoth.search.searcher import Progress, ignore_progress
 from quoth.search.snippets import make_snippet
@@ -35,10 +48,10 @@ from quoth.text.readers.reading import Report, read_documents
 from quoth.text.words import Analyser
 
 if TYPE_CHECKING:
+    from quoth.answer.answerer import AnswerStream
     from quoth.app.learning import Outcome
 
 _ATTEMPTS = 5
-_PARTS = (FILE_NAME, "lexical", "dense", "generative")
 _T = TypeVar("_T")
 
 
@@ -52,6 +65,7 @@ class Engine:
         self._store: Store | None = None
         self._searchers: Searchers | None = None
         self._models = LoadedModels()
+        self._asking = Asking(folder)
         self._seen: set[tuple[int, str]] = set()
 
     @classmethod
@@ -119,17 +133,19 @@ class Engine:
         k: int = 10,
         where: str = "",
         searcher: str = "lexical",
+        syntax: bool = True,
         rerank: bool = False,
     ) -> tuple[Hit, ...]:
         """Find the k best documents for a query, each with its best passage.
 
         Scores are those that `explain` adds up to, in double precision. With `rerank`, the query
-        generator puts the best hits into a new order, which takes seconds without a GPU.
+        generator puts the best hits into a new order, which takes seconds without a GPU. Without
+        `syntax`, the query is plain words.
         """
         query = Query("", text)
 
         def look(store: Store) -> tuple[Hit, ...]:
-            using = self._ways.get(searcher, syntax=True, rerank=rerank)
+            using = self._ways.get(searcher, syntax=syntax, rerank=rerank)
             allowed = allowed_rows(store, where)
             found = using.search([query], k=k, allowed=allowed).hits[query.qid]
             stored = [newest_of_hit(store, hit) for hit in found]
@@ -208,6 +224,30 @@ class Engine:
         """List the docids of all documents, in the order they were added."""
         return self._read(lambda store: store.all_docids())
 
+    # Answering -------------------------------------------------------------------------------
+
+    def ask(
+        self, question: str, *, k: int = 3, where: str = "", searcher: str = "lexical"
+    ) -> AnswerStream:
+        """Answer from the k best documents, piece by piece: iterate, then take `answer()`."""
+        self.config.answer.check(question)
+        hits = self.search(question, k=k, where=where, searcher=searcher, syntax=False)
+        return self._asking.ask(question, hits, config=self.config)
+
+    def answer(
+        self, question: str, *, k: int = 3, where: str = "", searcher: str = "lexical"
+    ) -> Answer:
+        """Answer in the documents' own words, with a citation for every quotation."""
+        return self.ask(question, k=k, where=where, searcher=searcher).answer()
+
+    def generate(
+        self, prefix: str, *, k: int = 32, where: str = "", searcher: str = "lexical"
+    ) -> AnswerStream:
+        """Continue a text, with the phrases of the k best documents as further vocabulary."""
+        self.config.answer.check(prefix)
+        hits = self.search(prefix, k=k, where=where, searcher=searcher, syntax=False)
+        return self._asking.generate(prefix, hits, config=self.config)
+
     # Learning --------------------------------------------------------------------------------
 
     def encode(self, *, seed: int = 0) -> Calibration:
@@ -240,7 +280,9 @@ class Engine:
 
     def status(self) -> dict[str, Any]:
         """Describe the collection: sizes, fields, settings, and how current each index is."""
-        return self._read(self._describe)
+        return self._read(
+            lambda store: describe(self.folder, store, self._ways, config=self.config)
+        )
 
     def verify(self, *, repair: bool = False) -> Damage:
         """Check every checksum, every index against the store; `repair` rebuilds what differs."""
@@ -270,19 +312,9 @@ class Engine:
             self._store = Store.open(self.folder)
         return self._store
 
-    @contextlib.contextmanager
-    def _locked(self, wait_seconds: float | None = None) -> Iterator[None]:
+    def _locked(self, wait_seconds: float | None = None) -> contextlib.AbstractContextManager[None]:
         wait = build_config(*self._given).collection.wait_seconds
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise CollectionError(
-                f"{self.folder} cannot hold a collection ({error.strerror}); name another folder"
-            ) from error
-        with hold_writer_lock(
-            self.folder, wait_seconds=wait if wait_seconds is None else wait_seconds
-        ):
-            yield
+        return locked(self.folder, wait_seconds=wait if wait_seconds is None else wait_seconds)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[tuple[Store, Config]]:
@@ -301,21 +333,7 @@ class Engine:
 
     def _require_kept_settings(self, store: Store) -> Config:
         config = self._resolve(store)
-        wanted, kept = as_values(config, KEPT_SECTIONS), store.setting("config")
-        if kept is None:
-            store.set_setting("config", wanted)
-        elif kept != wanted:
-            differing = [
-                f"{section}.{key} = {kept[section].get(key)!r} (now {value!r})"
-                for section in KEPT_SECTIONS
-                for key, value in wanted[section].items()
-                if kept[section].get(key) != value
-            ]
-            raise IndexMismatch(
-                f"{self.folder} was made with {', '.join(differing)}; leave that setting out, or"
-                f' change the whole collection with "quoth verify {self.folder} --repair" and the'
-                " setting"
-            )
+        require_kept_settings(self.folder, store, config)
         return config
 
     def _catch_up(self, store: Store) -> None:
@@ -379,21 +397,3 @@ class Engine:
             load_generator=self._models.generator,
             load_generative=self._models.generative,
         )
-
-    def _describe(self, store: Store) -> dict[str, Any]:
-        return {
-            "collection": str(self.folder),
-            "documents": store.num_documents,
-            "passages": store.num_passages,
-            "fields": list(store.fields()),
-            "change": store.change,
-            "bytes": {name: _size(self.folder / name) for name in _PARTS},
-            "indexes": self._ways.describe(),
-            "settings": as_values(self.config, KEPT_SECTIONS),
-        }
-
-
-def _size(path: Path) -> int:
-    if path.is_dir():
-        return sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
-    return path.stat().st_size if path.exists() else 0

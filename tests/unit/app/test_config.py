@@ -37,6 +37,8 @@ COMMANDS = (
         "encode",
         "learn",
         "search",
+        "ask",
+        "generate",
         "run",
         "evaluate",
         "compare",

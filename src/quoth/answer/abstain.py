@@ -1,0 +1,146 @@
+"""Decide whether the passages hold an answer at all.
+
+Four signs are weighed by a logistic regression: how probable the model finds the refusal it was
+trained to give, how many of the question's telling words the passages and their best sentence hold,
+and the best hit's score. Weights are fitted on questions with known outcome and stored beside the
+model; where none are, the probability of the refusal decides alone.
+
+Pure: numbers in, numbers out, but for the two functions that keep a fitted calibration.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quoth.answer.nearness import coverage, telling_words
+from quoth.artifact import write_text_atomically
+from quoth.errors import ConfigError, Damaged
+from quoth.text.passages import split_sentences
+
+FILE_NAME = "abstention.json"
+FEATURES = ("refusal", "coverage", "best sentence", "best score")
+"""What the columns of features mean."""
+
+_LEAST = 1e-9
+_ROUNDS = 50
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Abstention:
+    """A fitted calibration: how much each sign speaks for there being no answer."""
+
+    weights: tuple[float, ...]
+    bias: float
+
+    def __post_init__(self) -> None:
+        numbers = (*self.weights, self.bias)
+        if len(self.weights) != len(FEATURES) or not all(map(math.isfinite, numbers)):
+            raise ConfigError(
+                f"an abstention has {len(self.weights)} weights, expected {len(FEATURES)} finite"
+                f" ones ({', '.join(FEATURES)}) and a bias"
+            )
+
+    def probabilities(self, features: Numbers) -> Numbers:  # (N,)
+        """Give the probability that there is no answer, for features (N, F)."""
+        return _sigmoid(features @ np.array(self.weights) + self.bias)
+
+
+REFUSAL_ALONE = Abstention((1.0, 0.0, 0.0, 0.0), 0.0)
+"""No calibration: what the model itself finds probable."""
+
+
+def make_features(
+    question: str, passages: Sequence[str], *, refusal: float, best_score: float = 0.0
+) -> Numbers:  # (F,)
+    """Gather the signs for one question; `refusal` is a probability, here turned into log-odds."""
+    refusal = min(max(refusal, _LEAST), 1 - _LEAST)
+    telling = telling_words(question)
+    sentences = [text[span.start : span.end] for text in passages for span in split_sentences(text)]
+    return np.array(
+        [
+            math.log(refusal / (1 - refusal)),
+            coverage(telling, " ".join(passages)),
+            max((coverage(telling, each) for each in sentences), default=0.0),
+            best_score,
+        ]
+    )
+
+
+def fit_abstention(features: Numbers, labels: Sequence[bool], *, ridge: float = 1.0) -> Abstention:
+    """Fit weights to features (N, F); a label is True where there is no answer.
+
+    Penalised maximum likelihood by Newton's method on standardised features; `ridge` is the
+    penalty on the squared weights, which are then given for the features as they are.
+    """
+    truths = np.asarray(labels, dtype=np.float64)
+    if features.shape != (len(truths), len(FEATURES)):
+        raise ConfigError(
+            f"features have the shape {features.shape}, expected {(len(truths), len(FEATURES))}"
+        )
+    if not np.isfinite(features).all() or len(set(truths.tolist())) < 2:
+        raise ConfigError(
+            "abstention cannot be fitted: expected finite features, and questions both with and"
+            " without an answer"
+        )
+    means, spread = features.mean(axis=0), features.std(axis=0)
+    scales = np.where(spread > 1e-12, spread, 1.0)
+    standard = np.column_stack([(features - means) / scales, np.ones(len(truths))])
+    solved = _newton(standard, truths, penalty=np.array([ridge] * len(FEATURES) + [1e-9]))
+    weights = solved[:-1] / scales
+    return Abstention(tuple(weights.tolist()), float(solved[-1] - weights @ means))
+
+
+def save_abstention(folder: Path, abstention: Abstention) -> None:
+    """Keep a calibration beside the model it was fitted with."""
+    content = {"features": FEATURES, **asdict(abstention)}
+    write_text_atomically(folder / FILE_NAME, json.dumps(content, indent=1) + "\n")
+
+
+def open_abstention(folder: Path) -> Abstention:
+    """Read the calibration of a model; the refusal alone where it has none."""
+    path = folder / FILE_NAME
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if tuple(content["features"]) != FEATURES:
+            raise Damaged(f"{path} weighs {content['features']}, expected {', '.join(FEATURES)}")
+        return Abstention(tuple(map(float, content["weights"])), float(content["bias"]))
+    except FileNotFoundError:
+        return REFUSAL_ALONE
+    except (OSError, ValueError, KeyError, TypeError, ConfigError) as error:
+        raise Damaged(
+            f"{path} cannot be read as a calibration ({error}); restore it, or remove it to go by"
+            " the model's refusals alone"
+        ) from error
+
+
+def _newton(features: Numbers, truths: Numbers, *, penalty: Numbers) -> Numbers:
+    weights = np.zeros(features.shape[1])
+    for _round in range(_ROUNDS):
+        found = _sigmoid(features @ weights)
+        slope = features.T @ (found - truths) + penalty * weights
+        curvature = (features * (found * (1 - found))[:, None]).T @ features + np.diag(penalty)
+        step = np.linalg.solve(curvature, slope)
+        weights = weights - step * min(1.0, 4.0 / (np.abs(step).max() + 1e-12))
+        if np.abs(step).max() < 1e-10:
+            break
+    return weights
+
+
+def _sigmoid(scores: Numbers) -> Numbers:
+    """Squash scores; np.exp never overflows here.
+
+    >>> _sigmoid(np.array([0.0, -2000.0])).tolist()
+    [0.5, 0.0]
+    """
+    return np.where(scores >= 0, 1.0, np.exp(np.minimum(scores, 0.0))) / (
+        1.0 + np.exp(-np.abs(scores))
+    )

@@ -1,0 +1,281 @@
+"""Answer questions from passages: prompt, phrases, decision, text, citations.
+
+All of a question's steps in order: passages are cut to the prompt's room, their phrases found and
+encoded, the prompt read once; then it is decided whether the passages hold an answer, and if so it
+is generated over subwords and phrases and cited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from quoth.answer.abstain import REFUSAL_ALONE, Abstention, Numbers, make_features
+from quoth.answer.candidates import make_vocabulary
+from quoth.answer.cite import Piece, Writer, cite
+from quoth.answer.config import AnswerConfig, CandidateConfig, DecodingConfig
+from quoth.answer.generate import Decoder, Prompt
+from quoth.answer.shelf import Shelf
+from quoth.answer.vectors import PhraseVectors
+from quoth.errors import ConfigError
+from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
+from quoth.records import Answer, Passage
+from quoth.vocabulary.dynamic import NO_ANSWER, DynamicVocabulary
+
+_REFUSAL_SUBWORDS = 4  # "The documents do not": what no other answer begins with
+_LEAST_SUBWORDS = 16  # of a passage that is worth reading
+_MARGIN = 64  # subwords of a prompt beside passages and question
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSettings:
+    """All settings of answering, and the fitted calibration of abstention."""
+
+    answer: AnswerConfig = field(default_factory=AnswerConfig)
+    candidates: CandidateConfig = field(default_factory=CandidateConfig)
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    abstention: Abstention = REFUSAL_ALONE
+
+
+class Answerer:
+    """Answers with one language model; vectors of phrases are kept between questions."""
+
+    def __init__(
+        self,
+        model: DynamicLM,
+        settings: AnswerSettings,
+        *,
+        shelf: Shelf | None = None,
+        notice: str = "",
+    ) -> None:
+        """`notice` goes with every stream: what a reader should know of this model."""
+        self._model = model
+        self._notice = notice
+        self._settings = settings
+        self._vectors = PhraseVectors(model, shelf=shelf)
+
+    def answer(
+        self,
+        questions: Sequence[str],
+        passages: Sequence[Sequence[Passage]],
+        *,
+        best_scores: Sequence[float] | None = None,
+    ) -> list[Answer]:
+        """Answer each question from its own passages, best hit first, as one batch."""
+        streams = [AnswerStream(each, self._notice) for each in questions]
+        for number, piece in self._pieces(questions, passages, best_scores, streams):
+            streams[number].pieces.append(piece)
+        return [stream.answer() for stream in streams]
+
+    def stream(
+        self, question: str, passages: Sequence[Passage], *, best_score: float = 0.0
+    ) -> AnswerStream:
+        """Answer one question piece by piece: iterate over it, then take its `answer()`."""
+        stream = AnswerStream(question, self._notice)
+        found = self._pieces([question], [passages], [best_score], [stream])
+        stream.source = (piece for _number, piece in found)
+        return stream
+
+    def continue_text(self, prefix: str, passages: Sequence[Passage]) -> AnswerStream:
+        """Continue a text piece by piece, with the phrases of passages as further vocabulary.
+
+        The passages are not read, only quoted; nothing is decided about their holding an answer.
+        """
+        self._settings.answer.check(prefix)
+        stream = AnswerStream(prefix, self._notice)
+        stream.passages, stream.is_continuation = tuple(passages), True
+        stream.source = self._continue(prefix, stream.passages)
+        return stream
+
+    def _continue(self, prefix: str, passages: Sequence[Passage]) -> Iterator[Piece]:
+        inputs = self._model.inputs
+        ids = (*inputs.opening, *inputs.tokenise(prefix.rstrip()).subword_ids)
+        texts = [passage.text for passage in passages]
+        vocabulary = self._vocabulary(prefix, texts)
+        room = self._model.max_positions - self._settings.decoding.max_subwords
+        if room < 1:
+            raise ConfigError(
+                f"decoding.max_subwords is {self._settings.decoding.max_subwords:,}, this model"
+                f" reads {self._model.max_positions:,} subwords in all; lower it"
+            )
+        prompt = Prompt(ids[-room:], vocabulary, self._vectors.encode(vocabulary, texts))
+        decoder = Decoder(self._model, [prompt], config=self._settings.decoding)
+        writer = Writer(inputs.text, has_begun=True)
+        for step in decoder.steps():
+            for at, token in step:
+                yield from writer.write(token, decoder.vocabulary(at))
+        yield from writer.close()
+
+    def features(
+        self, questions: Sequence[str], passages: Sequence[Sequence[Passage]]
+    ) -> Numbers:  # (N, F)
+        """Give what abstention is decided by, for fitting it; nothing is generated."""
+        prepared = [self._prepare(*each) for each in zip(questions, passages, strict=True)]
+        readable = [each for each in prepared if each.passages]
+        refusals = iter(self._refusals(self._decoder(readable), len(readable)))
+        return np.stack(
+            [
+                each.features(question, refusal=next(refusals) if each.passages else 1.0)
+                for question, each in zip(questions, prepared, strict=True)
+            ]
+        )
+
+    def _pieces(
+        self,
+        questions: Sequence[str],
+        passages: Sequence[Sequence[Passage]],
+        best_scores: Sequence[float] | None,
+        streams: Sequence[AnswerStream],
+    ) -> Iterator[tuple[int, Piece]]:
+        """Prepare, decide and write; what is decided is noted in the streams."""
+        prepared = [self._prepare(*each) for each in zip(questions, passages, strict=True)]
+        readable = [number for number, each in enumerate(prepared) if each.passages]
+        decoder = self._decoder([prepared[number] for number in readable])
+        refusals = dict(zip(readable, self._refusals(decoder, len(readable)), strict=True))
+        for number, (stream, each) in enumerate(zip(streams, prepared, strict=True)):
+            stream.passages = each.passages
+            stream.support = 0.0
+            if number in refusals:
+                score = best_scores[number] if best_scores else 0.0
+                signs = each.features(questions[number], refusal=refusals[number], best_score=score)
+                stream.support = 1.0 - float(
+                    self._settings.abstention.probabilities(signs[None])[0]
+                )
+            silence = 1.0 - stream.support
+            stream.abstains = not each.passages or silence > self._settings.answer.threshold
+        yield from self._write(decoder, readable, streams)
+
+    def _write(
+        self, decoder: Decoder, readable: Sequence[int], streams: Sequence[AnswerStream]
+    ) -> Iterator[tuple[int, Piece]]:
+        """Generate what is to be answered; the others are left out of the batch."""
+        speaking = [at for at, number in enumerate(readable) if not streams[number].abstains]
+        decoder.keep(speaking)
+        writers = {number: Writer(self._model.inputs.text) for number in readable}
+        for step in decoder.steps():
+            for at, token in step:
+                number = readable[at]
+                for piece in writers[number].write(token, decoder.vocabulary(at)):
+                    yield number, piece
+        for number in (readable[at] for at in speaking):
+            for piece in writers[number].close():
+                yield number, piece
+
+    def _decoder(self, prepared: Sequence[_Prepared]) -> Decoder:
+        prompts = [each.prompt for each in prepared]
+        return Decoder(self._model, prompts, config=self._settings.decoding)
+
+    def _refusals(self, decoder: Decoder, count: int) -> list[float]:
+        """Give the model's own probability of refusing, per question."""
+        refusal = self._model.inputs.tokenise(NO_ANSWER).subword_ids[:_REFUSAL_SUBWORDS]
+        return decoder.beginning_probabilities(refusal) if count else []
+
+    def _prepare(self, question: str, passages: Sequence[Passage]) -> _Prepared:
+        """Write a question's prompt and encode the phrases of its passages."""
+        self._settings.answer.check(question)
+        inputs = self._model.inputs
+        kept = self._cut(question, passages)
+        texts = [passage.text for passage in kept]
+        vocabulary = self._vocabulary(question, texts)
+        vectors = self._vectors.encode(vocabulary, texts)
+        ids = tuple(inputs.prompt(question, texts)) if texts else ()
+        return _Prepared(tuple(kept), Prompt(ids, vocabulary, vectors))
+
+    def _vocabulary(self, question: str, texts: Sequence[str]) -> DynamicVocabulary:
+        if not self._settings.decoding.phrases:
+            return DynamicVocabulary.of([])
+        return make_vocabulary(
+            question,
+            texts,
+            tokenise=self._model.inputs.tokenise_all,
+            config=self._candidates(),
+            per_passage=self._model.config.marker != "none",
+        )
+
+    def _candidates(self) -> CandidateConfig:
+        """Offer no longer phrases than the model has learned to read."""
+        own, longest = self._settings.candidates, self._model.config.max_phrase_subwords
+        most = min(own.max_subwords, longest)
+        return replace(own, max_subwords=most, min_subwords=min(own.min_subwords, most))
+
+    def _cut(self, question: str, passages: Sequence[Passage]) -> list[Passage]:
+        """Cut passages to the prompt's room: the best keep theirs, the last are cut or left out."""
+        inputs = self._model.inputs
+        asked = len(inputs.tokenise(question).subword_ids)
+        if asked > inputs.max_prompt_subwords // 4:
+            raise ConfigError(
+                f"the question has {asked:,} subwords, of which this model reads"
+                f" {inputs.max_prompt_subwords // 4:,}; ask a shorter one"
+            )
+        room = min(
+            self._settings.answer.prompt_subwords, inputs.max_prompt_subwords - asked - _MARGIN
+        )
+        kept = []
+        for passage in passages:
+            if not passage.text.strip():
+                continue
+            ends = inputs.tokenise(passage.text).ends
+            room -= 8  # the passage's number, and the empty line after it
+            if len(ends) <= room:
+                kept.append(passage)
+                room -= len(ends)
+                continue
+            if room >= _LEAST_SUBWORDS:
+                kept.append(_shorten(passage, ends[room - 1]))
+            break
+        return kept
+
+
+class AnswerStream:
+    """An answer in the making: iterate over its pieces, then take the whole."""
+
+    def __init__(self, question: str, notice: str = "") -> None:
+        self.question = question
+        self.notice = notice
+        self.pieces: list[Piece] = []
+        self.passages: tuple[Passage, ...] = ()
+        self.support = 1.0
+        self.abstains = False
+        self.is_continuation = False
+        self.source: Iterator[Piece] = iter(())
+
+    def __iter__(self) -> Iterator[Piece]:
+        for piece in self.source:
+            self.pieces.append(piece)
+            yield piece
+
+    def answer(self) -> Answer:
+        """Give the answer; what was not iterated over is generated now."""
+        for _piece in self:
+            pass
+        if self.abstains:
+            return Answer(NO_ANSWER, (), self.passages, self.support, abstained=True)
+        answer = cite(self.pieces, self.passages)
+        if self.is_continuation:
+            return answer
+        refused = not answer.text or answer.text.startswith(NO_ANSWER)
+        if refused:
+            return Answer(NO_ANSWER, (), self.passages, self.support, abstained=True)
+        return replace(answer, support=self.support)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A question's passages as they stand in its prompt, and the prompt."""
+
+    passages: tuple[Passage, ...]
+    prompt: Prompt
+
+    def features(self, question: str, *, refusal: float, best_score: float = 0.0) -> Numbers:
+        """Gather the signs that these passages hold an answer."""
+        texts = [passage.text for passage in self.passages]
+        return make_features(question, texts, refusal=refusal, best_score=best_score)
+
+
+def _shorten(passage: Passage, length: int) -> Passage:
+    """Keep the first characters of a passage; its span says so."""
+    text = passage.text[:length]
+    span = replace(passage.span, end=passage.span.start + length)
+    return replace(passage, text=text, span=span)

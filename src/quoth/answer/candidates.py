@@ -1,0 +1,183 @@
+"""Phrases of the passages that the language model may quote.
+
+Every stretch of whole words inside one sentence that has as many subwords as allowed, or every noun
+phrase among them. A stretch is literal: a line break or markup inside it stays as it is. Written
+with a space before it, as a language model reads words inside a text; scripts that write no spaces
+are cut between characters and get none.
+
+Where there are too many, those of the sentences nearest to the question are kept, and these come
+first in any case, so that a vocabulary which grows while decoding starts with them.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from quoth.answer.chunks import STOP_WORDS, noun_chunks
+from quoth.answer.config import CandidateConfig
+from quoth.answer.nearness import rank_sentences
+from quoth.models.dynamic_lm.inputs import TokenisedText
+from quoth.records import Span
+from quoth.text.passages import split_sentences
+from quoth.vocabulary.dynamic import Candidate, DynamicVocabulary, Source
+
+Tokenise = Callable[[Sequence[str]], list[TokenisedText]]
+"""Texts to subwords with the characters that each covers."""
+
+_OPENERS = "([{<\"'“‘«¿¡"
+_JOINERS = "'’-–./,:_@&"
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)  # Thai, Lao, Myanmar, Khmer, kana, Han
+_CHARS_PER_SUBWORD = 24  # of a row; a stretch with longer ones is rare and left out
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    passage: int
+    span: Span
+    text: str
+
+
+def find_candidates(
+    question: str, passages: Sequence[str], *, tokenise: Tokenise, config: CandidateConfig
+) -> list[Candidate]:
+    """List the phrases of passages, those nearest to the question first; equal ones may repeat.
+
+    At most `max_candidates` different strings are among them.
+    """
+    sentences = [
+        _Sentence(number, span, text[span.start : span.end])
+        for number, text in enumerate(passages)
+        for span in split_sentences(text)
+    ]
+    found: list[Candidate] = []
+    known: set[str] = set()
+    for at in rank_sentences(question, [each.text for each in sentences]):
+        if len(known) >= config.max_candidates:
+            break
+        for candidate in _phrases_of(sentences[at], tokenise, config):
+            if candidate.text in known or len(known) < config.max_candidates:
+                known.add(candidate.text)
+                found.append(candidate)
+    return found
+
+
+def make_vocabulary(
+    question: str,
+    passages: Sequence[str],
+    *,
+    tokenise: Tokenise,
+    config: CandidateConfig,
+    per_passage: bool = False,
+) -> DynamicVocabulary:
+    """Offer the phrases of passages; with `per_passage`, equal ones of two passages are two."""
+    candidates = find_candidates(question, passages, tokenise=tokenise, config=config)
+    return DynamicVocabulary.of(candidates, per_passage=per_passage)
+
+
+def _phrases_of(
+    sentence: _Sentence, tokenise: Tokenise, config: CandidateConfig
+) -> Iterator[Candidate]:
+    """Give the phrases of a sentence, by start and length."""
+    text = sentence.text
+    wanted = set(noun_chunks(text)) if config.source == "chunks" else None
+    starts = [at for at in range(len(text)) if is_start(text, at)]
+    if wanted is not None:
+        chunk_starts = {span.start for span in wanted}
+        starts = [at for at in starts if at in chunk_starts]
+    rows = [_row_text(text, start, config.max_subwords) for start in starts]
+    for start, row, tokenised in zip(starts, rows, tokenise(rows), strict=True):
+        lead = len(row) - len(row.lstrip())
+        for length, end_in_row in _prefixes(tokenised, config):
+            end = start + end_in_row - lead
+            if end <= start or not is_end(text, end):
+                continue
+            words = text[start:end]
+            if wanted is not None and Span(start, end) not in wanted:
+                continue
+            if not _is_worth_offering(words, length):
+                continue
+            shift = sentence.span.start
+            source = Source(sentence.passage, Span(start + shift, end + shift))
+            yield Candidate(row[:end_in_row], tuple(tokenised.subword_ids[:length]), (source,))
+
+
+def _row_text(text: str, start: int, max_subwords: int) -> str:
+    """Write what follows a start, with its space, as far as a phrase may reach."""
+    end = min(len(text), start + max_subwords * _CHARS_PER_SUBWORD)
+    while end < len(text) and end > start and not text[end].isspace():
+        end -= 1  # not within a word, which would have other subwords
+    space = "" if _UNSPACED.match(text[start]) else " "
+    return space + text[start : end if end > start else start]
+
+
+def _prefixes(tokenised: TokenisedText, config: CandidateConfig) -> Iterator[tuple[int, int]]:
+    """Give the lengths of prefixes in subwords and characters that end with a whole character."""
+    longest = min(config.max_subwords, len(tokenised.ends))
+    for length in range(config.min_subwords, longest + 1):
+        end = tokenised.ends[length - 1]
+        if length == len(tokenised.ends) or tokenised.starts[length] >= end:
+            yield length, end
+
+
+def _is_worth_offering(words: str, num_subwords: int) -> bool:
+    """Whether a stretch says something: no marks alone, and no stop word alone."""
+    if words != words.strip() or not any(map(str.isalnum, words)):
+        return False
+    return num_subwords > 1 or words.lower() not in STOP_WORDS
+
+
+def is_start(text: str, at: int) -> bool:
+    """Whether a word starts here.
+
+    >>> text = 'He (not "she") ate. 大鸦'
+    >>> [text[at : at + 3] for at in range(len(text)) if is_start(text, at)]
+    ['He ', '(no', 'not', '"sh', 'she', 'ate', '大鸦', '鸦']
+    """
+    if text[at].isspace():
+        return False
+    if at == 0 or text[at - 1].isspace():
+        return True
+    if _is_between_characters(text, at):
+        return True
+    if text[at - 1] not in _OPENERS:
+        return False
+    opened = text[:at].rstrip(_OPENERS)
+    return (not opened or opened[-1].isspace()) and text[at].isalnum()
+
+
+def is_end(text: str, at: int) -> bool:
+    """Whether a word, or a mark after it, ends before this place.
+
+    >>> text = "It's 3.5 kg, (so)."
+    >>> [text[:at] for at in range(1, len(text) + 1) if is_end(text, at)][:4]
+    ["It's", "It's 3.5", "It's 3.5 kg", "It's 3.5 kg,"]
+    """
+    if text[at - 1].isspace():
+        return False
+    if at == len(text) or text[at].isspace():
+        return text[at - 1] not in "([{“‘«"
+    if _is_between_characters(text, at):
+        return True
+    if not text[at - 1].isalnum() or text[at].isalnum() or text[at] == "\u200d":
+        return False
+    joins = text[at] in _JOINERS and at + 1 < len(text) and text[at + 1].isalnum()
+    return not joins and not _is_mark(text[at])
+
+
+def _is_between_characters(text: str, at: int) -> bool:
+    """Whether two letters meet here of which one belongs to a script without spaces."""
+    before, after = text[at - 1], text[at]
+    if not (before.isalnum() and after.isalnum()):
+        return False
+    return bool(_UNSPACED.match(before) or _UNSPACED.match(after))
+
+
+def _is_mark(character: str) -> bool:
+    """Whether a character belongs to the one before: combining marks."""
+    return unicodedata.category(character).startswith("M")

@@ -1,0 +1,73 @@
+"""How near a stretch of text is to a question: the share of its telling words that it holds.
+
+Words are compared by their first letters, six at most, which is stemming enough for a few
+sentences and needs no language; names and numbers count double, as they are rarer than other words.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from quoth.answer.chunks import STOP_WORDS
+
+_WORD = re.compile(r"[^\W_]+")
+_STEM = 6
+
+
+def telling_words(question: str) -> dict[str, float]:
+    """Give the stems of a question's telling words, names and numbers with weight 2.
+
+    >>> telling_words("When does the owl hunt in 1970 near Ravenna?")
+    {'owl': 1.0, 'hunt': 1.0, '1970': 2.0, 'near': 1.0, 'ravenn': 2.0}
+    """
+    weights: dict[str, float] = {}
+    for at, found in enumerate(_WORD.finditer(question)):
+        word = found[0]
+        if word.casefold() in STOP_WORDS:
+            continue
+        is_rare = word[0].isdigit() or (at > 0 and word[0].isupper())
+        stem = _stem(word)
+        weights[stem] = max(weights.get(stem, 0.0), 2.0 if is_rare else 1.0)
+    return weights
+
+
+def coverage(weights: Mapping[str, float], text: str) -> float:
+    """Give the weight of the words that a text holds, as a share; 1 where there are none.
+
+    >>> coverage(telling_words("Which owls hunt in Ravenna?"), "An owl hunted.")
+    0.25
+    """
+    total = sum(weights.values())
+    held = stems(text)
+    return sum(weight for stem, weight in weights.items() if stem in held) / total if total else 1.0
+
+
+def stems(text: str) -> set[str]:
+    """Give the stems of all words of a text."""
+    return {_stem(found) for found in _WORD.findall(text)}
+
+
+def rank_sentences(question: str, sentences: Sequence[str]) -> list[int]:
+    """Order sentences by nearness to a question; where equal, as they stand.
+
+    A word counts by how few of the sentences hold it, and a sentence inherits some of its
+    neighbours' nearness: what answers often stands beside what repeats the question.
+    """
+    weights = telling_words(question)
+    held = [stems(each) & weights.keys() for each in sentences]
+    counts = Counter(stem for each in held for stem in each)
+    rarity = {
+        stem: weights[stem] * math.log1p(len(sentences) / count) for stem, count in counts.items()
+    }
+    own = [sum(rarity[stem] for stem in sorted(each)) for each in held]
+    near = [
+        score + 0.3 * max(own[max(0, at - 1) : at + 2], default=0.0) for at, score in enumerate(own)
+    ]
+    return sorted(range(len(sentences)), key=lambda at: (-near[at], at))
+
+
+def _stem(word: str) -> str:
+    return word.casefold().rstrip("s")[:_STEM] or word.casefold()

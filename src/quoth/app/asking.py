@@ -1,0 +1,75 @@
+"""Questions to a collection: from its hits to an answer, with the engine's language model."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quoth.app.config import Config
+from quoth.records import Hit, Passage
+
+if TYPE_CHECKING:
+    from quoth.answer.answerer import Answerer, AnswerStream
+    from quoth.app.language_model import OpenedModel
+
+_CACHE = "phrase-vectors"
+_BYTES = 1_000_000
+_NO_REPEAT_SUBWORDS = 8  # of answers; an answer never says the same twice
+
+
+class Asking:
+    """Answers for one engine; the language model is opened when first needed, and once only."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._models: dict[str, OpenedModel] = {}
+        self._answerers: dict[tuple[Hashable, ...], Answerer] = {}
+
+    def ask(self, question: str, hits: Sequence[Hit], *, config: Config) -> AnswerStream:
+        """Answer from the passages of hits, piece by piece."""
+        best = max((hit.score for hit in hits), default=0.0)
+        span = config.decoding.no_repeat_subwords or _NO_REPEAT_SUBWORDS
+        steady = replace(config, decoding=replace(config.decoding, no_repeat_subwords=span))
+        answerer = self._answerer(steady)
+        return answerer.stream(question, passages_of(hits), best_score=best)
+
+    def generate(self, prefix: str, hits: Sequence[Hit], *, config: Config) -> AnswerStream:
+        """Continue a text with the phrases of hits, piece by piece."""
+        return self._answerer(config).continue_text(prefix, passages_of(hits))
+
+    def _answerer(self, config: Config) -> Answerer:
+        from quoth.app.language_model import open_language_model
+
+        name = config.answer.model
+        if name not in self._models:
+            self._models[name] = open_language_model(name)
+        opened = self._models[name]
+        key = (config.answer, config.candidates, config.decoding)
+        if key not in self._answerers:
+            self._answerers[key] = self._make(opened, config)
+        return self._answerers[key]
+
+    def _make(self, opened: OpenedModel, config: Config) -> Answerer:
+        from quoth.answer.answerer import Answerer, AnswerSettings
+        from quoth.answer.shelf import Shelf
+
+        quotes = config.decoding.phrases and not opened.notice
+        settings = AnswerSettings(
+            answer=config.answer,
+            candidates=config.candidates,
+            decoding=replace(config.decoding, phrases=quotes),
+            abstention=opened.abstention,
+        )
+        shelf = Shelf(
+            self._folder / _CACHE,
+            model=opened.identity,
+            max_bytes=config.answer.cache_megabytes * _BYTES,
+        )
+        return Answerer(opened.model, settings, shelf=shelf, notice=opened.notice)
+
+
+def passages_of(hits: Sequence[Hit]) -> list[Passage]:
+    """Take the passages of hits, each once."""
+    return list(dict.fromkeys(hit.passage for hit in hits if hit.passage is not None))

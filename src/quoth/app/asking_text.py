@@ -1,0 +1,131 @@
+"""How answers are shown: text with numbered markers, and below it where each quotation stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.padding import Padding
+from rich.text import Text
+
+from quoth.answer.cite import (
+    Piece,
+    document_span,
+    number_sources,
+    unquoted,
+    with_markers,
+)
+from quoth.app.show import make_safe, one_line
+from quoth.records import Answer, Citation, Passage, Span
+from quoth.text.passages import split_sentences
+
+_MAX_DOCID = 80
+_MAX_NEAREST = 240
+
+
+def follow(pieces: Iterable[Piece], console: Console, *, before: str = "") -> None:
+    """Show a text while it is written, quotations in colour; what was shown is taken away again."""
+    if not console.is_terminal:
+        return
+    shown = Text.assemble((make_safe(before), "dim"))
+    with Live(shown, console=console, transient=True, refresh_per_second=12):
+        for piece in pieces:
+            shown.append(make_safe(piece.text), style="yellow" if piece.sources else None)
+
+
+def answer_text(answer: Answer, *, before: str = "") -> Group:
+    """Lay out an answer with its citations; where there is none, the nearest passages.
+
+    `before` is what it continues, if anything.
+    """
+    if answer.abstained:
+        return Group(*_abstention_lines(answer))
+    whole = Text.assemble((make_safe(before), "dim"), (make_safe(with_markers(answer)), "bold"))
+    parts: list[RenderableType] = [whole]
+    for passage, number in number_sources(answer).items():
+        parts.append(Text())
+        parts.append(_source_heading(passage, number))
+        quotations = [each for each in answer.citations if each.passage == passage]
+        parts += [Padding(_quotation(each), (0, 0, 0, 4), expand=False) for each in quotations]
+    return Group(*parts)
+
+
+def answer_record(question: str, answer: Answer) -> dict[str, Any]:
+    """Give an answer as plain values for JSON."""
+    numbers = number_sources(answer)
+    return {
+        "question": question,
+        "answer": answer.text,
+        "marked": with_markers(answer),
+        "abstained": answer.abstained,
+        "support": answer.support,
+        "citations": [_citation_record(each, numbers[each.passage]) for each in answer.citations],
+        "unquoted": [asdict(span) for span in unquoted(answer)],
+        "passages": [asdict(passage) for passage in answer.passages],
+    }
+
+
+def sentence_span(citation: Citation) -> Span:
+    """Find the sentence or sentences of the passage that a quotation stands in."""
+    quoted = citation.passage_span
+    touched = [
+        each
+        for each in split_sentences(citation.passage.text)
+        if each.start < quoted.end and quoted.start < each.end
+    ]
+    return Span(min(touched[0].start, quoted.start), max(touched[-1].end, quoted.end))
+
+
+def _citation_record(citation: Citation, number: int) -> dict[str, Any]:
+    passage, sentence = citation.passage, sentence_span(citation)
+    quoted = citation.passage_span
+    return {
+        "number": number,
+        "docid": passage.docid,
+        "field": passage.field,
+        "instance": passage.instance,
+        "span": asdict(document_span(citation)),
+        "quotation": passage.text[quoted.start : quoted.end],
+        "sentence": passage.text[sentence.start : sentence.end],
+        "answer_span": asdict(citation.answer_span),
+    }
+
+
+def _source_heading(passage: Passage, number: int) -> Text:
+    return Text.assemble(
+        (f"[{number}] ", "bold"),
+        (one_line(passage.docid, max_chars=_MAX_DOCID), "bold cyan"),
+        (f"  {one_line(passage.field, max_chars=_MAX_DOCID)}", "dim"),
+    )
+
+
+def _quotation(citation: Citation) -> Text:
+    """Write the sentence of a quotation with the quoted words marked, and its place."""
+    text, quoted, sentence = citation.passage.text, citation.passage_span, sentence_span(citation)
+    place = document_span(citation)
+    return Text.assemble(
+        (f"{place.start}–{place.end}  ", "green"),
+        _flat(text[sentence.start : quoted.start]),
+        (_flat(text[quoted.start : quoted.end]), "bold yellow"),
+        _flat(text[quoted.end : sentence.end]),
+    )
+
+
+def _abstention_lines(answer: Answer) -> Iterator[RenderableType]:
+    yield Text(make_safe(answer.text), style="bold")
+    if not answer.passages:
+        yield Text("Nothing in the collection comes near the question.", style="dim")
+        return
+    yield Text(f"The nearest passages (support {answer.support:.2f}):", style="dim")
+    for number, passage in enumerate(answer.passages, start=1):
+        yield _source_heading(passage, number)
+        yield Padding(
+            Text(one_line(passage.text, max_chars=_MAX_NEAREST)), (0, 0, 0, 4), expand=False
+        )
+
+
+def _flat(text: str) -> str:
+    return make_safe(text).replace("\n", " ").replace("\t", " ")

@@ -1,0 +1,117 @@
+"""`quoth ask` and `quoth generate`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+
+from quoth.app import show
+from quoth.app.commands.arguments import AsJson, Collection, ConfigFile, Where, With, open_engine
+from quoth.app.options import with_settings
+
+_SECTIONS = ("answer", "candidates", "decoding", "lexical", "dense", "generative", "fusion")
+
+NoPhrases = Annotated[
+    bool,
+    typer.Option("--no-phrases", help="Quote nothing: only the model's own words.", metavar=""),
+]
+Passages = Annotated[
+    int, typer.Option("-k", min=1, max=100, help="Documents to go by.", metavar="N")
+]
+
+
+@with_settings(*_SECTIONS, "collection")
+def ask(
+    collection: Collection,
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="A question in words.")],
+    *,
+    k: Passages = 3,
+    where: Where = "",
+    searcher: With = "lexical",
+    no_phrases: NoPhrases = False,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="Say that there is no answer where that is more probable; as answer.threshold.",
+            metavar="P",
+            show_default=False,
+        ),
+    ] = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+    settings: Mapping[str, str],
+) -> None:
+    """Answer a question in the documents' own words, each quotation with its source."""
+    given = {**settings, **({"decoding.phrases": "false"} if no_phrases else {})}
+    if threshold is not None:
+        given["answer.threshold"] = str(threshold)
+    with open_engine(collection, config, given) as engine:
+        stream = engine.ask(question, k=k, where=where, searcher=searcher)
+    from quoth.app.asking_text import answer_record, answer_text, follow
+
+    if stream.notice:
+        show.note(stream.notice)
+    if not as_json:
+        follow(stream, show.out())
+    answer = stream.answer()
+    if as_json:
+        show.print_json(answer_record(question, answer))
+    else:
+        show.out().print(answer_text(answer))
+
+
+@with_settings(*_SECTIONS, "collection")
+def generate(
+    collection: Collection,
+    prefix: Annotated[str, typer.Argument(metavar="PREFIX", help="The text to continue.")],
+    *,
+    k: Passages = 32,
+    where: Where = "",
+    searcher: With = "lexical",
+    no_phrases: NoPhrases = False,
+    tokens: Annotated[
+        int | None,
+        typer.Option(min=1, help="Subwords to write.", metavar="N", show_default=False),
+    ] = None,
+    nucleus: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="Draw from this share of probability, rather than take the best.",
+            metavar="P",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of drawing.", metavar="N", show_default=False)
+    ] = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+    settings: Mapping[str, str],
+) -> None:
+    """Continue a text, with the phrases of a collection's documents as further vocabulary."""
+    given = dict(settings)
+    short = {"decoding.max_subwords": tokens, "decoding.nucleus": nucleus, "decoding.seed": seed}
+    given |= {name: str(value) for name, value in short.items() if value is not None}
+    if nucleus is not None:
+        given["decoding.method"] = "nucleus"
+    if no_phrases:
+        given["decoding.phrases"] = "false"
+    with open_engine(collection, config, given) as engine:
+        stream = engine.generate(prefix, k=k, where=where, searcher=searcher)
+    from quoth.app.asking_text import answer_record, answer_text, follow
+
+    if stream.notice:
+        show.note(stream.notice)
+    if not as_json:
+        follow(stream, show.out(), before=prefix.rstrip())
+    text = stream.answer()
+    if as_json:
+        show.print_json({**answer_record(prefix, text), "prefix": prefix})
+    else:
+        show.out().print(answer_text(text, before=prefix.rstrip()))

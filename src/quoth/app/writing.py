@@ -1,0 +1,44 @@
+"""What writing to a collection asks for: its lock, and the settings it was made with."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from quoth.app.config import KEPT_SECTIONS, Config, as_values
+from quoth.collection.lock import hold_writer_lock
+from quoth.collection.store import Store
+from quoth.errors import CollectionError, IndexMismatch
+
+
+@contextlib.contextmanager
+def locked(folder: Path, *, wait_seconds: float) -> Iterator[None]:
+    """Be the one writer of a collection, whose folder is made if need be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CollectionError(
+            f"{folder} cannot hold a collection ({error.strerror}); name another folder"
+        ) from error
+    with hold_writer_lock(folder, wait_seconds=wait_seconds):
+        yield
+
+
+def require_kept_settings(folder: Path, store: Store, config: Config) -> None:
+    """Keep the settings that shape a new collection; refuse others for one that is made."""
+    wanted, kept = as_values(config, KEPT_SECTIONS), store.setting("config")
+    if kept is None:
+        store.set_setting("config", wanted)
+    elif kept != wanted:
+        differing = [
+            f"{section}.{key} = {kept[section].get(key)!r} (now {value!r})"
+            for section in KEPT_SECTIONS
+            for key, value in wanted[section].items()
+            if kept[section].get(key) != value
+        ]
+        raise IndexMismatch(
+            f"{folder} was made with {', '.join(differing)}; leave that setting out, or"
+            f' change the whole collection with "quoth verify {folder} --repair" and the'
+            " setting"
+        )

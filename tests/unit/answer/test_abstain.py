@@ -1,0 +1,140 @@
+"""Abstention: features by hand, a fit against scikit-free reference numbers, files."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quoth.answer.abstain import (
+    FILE_NAME,
+    REFUSAL_ALONE,
+    Abstention,
+    fit_abstention,
+    make_features,
+    open_abstention,
+    save_abstention,
+)
+from quoth.answer.nearness import coverage, rank_sentences, telling_words
+from quoth.errors import ConfigError, Damaged
+
+
+def draw(count: int, seed: int = 0) -> tuple[np.ndarray, list[bool]]:
+    """Features of which the first speaks for silence, the second against it, the last is mute."""
+    chance = np.random.default_rng(seed)
+    features = chance.normal(size=(count, 4)) * [3.0, 0.2, 0.2, 1.0]
+    features[:, 3] = 0.0
+    truth = 1 / (1 + np.exp(-(0.8 * features[:, 0] - 6.0 * features[:, 1] + 0.5)))
+    return features, (chance.random(count) < truth).tolist()
+
+
+def test_a_fit_is_where_the_penalised_likelihood_is_flat() -> None:
+    """The gradient of the objective, written out, vanishes at the weights found."""
+    features, labels = draw(300)
+    fitted = fit_abstention(features, labels, ridge=0.7)
+    found = fitted.probabilities(features)
+    spread = features.std(axis=0)
+    scaled = np.array(fitted.weights) * spread  # weights of the standardised features
+    residual = found - np.array(labels, dtype=float)
+    for column in range(3):
+        standard = (features[:, column] - features[:, column].mean()) / spread[column]
+        assert standard @ residual + 0.7 * scaled[column] == pytest.approx(0.0, abs=1e-6)
+    assert residual.sum() == pytest.approx(0.0, abs=1e-6)
+    assert fitted.weights[3] == 0.0
+
+
+def test_a_fit_recovers_the_weights_that_drew_the_labels() -> None:
+    fitted = fit_abstention(*draw(20_000), ridge=1e-6)
+    assert fitted.weights[:2] == pytest.approx((0.8, -6.0), rel=0.06)
+    assert fitted.bias == pytest.approx(0.5, abs=0.1)
+
+
+def test_separable_labels_give_finite_weights() -> None:
+    features = np.zeros((20, 4))
+    features[:, 0] = np.arange(20)
+    fitted = fit_abstention(features, [at >= 10 for at in range(20)])
+    assert math.isfinite(fitted.bias) and fitted.weights[0] > 0
+    found = fitted.probabilities(features)
+    assert (found[:9] < 0.5).all() and (found[11:] > 0.5).all()
+
+
+@pytest.mark.parametrize(
+    ("features", "labels"),
+    [
+        (np.zeros((2, 4)), [True, True]),
+        (np.zeros((0, 4)), []),
+        (np.full((2, 4), np.nan), [True, False]),
+        (np.zeros((2, 3)), [True, False]),
+        (np.zeros((3, 4)), [True, False]),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused(features: np.ndarray, labels: list[bool]) -> None:
+    with pytest.raises(ConfigError, match="expected"):
+        fit_abstention(features, labels)
+
+
+@given(st.floats(0.0, 1.0))
+def test_without_a_calibration_the_refusal_decides_alone(refusal: float) -> None:
+    signs = make_features("Any owl?", ["No owl."], refusal=refusal, best_score=7.0)
+    found = float(REFUSAL_ALONE.probabilities(signs[None])[0])
+    assert found == pytest.approx(refusal, abs=1e-6)
+
+
+def test_features_are_the_shares_of_telling_words() -> None:
+    passages = ["Owls hunt. Ravens speak in Ravenna.", "It was 1970."]
+    signs = make_features(
+        "Which owl hunted in Ravenna in 1970?", passages, refusal=0.25, best_score=3.5
+    )
+    # owl 1, hunted 1, Ravenna 2, 1970 2; "hunted" has other first letters than "hunt"
+    expected = [math.log(0.25 / 0.75), 5 / 6, 2 / 6, 3.5]
+    assert signs.tolist() == pytest.approx(expected)
+
+
+def test_questions_of_stop_words_are_covered_by_anything() -> None:
+    assert telling_words("What is it?") == {}
+    assert coverage({}, "") == 1.0
+    assert make_features("What is it?", [], refusal=0.5).tolist() == [0.0, 1.0, 0.0, 0.0]
+
+
+def test_sentences_beside_a_match_come_before_those_far_from_it() -> None:
+    sentences = ["Hens sleep.", "Swifts fly.", "The raven spoke.", "It said one word.", "Nothing."]
+    assert rank_sentences("What did the raven say?", sentences) == [2, 1, 3, 0, 4]
+
+
+def test_a_calibration_survives_its_file(tmp_path: Path) -> None:
+    fitted = fit_abstention(*draw(50))
+    save_abstention(tmp_path, fitted)
+    assert open_abstention(tmp_path) == fitted
+    assert open_abstention(tmp_path / "other") == REFUSAL_ALONE
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"features": ["refusal"], "weights": [1.0], "bias": 0.0}',
+        json.dumps(
+            {
+                "features": ["refusal", "coverage", "best sentence", "best score"],
+                "weights": [1.0, 2.0],
+                "bias": 0.0,
+            }
+        ),
+    ],
+)
+def test_a_damaged_calibration_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / FILE_NAME).write_text(content)
+    with pytest.raises(Damaged, match=r"abstention\.json"):
+        open_abstention(tmp_path)
+
+
+def test_weights_must_be_as_many_as_features() -> None:
+    with pytest.raises(ConfigError, match="has 1 weights, expected 4"):
+        Abstention((1.0,), 0.0)
