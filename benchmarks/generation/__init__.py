@@ -1,0 +1,1 @@
+"""Generation with a dynamic vocabulary: training, continuations, and their measures."""

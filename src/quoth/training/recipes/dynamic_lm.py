@@ -1,0 +1,318 @@
+"""The recipe of the dynamic language model: texts and quotations, with phrases and without.
+
+Each batch is run twice, as a mixed sequence of subwords and phrases and as plain subwords, and
+three losses are added: on the mixed run, on the plain run, and between them. With `phrase_input`
+unfold, phrases are read as subwords, so one run serves both and there is nothing between. Only what
+the model lets be trained is: adapters and the phrase encoder, or all weights.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
+from quoth.models.dynamic_lm.network import DynamicNetwork
+from quoth.training.batching import Batches
+from quoth.training.dynamic_batches import BatchMaker, DynamicBatch
+from quoth.training.dynamic_losses import (
+    MixedTerms,
+    divergences,
+    mean_or_zero,
+    mixed_terms,
+    plain_losses,
+)
+from quoth.training.dynamic_set import DynamicSet, SubwordTable
+from quoth.training.loop import Progress, TrainingReport, train
+from quoth.training.phrase_negatives import key_ids
+from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
+
+_FREE = -1  # a place of the columns kept from the batch before that holds none
+
+
+class DynamicProgress(NamedTuple):
+    """What a run reports; losses and shares are means since the report before."""
+
+    step: int
+    loss: float
+    learning_rate: float
+    mixed: float
+    plain: float
+    kl: float
+    phrase_share: float
+    """Share of the places at which a phrase has the highest score."""
+    phrase_recall: float
+    """Share of the right phrases that have the highest score."""
+    phrase_precision: float
+    """Share of the phrases with the highest score that are right."""
+    columns: float
+    """Phrases offered per batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicLMReport:
+    """What a run did; the curve begins where the run was last resumed."""
+
+    training: TrainingReport
+    curve: tuple[DynamicProgress, ...]
+
+
+class DynamicModule(nn.Module):
+    """What is trained: a network whose output is the loss of a batch."""
+
+    def __init__(
+        self, network: DynamicNetwork, recipe: DynamicLMRecipe, *, unfolds: bool = False
+    ) -> None:
+        super().__init__()
+        self.network = network
+        self.tally = _Tally()
+        self._recipe = recipe
+        self._unfolds = unfolds
+        if kept := recipe.negatives.pre_batch:
+            longest = max(recipe.sampling.max_subwords, recipe.max_candidate_subwords)
+            wide = longest + recipe.negatives.extension
+            before = torch.full((kept, wide), _FREE, dtype=torch.int64)
+            self.register_buffer("before_ids", before)  # buffers travel in checkpoints
+            self.register_buffer("before_vectors", torch.zeros(kept, network.width))
+
+    def forward(self, batch: DynamicBatch) -> Tensor:
+        """Give the weighted loss of a batch."""
+        recipe = self._recipe
+        plain = mixed = None
+        vectors = self._encode(batch)
+        if recipe.plain_weight or recipe.kl_weight or self._unfolds:
+            plain = self._states(batch.plain_ids, batch.plain_mask, vectors[:0])
+        if recipe.mixed_weight:
+            mixed = self._predicting(batch, vectors, plain)
+        zero = torch.zeros((), device=batch.plain_ids.device)
+        losses = [zero, zero, zero]
+        if mixed is not None:
+            terms = mixed_terms(
+                self.network,
+                mixed,
+                batch.targets,
+                phrase_vectors=self._with_columns_before(batch, vectors),
+                blocked=batch.blocked,
+            )
+            losses[0] = mean_or_zero(terms.losses)
+            self.tally.choices(terms, batch, self.network.num_subwords)
+        if plain is not None and recipe.plain_weight:
+            rows = plain[batch.plain_rows]
+            losses[1] = mean_or_zero(plain_losses(self.network, rows, batch.plain_targets))
+        if plain is not None and mixed is not None and recipe.kl_weight and not self._unfolds:
+            losses[2] = self._divergence(batch, mixed, plain)
+        self.tally.add(*(each.detach() for each in losses))
+        weights = (recipe.mixed_weight, recipe.plain_weight, recipe.kl_weight)
+        return torch.stack(
+            [weight * each for weight, each in zip(weights, losses, strict=True)]
+        ).sum()
+
+    def _encode(self, batch: DynamicBatch) -> Tensor:  # (C, D)
+        """Encode the strings of a batch once, and take the states that are columns."""
+        if not len(batch.column_rows):
+            return torch.zeros(0, self.network.width, device=batch.plain_ids.device)
+        prefixes = self.network.encode_prefixes(batch.column_ids, mask=batch.column_mask)
+        return prefixes[batch.column_rows, batch.column_ends]
+
+    def _states(self, ids: Tensor, mask: Tensor, vectors: Tensor) -> Tensor:  # (B · T, D)
+        embedded = self.network.embed(ids, phrase_vectors=vectors)
+        return self.network.states(embedded, mask=mask).flatten(0, 1)
+
+    def _predicting(
+        self, batch: DynamicBatch, vectors: Tensor, plain: Tensor | None
+    ) -> Tensor:  # (N, D)
+        """Give the states that predict the tokens of the mixed sequences."""
+        if self._unfolds:
+            assert plain is not None
+            return plain[batch.after_rows]
+        return self._states(batch.mixed_ids, batch.mixed_mask, vectors)[batch.mixed_rows]
+
+    def _divergence(self, batch: DynamicBatch, mixed: Tensor, plain: Tensor) -> Tensor:
+        recipe = self._recipe
+        other = plain[batch.after_rows if recipe.kl_align == "after" else batch.literal_rows]
+        if recipe.kl_detach:
+            other = other.detach()
+        if recipe.kl_skip_phrases:
+            kept = batch.targets < self.network.num_subwords
+            mixed, other = mixed[kept], other[kept]
+        return mean_or_zero(divergences(self.network, mixed, other))
+
+    def _with_columns_before(self, batch: DynamicBatch, vectors: Tensor) -> Tensor:
+        """Append the columns of the batch before that this one lacks, and keep this one's."""
+        if not self._recipe.negatives.pre_batch:
+            return vectors
+        known = set(batch.phrases)
+        ids, stored = self.before_ids, self.before_vectors
+        assert isinstance(ids, Tensor) and isinstance(stored, Tensor)
+        new = [
+            at
+            for at, own in enumerate(ids.cpu().numpy().astype(np.int32))
+            if own[0] != _FREE and own[own != _FREE].tobytes() not in known
+        ]
+        before = stored[new].clone()
+        if self.training:
+            self._keep(batch, vectors.detach())
+        return torch.cat((vectors, before.to(vectors.dtype)))
+
+    def _keep(self, batch: DynamicBatch, vectors: Tensor) -> None:
+        ids, stored = self.before_ids, self.before_vectors
+        assert isinstance(ids, Tensor) and isinstance(stored, Tensor)
+        kept = np.full(ids.shape, _FREE, dtype=np.int64)
+        fitting = [at for at, key in enumerate(batch.phrases) if len(key_ids(key)) <= ids.shape[1]][
+            : len(kept)
+        ]
+        for to, at in enumerate(fitting):
+            own = key_ids(batch.phrases[at])
+            kept[to, : len(own)] = own
+        ids.copy_(torch.from_numpy(kept))
+        stored[: len(fitting)] = vectors[fitting].float()
+
+
+def train_dynamic_lm(
+    model: DynamicLM,
+    dynamic_set: DynamicSet,
+    *,
+    config: DynamicLMRecipe,
+    device: torch.device,
+    progress: Callable[[DynamicProgress], None] | None = None,
+    checkpoint: Path | None = None,
+    until: int | None = None,
+) -> tuple[DynamicLM, DynamicLMReport]:
+    """Train a copy of a model, going on from the latest checkpoint where there is one.
+
+    `until` stops after that step, as an interruption would, and writes a checkpoint.
+    """
+    curve: list[DynamicProgress] = []
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(config.seed)  # dropout takes no generator
+        network = copy.deepcopy(model.network).to(device)
+        unfolds = model.config.phrase_input == "unfold"
+        module = DynamicModule(network, config, unfolds=unfolds).to(device)
+
+        def tell(done: Progress) -> None:
+            curve.append(module.tally.report(done))
+            if progress is not None:
+                progress(curve[-1])
+
+        with closing(_Ahead(BatchMaker(dynamic_set, config))) as ahead:
+            report = train(
+                module,
+                _Numbers(),
+                lambda own, number, _strength: own(ahead.take(int(number[0])).to(device)),
+                config.loop(),
+                generator=torch.Generator(device=device).manual_seed(config.seed),
+                progress=tell,
+                checkpoint=checkpoint,
+                until=until,
+            )
+    trained = DynamicLM(network, inputs=model.inputs, config=model.config, source=model.source)
+    return trained, DynamicLMReport(report, tuple(curve))
+
+
+@torch.inference_mode()
+def plain_loss(network: DynamicNetwork, texts: SubwordTable, *, batch_size: int = 8) -> float:
+    """Give the mean of −log p over all subwords but the first of each text, without phrases."""
+    was_training = network.training
+    network.eval()
+    device = next(network.parameters()).device
+    none = torch.zeros(0, network.width, device=device)
+    total, count = 0.0, 0
+    for start in range(0, len(texts), batch_size):
+        own = [texts[row].subword_ids for row in range(start, min(start + batch_size, len(texts)))]
+        ids = nn.utils.rnn.pad_sequence([torch.from_numpy(each) for each in own], batch_first=True)
+        lengths = torch.tensor([len(each) for each in own])
+        mask = torch.arange(ids.shape[1]) < lengths[:, None]
+        ids, mask = ids.to(device), mask.to(device)
+        states = network.states(network.embed(ids, phrase_vectors=none), mask=mask)
+        rows, targets = states[:, :-1][mask[:, 1:]], ids[:, 1:][mask[:, 1:]]
+        total += float(plain_losses(network, rows, targets).double().sum())
+        count += len(targets)
+    network.train(was_training)
+    return total / max(count, 1)
+
+
+class _Numbers(Batches):
+    """Lets the loop name batches by their number, from which all of them follow."""
+
+    def __init__(self) -> None:
+        pass
+
+    def __getitem__(self, number: int) -> NDArray[np.int64]:
+        return np.array([number])
+
+
+class _Ahead:
+    """Makes the next batch while the present one is learnt."""
+
+    def __init__(self, maker: BatchMaker) -> None:
+        self._maker = maker
+        self._worker = ThreadPoolExecutor(1)
+        self._next: tuple[int, Future[DynamicBatch]] | None = None
+
+    def take(self, number: int) -> DynamicBatch:
+        """Give a batch, and begin with the one after it."""
+        waiting = self._next
+        if waiting is None or waiting[0] != number:
+            waiting = (number, self._worker.submit(self._maker.__getitem__, number))
+        self._next = (number + 1, self._worker.submit(self._maker.__getitem__, number + 1))
+        return waiting[1].result()
+
+    def close(self) -> None:
+        """Let the worker go."""
+        self._worker.shutdown(cancel_futures=True)
+
+
+class _Tally:
+    """Adds up what is reported, on the device, until it is asked for."""
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self._losses = torch.zeros(3)
+        self._choices = torch.zeros(4)
+        self._batches = 0
+        self._columns = 0
+
+    def add(self, *losses: Tensor) -> None:
+        """Note the losses of a batch."""
+        self._losses = self._losses.to(losses[0].device) + torch.stack(losses)
+        self._batches += 1
+
+    def choices(self, terms: MixedTerms, batch: DynamicBatch, num_subwords: int) -> None:
+        """Count places, phrases chosen, phrases that are right, and phrases rightly chosen."""
+        gold = batch.targets >= num_subwords
+        found = (torch.ones_like(gold), terms.is_phrase, gold, gold & terms.is_right)
+        counts = torch.stack([each.sum() for each in found]).float()
+        self._choices = self._choices.to(counts.device) + counts
+        self._columns += len(batch.phrases)
+
+    def report(self, done: Progress) -> DynamicProgress:
+        """Give the means, and begin anew."""
+        batches = max(self._batches, 1)
+        mixed, plain, kl = (self._losses / batches).tolist()
+        places, chosen, gold, right = self._choices.tolist()
+        columns = self._columns / batches
+        self._begin()
+        return DynamicProgress(
+            done.step,
+            done.loss,
+            done.learning_rate,
+            mixed,
+            plain,
+            kl,
+            chosen / max(places, 1),
+            right / max(gold, 1),
+            right / max(chosen, 1),
+            columns,
+        )
