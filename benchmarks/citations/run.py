@@ -1,0 +1,210 @@
+"""Answer the packed questions with every system, by the same code.
+
+    python3 -m benchmarks.citations.run --base FOLDER [--arm quoth=FOLDER …] --out OUT [--limit 3]
+
+An arm answers twice: with phrases of the passages (its name), whose citations are by construction,
+and without them (its name and *plain*). *base* is the untouched language model, shown one example
+of an answer with markers [1], [2], … as ALCE does; what it cites are the markers it writes. All
+read the same passages, without their titles, and decode greedily. Abstaining is switched off, so
+that every question is answered; how much each answer is supported is written down for the report.
+Writes OUT/answers.jsonl.gz. Needs torch, transformers, tokenizers and safetensors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))  # not installed there
+
+import torch
+
+from benchmarks.citations.pack import CACHE, Question, open_questions
+from quoth.answer.abstain import open_abstention
+from quoth.answer.answerer import Answerer, AnswerSettings
+from quoth.answer.config import AnswerConfig, CandidateConfig, DecodingConfig
+from quoth.answer.generate import Prompt, generate
+from quoth.models.dynamic_lm.config import DynamicLMConfig
+from quoth.models.dynamic_lm.dynamic_lm import DynamicLM, open_dynamic_lm
+from quoth.records import Answer, Passage, Span
+from quoth.vocabulary.dynamic import DynamicVocabulary
+
+SETS = ("asqa", "nq", "quotesum", "clapnq", "nq-mini", "squad")
+MAX_SUBWORDS = 96
+PASSAGE_SUBWORDS = 256  # of each passage in the one-shot prompt
+
+_TASK = "Answer the question from the documents, and mark after each sentence which you used."
+_EXAMPLE = """\
+Document [1]: The harbour of Lindau was rebuilt in 1856 and got a lighthouse in the same year.
+Document [2]: Lindau lies on an island of Lake Constance and was a free city until 1802.
+Document [3]: Lake Constance is 63 km long and up to 14 km wide.
+Question: when was the lighthouse of lindau built and where does it stand
+Answer: The lighthouse was built in 1856, when the harbour was rebuilt [1]. Lindau lies on an \
+island of Lake Constance [2].
+"""
+
+Respond = Callable[[Sequence[Question]], list[dict[str, Any]]]
+
+
+def main() -> None:
+    """Answer and write."""
+    given = arguments()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    with gzip.open(given.out / "answers.jsonl.gz", "wt") as stream:
+        for name, respond in systems(given, device):
+            for each in given.sets.split(","):
+                questions = open_questions(given.questions / f"{each}.jsonl.gz")
+                questions = _thin(questions, given.limit)
+                began = time.perf_counter()
+                for record in answer_all(respond, questions, batch=given.batch):
+                    stream.write(json.dumps({"system": name, **record}) + "\n")
+                seconds = time.perf_counter() - began
+                print(f"{each} {name}: {len(questions)} in {seconds:.1f} s", flush=True)
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--base", type=Path, required=True)
+    parser.add_argument("--arm", action="append", default=[], help="name=folder")
+    parser.add_argument("--no-base", action="store_true")
+    parser.add_argument("--questions", type=Path, default=CACHE, help="what pack.py wrote")
+    parser.add_argument("--sets", default=",".join(SETS))
+    parser.add_argument("--source", default="ngrams", help="phrases: ngrams or chunks")
+    parser.add_argument("--candidates", type=int, default=1_000)
+    parser.add_argument("--no-repeat", type=int, default=0, help="see decoding.no_repeat_subwords")
+    parser.add_argument("--limit", type=int, default=0, help="questions of a set; 0 for all")
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    return given
+
+
+def systems(given: argparse.Namespace, device: torch.device) -> Iterator[tuple[str, Respond]]:
+    """Yield each system by name; one model is in memory at a time."""
+    dtype = getattr(torch, given.dtype)
+    if not given.no_base:
+        config = DynamicLMConfig(template="plain")
+        model = DynamicLM.start(given.base, config=config, device=device, dtype=dtype)
+        model.network.merge()
+        yield "base", one_shot(model, given)
+    for arm in given.arm:
+        name, _, folder = arm.partition("=")
+        model = open_dynamic_lm(Path(folder), base=given.base, device=device, dtype=dtype)
+        model.network.merge()
+        for label, has_phrases in ((name, True), (f"{name} plain", False)):
+            yield label, answering(model, Path(folder), given, phrases=has_phrases)
+
+
+def answering(
+    model: DynamicLM, folder: Path, given: argparse.Namespace, *, phrases: bool
+) -> Respond:
+    """Answer as `quoth ask` does, with or without phrases."""
+    settings = AnswerSettings(
+        answer=AnswerConfig(threshold=1.0),
+        candidates=CandidateConfig(source=given.source, max_candidates=given.candidates),
+        decoding=DecodingConfig(
+            max_subwords=MAX_SUBWORDS, phrases=phrases, no_repeat_subwords=given.no_repeat
+        ),
+        abstention=open_abstention(folder),
+    )
+    answerer = Answerer(model, settings)
+
+    def respond(questions: Sequence[Question]) -> list[dict[str, Any]]:
+        passages = [_passages(each) for each in questions]
+        answers = answerer.answer([each.text for each in questions], passages)
+        return [_record(answer) for answer in answers]
+
+    return respond
+
+
+def one_shot(model: DynamicLM, given: argparse.Namespace) -> Respond:
+    """Answer with markers, after one example."""
+    config = DecodingConfig(
+        max_subwords=MAX_SUBWORDS, phrases=False, no_repeat_subwords=given.no_repeat
+    )
+    inputs = model.inputs
+
+    def respond(questions: Sequence[Question]) -> list[dict[str, Any]]:
+        nothing = torch.zeros(0, model.network.width, device=model.device)
+        prompts = [
+            Prompt(
+                (*inputs.opening, *inputs.tokenise(_shot(model, each)).subword_ids),
+                DynamicVocabulary.of([]),
+                nothing,
+            )
+            for each in questions
+        ]
+        written = generate(model, prompts, config=config)
+        texts = [inputs.text([i for token in own for i in token.subword_ids]) for own in written]
+        return [
+            {"text": text.strip().partition("\n")[0], "citations": None, "support": None}
+            for text in texts
+        ]
+
+    return respond
+
+
+def answer_all(
+    respond: Respond, questions: Sequence[Question], *, batch: int
+) -> Iterator[dict[str, Any]]:
+    """Answer in batches; the seconds of each are its batch's share."""
+    for start in range(0, len(questions), batch):
+        own = questions[start : start + batch]
+        began = time.perf_counter()
+        found = respond(own)
+        seconds = (time.perf_counter() - began) / len(own)
+        for question, record in zip(own, found, strict=True):
+            yield {"set": question.set, "qid": question.qid, **record, "seconds": seconds}
+
+
+def _shot(model: DynamicLM, question: Question) -> str:
+    """Write the prompt: task, example, passages, question."""
+    lines = []
+    for number, text in enumerate(question.passages, start=1):
+        ends = model.inputs.tokenise(text).ends[:PASSAGE_SUBWORDS]
+        lines.append(f"Document [{number}]: {text[: ends[-1] if ends else 0]}")
+    joined = "\n".join(" ".join(line.split()) for line in lines)
+    return f"{_TASK}\n\n{_EXAMPLE}\n{joined}\nQuestion: {question.text}\nAnswer:"
+
+
+def _passages(question: Question) -> list[Passage]:
+    return [
+        Passage(str(at), "text", Span(0, len(text)), text)
+        for at, text in enumerate(question.passages)
+    ]
+
+
+def _record(answer: Answer) -> dict[str, Any]:
+    """Write an answer down; a citation is its two spans and the number of its passage."""
+    citations = [
+        [
+            *(each.answer_span.start, each.answer_span.end, int(each.passage.docid)),
+            *(each.passage_span.start, each.passage_span.end),
+        ]
+        for each in answer.citations
+    ]
+    return {
+        "text": answer.text,
+        "citations": citations,
+        "support": answer.support,
+        "abstained": answer.abstained,
+    }
+
+
+def _thin(questions: Sequence[Question], limit: int) -> list[Question]:
+    """Keep so many, spread evenly: sets list answerable questions first."""
+    step = max(1, len(questions) // limit) if limit else 1
+    return list(questions[::step][: limit or None])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""Measure how well a score tells answerable questions from unanswerable ones.
+
+The area under the ROC curve is the chance that an answerable question scores above an unanswerable
+one, ties counted half (Mann and Whitney 1947); its interval is bootstrapped with either kind drawn
+on its own, so that the numbers of both stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quoth.errors import EvaluationError
+from quoth.evaluation.significance import NUM_RESAMPLES, Interval
+
+
+def ranking_area(answerable: Sequence[float], unanswerable: Sequence[float]) -> float:
+    """Return the AUROC of scores that should be higher for answerable questions.
+
+    >>> ranking_area([0.9, 0.4], [0.4, 0.1])  # (1 + 1 + 1/2 + 1) / 4
+    0.875
+    """
+    return _area(*_arrays(answerable, unanswerable))
+
+
+def ranking_interval(
+    answerable: Sequence[float],
+    unanswerable: Sequence[float],
+    *,
+    confidence: float = 0.95,
+    seed: int = 0,
+    num_resamples: int = NUM_RESAMPLES,
+) -> Interval:
+    """Bootstrap a confidence interval of the AUROC.
+
+    >>> ranking_interval([3.0, 2.0], [1.0, 0.0], num_resamples=100)
+    Interval(low=1.0, high=1.0)
+    """
+    positive, negative = _arrays(answerable, unanswerable)
+    if not 0.0 < confidence < 1.0:
+        raise EvaluationError(f"confidence is {confidence}; expected a share, such as 0.95")
+    generator = np.random.default_rng(seed)
+    areas = [
+        _area(generator.choice(positive, len(positive)), generator.choice(negative, len(negative)))
+        for _ in range(num_resamples)
+    ]
+    tail = (1.0 - confidence) / 2
+    low, high = np.quantile(areas, [tail, 1.0 - tail])
+    return Interval(float(low), float(high))
+
+
+def _arrays(
+    answerable: Sequence[float], unanswerable: Sequence[float]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    if not len(answerable) or not len(unanswerable):
+        raise EvaluationError(
+            f"abstention cannot be measured on {len(answerable)} answerable and"
+            f" {len(unanswerable)} unanswerable questions; expected some of both"
+        )
+    both = np.array(answerable, dtype=np.float64), np.array(unanswerable, dtype=np.float64)
+    if any(np.isnan(each).any() for each in both):
+        raise EvaluationError("a score is NaN; abstention needs numbers that can be ordered")
+    return both
+
+
+def _area(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> float:
+    ordered = np.sort(negative)
+    below = np.searchsorted(ordered, positive, side="left")
+    not_above = np.searchsorted(ordered, positive, side="right")
+    return float((below + not_above).sum() / (2 * len(positive) * len(negative)))
