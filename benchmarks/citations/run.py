@@ -134,7 +134,7 @@ def one_shot(model: DynamicLM, given: argparse.Namespace) -> Respond:
     inputs = model.inputs
 
     def respond(questions: Sequence[Question]) -> list[dict[str, Any]]:
-        nothing = torch.zeros(0, model.network.width, device=model.device)
+        nothing = torch.zeros(0, model.network.phrase_width, device=model.device)
         prompts = [
             Prompt(
                 (*inputs.opening, *inputs.tokenise(_shot(model, each)).subword_ids),

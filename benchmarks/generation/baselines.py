@@ -86,7 +86,7 @@ def make_datastore(
         for at, each in enumerate(documents):
             ids[at, : len(each.subword_ids)] = torch.from_numpy(each.subword_ids)
         ids = ids.to(device)
-        none = torch.zeros(0, network.width, device=device)
+        none = torch.zeros(0, network.phrase_width, device=device)
         embedded = network.embed(ids.clamp_min(0), phrase_vectors=none)
         states = network.states(embedded, mask=ids >= 0)[:, :-1]
         followed = ids[:, 1:] >= 0
@@ -174,7 +174,7 @@ def merge_pairs(
 
 def start_static(network: DynamicNetwork, pairs: Sequence[Pair]) -> StaticPhrases:
     """Start each phrase's row as the mean of its subwords' rows."""
-    none = next(network.parameters()).new_zeros(0, network.width)
+    none = next(network.parameters()).new_zeros(0, network.phrase_width)
     means = [
         network.embed(torch.tensor([pair], device=none.device), phrase_vectors=none)[0].mean(0)
         for pair in pairs

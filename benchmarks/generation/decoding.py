@@ -98,7 +98,7 @@ def find_phrases(documents: Sequence[SubwordText], *, seed: int = 0) -> Phrases:
 @torch.inference_mode()
 def encode(network: DynamicNetwork, phrases: Phrases, *, device: torch.device) -> Tensor:  # (C, D)
     """Encode phrases, as many of a window at once as begin it."""
-    found = torch.empty(len(phrases.at), network.width, device=device, dtype=_dtype(network))
+    found = torch.empty(len(phrases.at), network.phrase_width, device=device, dtype=_dtype(network))
     order = np.argsort(phrases.at, kind="stable")
     bounds = np.searchsorted(
         phrases.at[order], np.arange(0, len(phrases.rows) + _ENCODED_ROWS, _ENCODED_ROWS)
@@ -168,7 +168,7 @@ class _State:
         self._network = network
         self._cache = DynamicCache()
         self._mask = torch.ones_like(prefix_ids, dtype=torch.bool)
-        none = torch.zeros(0, network.width, device=prefix_ids.device)
+        none = torch.zeros(0, network.phrase_width, device=prefix_ids.device)
         embedded = network.embed(prefix_ids, phrase_vectors=none)
         self.last = network.states(embedded, mask=self._mask, cache=self._cache)[:, -1]
 
@@ -192,7 +192,8 @@ class _State:
 
 
 def _phrase_scores(states: Tensor, offer: Offer, share: float) -> Tensor:  # (B, C)
-    scores = torch.bmm(offer.vectors.to(states.dtype), states[..., None])[..., 0].float()
+    written = offer.vectors[..., : states.shape[-1]].to(states.dtype)
+    scores = torch.bmm(written, states[..., None])[..., 0].float()
     on_offer = torch.ceil(offer.counts * share - 1e-6)
     hidden = torch.arange(scores.shape[1], device=scores.device) >= on_offer[:, None]
     return scores.masked_fill(hidden, -torch.inf)
@@ -206,7 +207,7 @@ def _spell(
     ids = torch.full((len(tokens), LONGEST), _PADDING, device=tokens.device)
     ids[:, 0] = tokens
     if offer is None:
-        return ids, torch.zeros(len(tokens), network.width, device=tokens.device)
+        return ids, torch.zeros(len(tokens), network.phrase_width, device=tokens.device)
     rows = (tokens - size).clamp_min(0)
     each = torch.arange(len(tokens), device=tokens.device)
     ids = torch.where((tokens >= size)[:, None], offer.subword_ids[each, rows], ids)

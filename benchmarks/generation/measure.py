@@ -250,7 +250,7 @@ def plain_perplexity(
         references = torch.from_numpy(prompts.references[own]).to(device)
         prefixes = torch.from_numpy(prompts.prefixes[own]).to(device)
         ids = torch.cat([prefixes, references], dim=1)
-        none = torch.zeros(0, network.width, device=device)
+        none = torch.zeros(0, network.phrase_width, device=device)
         embedded = network.embed(ids, phrase_vectors=none)
         states = network.states(embedded, mask=torch.ones_like(ids, dtype=torch.bool))
         before = states[:, prefixes.shape[1] - 1 : -1]

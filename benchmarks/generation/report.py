@@ -127,7 +127,7 @@ def judge(model: DynamicLM, texts: NDArray[np.int64], *, batch: int) -> Judged:
     """Read texts (N, 160) with the base model."""
     network, device = model.network, model.device
     features, perplexities = [], []
-    none = torch.zeros(0, network.width, device=device)
+    none = torch.zeros(0, network.phrase_width, device=device)
     for start in range(0, len(texts), batch):
         ids = torch.from_numpy(texts[start : start + batch]).to(device)
         mask = torch.ones_like(ids, dtype=torch.bool)

@@ -98,9 +98,11 @@ def test_a_fresh_one_without_phrases_is_the_base(family: str, tuning: str) -> No
         close(network.subword_scores(states), expected)
 
 
+@pytest.mark.parametrize("kind", ["separate", "shared"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_phrases_score_and_feed_as_rows_of_extended_tables(family: str) -> None:
-    network, ids, phrases = make_network(family), draw_tokens(2, 9), draw(4, 3, seed=9)
+def test_phrases_score_and_feed_as_rows_of_extended_tables(family: str, kind: str) -> None:
+    network, ids = make_network(family, vectors=kind), draw_tokens(2, 9)
+    phrases = draw(4, 3, seed=9)
     vectors = network.encode_prefixes(phrases, mask=torch.ones(4, 3, dtype=torch.bool))[:, -1]
     states = network.states(
         network.embed(ids, phrase_vectors=vectors), mask=torch.ones(2, 9, dtype=torch.bool)
@@ -110,9 +112,10 @@ def test_phrases_score_and_feed_as_rows_of_extended_tables(family: str) -> None:
     )
     larger: Any = make_base(family)
     _add_by_hand(larger.base_model, network.language_model.base_model)  # type: ignore[arg-type]
+    tables = (larger.get_input_embeddings(), larger.get_output_embeddings())
+    halves = (vectors[:, -D:], vectors[:, :D])
     rows = [
-        torch.cat((table.weight.detach(), vectors))
-        for table in (larger.get_input_embeddings(), larger.get_output_embeddings())
+        torch.cat((table.weight.detach(), own)) for table, own in zip(tables, halves, strict=True)
     ]
     larger.set_input_embeddings(nn.Embedding.from_pretrained(rows[0]))
     larger.get_output_embeddings().weight = nn.Parameter(rows[1])
@@ -135,9 +138,10 @@ def test_prefixes_of_one_pass_are_those_encoded_by_themselves(family: str, layer
             close(found[row, size - 1], alone[0, -1])
 
 
+@pytest.mark.parametrize("kind", ["separate", "shared"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_encoder_is_the_first_layers_with_adapters_of_its_own(family: str) -> None:
-    network = make_network(family, encoder_layers=2)
+def test_the_encoder_is_the_first_layers_with_adapters_of_its_own(family: str, kind: str) -> None:
+    network = make_network(family, encoder_layers=2, vectors=kind)
     rows = draw(3, 4)
     mask = torch.ones(3, 4, dtype=torch.bool)
     base = make_base(family)
@@ -149,8 +153,15 @@ def test_the_encoder_is_the_first_layers_with_adapters_of_its_own(family: str) -
     with torch.no_grad():
         states = backbone(input_ids=rows).last_hidden_state  # type: ignore[operator]
         embedded = base.get_input_embeddings()(rows)  # type: ignore[operator]
-        means = torch.stack([embedded[:, : t + 1].mean(1) for t in range(4)], dim=1)
-        expected = network.encoder.scale * (means + network.encoder.projection(states))
+        moved = network.encoder.projection(states)
+        if kind == "shared":
+            means = torch.stack([embedded[:, : t + 1].mean(1) for t in range(4)], dim=1)
+            expected = network.encoder.scale * (means + moved)
+        else:
+            first = base.get_output_embeddings().weight[rows[:, 0]]  # type: ignore[operator]
+            written = network.encoder.scale[0] * (first[:, None] + moved[..., :D])
+            read = network.encoder.scale[1] * (embedded + moved[..., D:])
+            expected = torch.cat((written, read), dim=-1)
     close(network.encode_prefixes(rows, mask=mask), expected)
 
 

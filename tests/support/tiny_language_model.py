@@ -79,7 +79,15 @@ def save_language_model(folder: Path, *, kind: str = "llama") -> Path:
 def make_dynamic_lm(
     folder: Path, config: DynamicLMConfig | None = None, *, kind: str = "llama"
 ) -> DynamicLM:
-    """Start a dynamic language model from a random one."""
+    """Start a dynamic language model from a random one, its phrases moved a little.
+
+    Untrained phrases of one first subword score alike: ties would be broken at random.
+    """
     base = save_language_model(folder, kind=kind)
     config = config or DynamicLMConfig(base=str(base), max_prompt_subwords=384)
-    return DynamicLM.start(base, config=config, device=torch.device("cpu"))
+    model = DynamicLM.start(base, config=config, device=torch.device("cpu"))
+    last = model.network.encoder.projection[-1]
+    chance = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        last.weight += 0.02 * torch.randn(last.weight.shape, generator=chance)  # type: ignore[operator]
+    return model

@@ -191,7 +191,7 @@ class Decoder:
         self._states = states[torch.arange(len(ids)), last.to(states.device)]
 
     def _no_vectors(self) -> Tensor:  # (0, D)
-        return torch.zeros((0, self._network.width), device=self._device)
+        return torch.zeros((0, self._network.phrase_width), device=self._device)
 
 
 class _Text:

@@ -38,7 +38,7 @@ class PhraseVectors:
         read = [self._as_read(each) for each in vocabulary.candidates]
         if not read:
             network = self._model.network
-            return torch.zeros((0, network.width), device=self._model.device)
+            return torch.zeros((0, network.phrase_width), device=self._model.device)
         self._fetch(read, vocabulary, passages)
         missing = sorted({each for each in read if each not in self._kept})
         if missing:

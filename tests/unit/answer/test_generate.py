@@ -217,7 +217,7 @@ def test_growth_from_outside_changes_no_score_of_what_was_offered(
     before = scores_after(model, prompt, written)
     new = Candidate(" barn raven", (5, 6), (Source(0, Span(0, 10)),))
     grown = decoder.vocabulary(0).grow([new])
-    vectors = torch.cat([prompt.vectors, 50 * before[:1].new_ones((1, model.network.width))])
+    vectors = torch.cat([prompt.vectors, 50 * before[:1].new_ones((1, model.network.phrase_width))])
     decoder.grow(0, grown, vectors)
     bigger = Prompt(prompt.subword_ids, grown, vectors)
     after = scores_after(model, bigger, written)

@@ -111,7 +111,7 @@ def test_the_least_recently_used_are_given_up(model: DynamicLM, encoded: list[in
 
 def test_an_empty_vocabulary_has_no_vectors(model: DynamicLM) -> None:
     found = PhraseVectors(model).encode(DynamicVocabulary.of([]), [])
-    assert found.shape == (0, model.network.width)
+    assert found.shape == (0, model.network.phrase_width)
 
 
 # --- on disk -------------------------------------------------------------------------------------

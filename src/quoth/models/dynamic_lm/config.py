@@ -9,6 +9,7 @@ from quoth.errors import ConfigError
 TUNINGS = ("lora", "full")
 PHRASE_INPUTS = ("vector", "unfold")
 MARKERS = ("none", "text")
+VECTORS = ("separate", "shared")
 TEMPLATES = ("chat", "plain")
 
 
@@ -37,6 +38,11 @@ class DynamicLMConfig:
     encoder_dropout: float = 0.1
     """Share of a phrase's last state that is dropped in training, before its projection."""
 
+    vectors: str = "separate"
+    """Whether a phrase has a vector to be written by and one to be read by (separate), which start
+    at its first and at its last subword, or one for both (shared, as in the paper), which starts at
+    the mean of its subwords."""
+
     phrase_input: str = "vector"
     """What follows a chosen phrase reads: its vector, one position (vector), or its subwords
     (unfold; phrases then only extend the output table, an ablation)."""
@@ -63,6 +69,7 @@ class DynamicLMConfig:
             ("tuning", self.tuning, TUNINGS),
             ("phrase_input", self.phrase_input, PHRASE_INPUTS),
             ("marker", self.marker, MARKERS),
+            ("vectors", self.vectors, VECTORS),
             ("template", self.template, TEMPLATES),
         )
         return [

@@ -89,7 +89,10 @@ class DynamicLM:
             starts.append(starts[-1] + len(own))
         network = self.network
         vectors = torch.empty(
-            starts[-1], network.width, device=self.device, dtype=next(network.parameters()).dtype
+            starts[-1],
+            network.phrase_width,
+            device=self.device,
+            dtype=next(network.parameters()).dtype,
         )
         needed = [max(own, default=0) for own in lengths]
         was_training = network.training

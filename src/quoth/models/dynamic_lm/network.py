@@ -5,7 +5,8 @@ last state becomes is the phrase's row of the input and of the output table, so 
 token, one position and one cache entry.
 
 Departures. The encoder starts as the first layers of the language model itself, over the same
-frozen weights where adapters are trained, rather than as another GPT-2. A phrase's vector is
+frozen weights where adapters are trained, rather than as another GPT-2. With `vectors` shared, a
+phrase's vector is
 
     scale · (mean of its subwords' embeddings + MLP(last state))
 
@@ -13,6 +14,15 @@ with the MLP's last layer at zero: an untrained phrase is what multi-word tokens
 not noise. `scale` is trained; it starts at 1, or lower where phrases would be longer than the
 output table's rows. Where both tables are one, an untrained phrase then scores the mean of its
 subwords' scores, and never wins over the best subword.
+
+With `vectors` separate, a phrase has two vectors, side by side in one row of 2 D numbers:
+
+    written by  scale · (output row of its first subword + MLP(last state))
+    read by     scale · (embedding of its last subword + MLP(last state))
+
+with a scale and an MLP of their own. A language model's state says which subword comes next, and
+its attention finds again what followed the last one: so an untrained phrase is written as often as
+its first subword would be, and what follows it is predicted as after its last.
 
 Tensors in, tensors out. Ids below `num_subwords` are subwords, V + row is a phrase.
 """
@@ -26,6 +36,7 @@ import torch
 from torch import Tensor, nn
 
 from quoth.errors import ConfigError
+from quoth.models.attention import steady_kernels
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.lora import add_adapters, merge_adapters
 
@@ -40,19 +51,23 @@ class Norms(NamedTuple):
 
 
 class PhraseEncoder(nn.Module):
-    """Reads phrases by themselves, from position 0, and gives a vector for each prefix."""
+    """Reads phrases by themselves, from position 0, and gives a row for each prefix."""
 
-    def __init__(self, backbone: nn.Module, *, width: int, dropout: float) -> None:
+    def __init__(
+        self, backbone: nn.Module, *, width: int, dropout: float, is_separate: bool
+    ) -> None:
         super().__init__()
         self.backbone = backbone
+        self.is_separate = is_separate
+        parts = 2 if is_separate else 1
         self.projection = nn.Sequential(
             nn.LayerNorm(width, elementwise_affine=False),
             nn.Dropout(dropout),
-            nn.Linear(width, width),
+            nn.Linear(width, parts * width),
             nn.GELU(),
-            nn.Linear(width, width),
+            nn.Linear(parts * width, parts * width),
         )
-        self.scale = nn.Parameter(torch.ones(()))
+        self.scale = nn.Parameter(torch.ones(parts) if is_separate else torch.ones(()))
         table: nn.Embedding = backbone.get_input_embeddings()  # type: ignore[operator]
         self.projection.to(table.weight.dtype)  # not the backbone: its rotations stay in fp32
         self.scale.data = self.scale.data.to(table.weight.dtype)
@@ -68,13 +83,21 @@ class PhraseEncoder(nn.Module):
             last.weight.zero_()
             last.bias.zero_()
 
-    def forward(self, subword_ids: Tensor, mask: Tensor) -> Tensor:  # (R, T, D)
-        """Encode every prefix of every row; what stands at padding means nothing."""
+    def forward(self, subword_ids: Tensor, mask: Tensor, *, output: Tensor) -> Tensor:
+        """Encode every prefix of every row, (R, T, D) or (R, T, 2 D); padding's mean nothing.
+
+        `output` is the language model's output table, (V, D).
+        """
         table: nn.Module = self.backbone.get_input_embeddings()  # type: ignore[operator]
         embedded: Tensor = table(subword_ids)
         states = run_backbone(self.backbone, embedded, mask=mask, cache=None)
-        vectors: Tensor = self.scale * (prefix_means(embedded, mask) + self.projection(states))
-        return vectors
+        found: Tensor = self.projection(states)
+        if not self.is_separate:
+            vectors: Tensor = self.scale * (prefix_means(embedded, mask) + found)
+            return vectors
+        first = output[subword_ids[:, :1]].to(embedded.dtype).expand_as(embedded)
+        scale = self.scale.repeat_interleave(embedded.shape[-1])
+        return scale * (torch.cat((first, embedded), -1) + found)
 
 
 class DynamicNetwork(nn.Module):
@@ -98,7 +121,13 @@ class DynamicNetwork(nn.Module):
             config.encoder_layers,
             is_shared=config.tuning == "lora",
         )
-        self.encoder = PhraseEncoder(backbone, width=self.width, dropout=config.encoder_dropout)
+        self._is_separate = config.vectors == "separate"
+        self.encoder = PhraseEncoder(
+            backbone,
+            width=self.width,
+            dropout=config.encoder_dropout,
+            is_separate=self._is_separate,
+        )
         self.encoder.start(generator)
         if config.tuning == "lora":
             for model in (language_model.base_model, backbone):
@@ -111,22 +140,29 @@ class DynamicNetwork(nn.Module):
                 )
             self._output.requires_grad_(False)  # not the backbone's where it is not tied
 
-    def encode_prefixes(self, subword_ids: Tensor, *, mask: Tensor) -> Tensor:  # (R, T, D)
+    @property
+    def phrase_width(self) -> int:
+        """The length of a phrase's row: D, or 2 D where its two vectors are separate."""
+        return (2 if self._is_separate else 1) * self.width
+
+    def encode_prefixes(
+        self, subword_ids: Tensor, *, mask: Tensor
+    ) -> Tensor:  # (R, T, phrase_width)
         """Encode all prefixes of phrases in one causal pass; [r, t] is that of t + 1 subwords.
 
         `mask` (R, T) is True where there are subwords; rows are padded on the right.
         """
-        vectors: Tensor = self.encoder(subword_ids, mask)
+        vectors: Tensor = self.encoder(subword_ids, mask, output=self._output.weight)
         return vectors
 
     def embed(self, token_ids: Tensor, *, phrase_vectors: Tensor) -> Tensor:  # (B, T, D)
-        """Look tokens up in the extended input table; phrase_vectors is (C, D)."""
+        """Look tokens up in the extended input table; phrase_vectors is (C, phrase_width)."""
         is_phrase = token_ids >= self.num_subwords
         embedded: Tensor = self._input(token_ids.masked_fill(is_phrase, 0))
         if not len(phrase_vectors):
             return embedded
         rows = (token_ids - self.num_subwords).clamp_min(0)
-        chosen = phrase_vectors[rows].to(embedded.dtype)
+        chosen = phrase_vectors[:, -self.width :][rows].to(embedded.dtype)
         return torch.where(is_phrase[..., None], chosen, embedded)
 
     def states(self, embedded: Tensor, *, mask: Tensor, cache: Any = None) -> Tensor:  # (B, T, D)
@@ -144,16 +180,19 @@ class DynamicNetwork(nn.Module):
         return scores
 
     def phrase_scores(self, states: Tensor, phrase_vectors: Tensor) -> Tensor:  # (…, C)
-        """Score phrases (C, D) as what follows states (…, D); comparable with subwords' scores."""
-        return states @ phrase_vectors.to(states.dtype).T
+        """Score phrases as what follows states (…, D); comparable with subwords' scores."""
+        return states @ phrase_vectors[:, : self.width].to(states.dtype).T
 
     @torch.no_grad()
     def calibrate(self, subword_ids: Tensor, mask: Tensor) -> None:
         """Set the scale so that these phrases are not longer, on average, than the output's rows.
 
         It is never above 1: scaled up to equal length, untrained phrases win most comparisons.
-        All prefixes of two subwords or more count; (R, T) both, padded on the right.
+        All prefixes of two subwords or more count; (R, T) both, padded on the right. Separate
+        vectors start as rows of the tables, and need no scale.
         """
+        if self._is_separate:
+            return
         was_training, device = self.training, self.encoder.scale.device
         self.eval()
         vectors = self.encode_prefixes(subword_ids.to(device), mask=mask.to(device))
@@ -163,8 +202,9 @@ class DynamicNetwork(nn.Module):
 
     @torch.no_grad()
     def norms(self, phrase_vectors: Tensor) -> Norms:
-        """Measure phrases (C, D) and the rows of the output table."""
-        lengths = (phrase_vectors.float().norm(dim=1), self._output.weight.float().norm(dim=1))
+        """Measure how phrases are written, and the rows of the output table."""
+        written = phrase_vectors[:, : self.width]
+        lengths = (written.float().norm(dim=1), self._output.weight.float().norm(dim=1))
         phrases, subwords = (float(each.mean()) for each in lengths)
         return Norms(phrases, subwords)
 
@@ -188,13 +228,14 @@ def run_backbone(
 ) -> Tensor:  # (B, T, D)
     """Run a causal transformer over embedded tokens; `cache` may be None."""
     positions = positions_of(mask)[:, -embedded.shape[1] :]
-    found = backbone(
-        inputs_embeds=embedded,
-        attention_mask=mask.long(),
-        position_ids=positions,
-        past_key_values=cache,
-        use_cache=cache is not None,
-    )
+    with steady_kernels(embedded.device):
+        found = backbone(
+            inputs_embeds=embedded,
+            attention_mask=mask.long(),
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=cache is not None,
+        )
     states: Tensor = found.last_hidden_state
     return states
 

@@ -83,7 +83,7 @@ class DynamicModule(nn.Module):
             wide = longest + recipe.negatives.extension
             before = torch.full((kept, wide), _FREE, dtype=torch.int64)
             self.register_buffer("before_ids", before)  # buffers travel in checkpoints
-            self.register_buffer("before_vectors", torch.zeros(kept, network.width))
+            self.register_buffer("before_vectors", torch.zeros(kept, network.phrase_width))
 
     def forward(self, batch: DynamicBatch) -> Tensor:
         """Give the weighted loss of a batch."""
@@ -120,7 +120,7 @@ class DynamicModule(nn.Module):
     def _encode(self, batch: DynamicBatch) -> Tensor:  # (C, D)
         """Encode the strings of a batch once, and take the states that are columns."""
         if not len(batch.column_rows):
-            return torch.zeros(0, self.network.width, device=batch.plain_ids.device)
+            return torch.zeros(0, self.network.phrase_width, device=batch.plain_ids.device)
         prefixes = self.network.encode_prefixes(batch.column_ids, mask=batch.column_mask)
         return prefixes[batch.column_rows, batch.column_ends]
 
@@ -225,7 +225,7 @@ def plain_loss(network: DynamicNetwork, texts: SubwordTable, *, batch_size: int 
     was_training = network.training
     network.eval()
     device = next(network.parameters()).device
-    none = torch.zeros(0, network.width, device=device)
+    none = torch.zeros(0, network.phrase_width, device=device)
     total, count = 0.0, 0
     for start in range(0, len(texts), batch_size):
         own = [texts[row].subword_ids for row in range(start, min(start + batch_size, len(texts)))]

@@ -39,8 +39,8 @@ def test_phrases_come_in_the_order_they_were_asked_for(  # type: ignore[no-untyp
 
 def test_no_phrases_are_no_vectors(bases: dict[str, Path]) -> None:
     model = start(bases["llama"])
-    assert model.encode_phrases([], lengths=[]).shape == (0, 32)
-    assert model.encode_phrases([[1, 2]], lengths=[[]]).shape == (0, 32)
+    assert model.encode_phrases([], lengths=[]).shape == (0, 2 * 32)
+    assert model.encode_phrases([[1, 2]], lengths=[[]]).shape == (0, 2 * 32)
     assert model.max_positions == 256
 
 

@@ -86,21 +86,41 @@ def test_moving_keeps_weights_shared(bases: dict[str, Path]) -> None:
     assert table is network.encoder.backbone.get_input_embeddings().weight  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("vectors", ["separate", "shared"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_untrained_phrases_never_beat_the_best_subword(bases: dict[str, Path], family: str) -> None:
-    network = make(bases[family]).eval()
+def test_untrained_phrases_never_beat_the_best_subword(
+    bases: dict[str, Path], family: str, vectors: str
+) -> None:
+    network = make(bases[family], vectors=vectors).eval()
     ids = torch.randint(network.num_subwords, (40, 4), generator=torch.Generator().manual_seed(1))
     mask = torch.ones_like(ids, dtype=torch.bool)
     network.calibrate(ids, mask)
     with torch.no_grad():
-        vectors = network.encode_prefixes(ids, mask=mask)[:, 1:].flatten(0, 1)
-        states = network.states(network.embed(ids, phrase_vectors=vectors), mask=mask)
+        phrases = network.encode_prefixes(ids, mask=mask)[:, 1:].flatten(0, 1)
+        states = network.states(network.embed(ids, phrase_vectors=phrases), mask=mask)
         best = network.subword_scores(states).amax(-1, keepdim=True)
-        assert (network.phrase_scores(states, vectors) <= best + 1e-4).all()
+        assert (network.phrase_scores(states, phrases) <= best + 1e-4).all()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_untrained_separate_phrases_are_their_first_and_last_subwords(
+    bases: dict[str, Path], family: str
+) -> None:
+    network = make(bases[family]).eval()
+    phrase, text = torch.tensor([[7, 8, 9]]), torch.tensor([[3, 4, 5]])
+    mask = torch.ones_like(phrase, dtype=torch.bool)
+    with torch.no_grad():
+        vectors = network.encode_prefixes(phrase, mask=mask)[:, -1]
+        states = network.states(network.embed(text, phrase_vectors=vectors), mask=mask)
+        scores = network.subword_scores(states)
+        torch.testing.assert_close(network.phrase_scores(states, vectors)[..., 0], scores[..., 7])
+        read = network.embed(torch.tensor([[network.num_subwords]]), phrase_vectors=vectors)
+        last = network.embed(torch.tensor([[9]]), phrase_vectors=vectors)
+    torch.testing.assert_close(read, last)
 
 
 def test_calibration_shortens_phrases_to_the_output_rows(bases: dict[str, Path]) -> None:
-    network = make(bases["llama"]).eval()
+    network = make(bases["llama"], vectors="shared").eval()
     ids = torch.randint(network.num_subwords, (40, 4), generator=torch.Generator().manual_seed(1))
     mask = torch.arange(4) < torch.tensor([2, 3, 4, 4] * 10)[:, None]
     with torch.no_grad():
