@@ -153,7 +153,7 @@ def test_the_encoder_is_the_first_layers_with_adapters_of_its_own(family: str, k
     with torch.no_grad():
         states = backbone(input_ids=rows).last_hidden_state  # type: ignore[operator]
         embedded = base.get_input_embeddings()(rows)  # type: ignore[operator]
-        moved = network.encoder.projection(states)
+        moved = network.encoder.projection(states) * (3 / D)
         if kind == "shared":
             means = torch.stack([embedded[:, : t + 1].mean(1) for t in range(4)], dim=1)
             expected = network.encoder.scale * (means + moved)

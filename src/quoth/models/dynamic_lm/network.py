@@ -11,7 +11,8 @@ phrase's vector is
     scale · (mean of its subwords' embeddings + MLP(last state))
 
 with the MLP's last layer at zero: an untrained phrase is what multi-word tokens are started with,
-not noise. `scale` is trained; it starts at 1, or lower where phrases would be longer than the
+not noise. What the MLP says is divided by the width: a step of Adam moves all of its last layer's
+weights alike, and without that moved a phrase by more than its own length. `scale` is trained; it starts at 1, or lower where phrases would be longer than the
 output table's rows. Where both tables are one, an untrained phrase then scores the mean of its
 subwords' scores, and never wins over the best subword.
 
@@ -41,6 +42,7 @@ from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.lora import add_adapters, merge_adapters
 
 _LAYERS = ("layers", "h")  # where Llama and GPT-2 keep them
+_REACH = 3.0  # about how long the rows of their tables are
 
 
 class Norms(NamedTuple):
@@ -91,7 +93,7 @@ class PhraseEncoder(nn.Module):
         table: nn.Module = self.backbone.get_input_embeddings()  # type: ignore[operator]
         embedded: Tensor = table(subword_ids)
         states = run_backbone(self.backbone, embedded, mask=mask, cache=None)
-        found: Tensor = self.projection(states)
+        found: Tensor = self.projection(states) * (_REACH / embedded.shape[-1])
         if not self.is_separate:
             vectors: Tensor = self.scale * (prefix_means(embedded, mask) + found)
             return vectors
