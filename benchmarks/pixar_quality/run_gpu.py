@@ -60,11 +60,16 @@ ORDERS = {
     "bag": DecodeConfig(order="bag", length="mean"),
     "pooled": DecodeConfig(order="pooled", length="mean"),
     "bag_cos": DecodeConfig(order="bag_cos"),
+    "bag_cos_deep": DecodeConfig(order="bag_cos", depth=2000),
+    "ordered_deep": DecodeConfig(order="ordered", length="mean", depth=2000),
 }
 AGGREGATIONS = {
     "max": AggregateConfig(),
     "max_divide": AggregateConfig(posting="divide"),
     "logsumexp": AggregateConfig(method="logsumexp"),
+    "logsumexp_half": AggregateConfig(method="logsumexp", temperature=0.5),
+    "logsumexp_2": AggregateConfig(method="logsumexp", temperature=2.0),
+    "logsumexp_4": AggregateConfig(method="logsumexp", temperature=4.0),
     "seal": AggregateConfig(method="seal"),
     "rank": AggregateConfig(method="rank"),
 }
@@ -324,7 +329,7 @@ class Reader:
         own, plain = scores.slots[at][:, ids], scores.pooled[at][ids]
         best = {}
         for order, decoder in self._local.decoders.items():
-            first = plain if order == "bag_cos" else plain + scores.bias[ids]
+            first = plain if order.startswith("bag_cos") else plain + scores.bias[ids]
             sheet = PhraseScores(ids, slot_scores=own, pooled_scores=first)
             evidence = gather_evidence(self._trie, decoder.decode([sheet])[0])
             for way in self._ways:

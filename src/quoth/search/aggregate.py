@@ -4,7 +4,7 @@ PIXAR leaves open how identifiers become passages; here are four ways. Let a row
 identifiers 1, 2 … with scores s₁ ≥ s₂ ≥ …, each owned by p rows in all:
 
     max         s₁
-    logsumexp   log Σ exp(s): scores are log-probabilities of distinct events
+    logsumexp   T · log Σ exp(s / T): scores are log-probabilities of distinct events (at T = 1)
     seal        Σ w · (1 - beta + beta · new phrases / phrases), with w = max(0, log-odds of exp(s)
                 against the prior p / N) ^ alpha, best w first; after SEAL (Bevilacqua et al. 2022),
                 whose prior counts occurrences instead. Scores of 0 and above count as almost 0
@@ -121,7 +121,7 @@ def _find_shares(evidence: Evidence, config: AggregateConfig) -> tuple[Integers,
     if config.method == "max":
         shares = np.where(is_first, values[found], 0.0)
     elif config.method == "logsumexp":
-        shares = _add_logarithms(values[found], is_first)
+        shares = config.temperature * _add_logarithms(values[found] / config.temperature, is_first)
     elif config.method == "seal":
         new = _count_new(found, is_first, evidence.phrase_ids, evidence.phrase_starts)
         lengths = np.diff(evidence.phrase_starts)[found]

@@ -20,6 +20,10 @@ class AggregateConfig:
     posting: str = "ignore"
     """Whether owners share an identifier's evidence: ignore how many there are, or divide."""
 
+    temperature: float = 1.0
+    """With method = logsumexp: scores are divided by it and the sum multiplied; the higher, the
+    more identifiers count beside the best."""
+
     alpha: float = 2.0
     """With method = seal: log-odds count to this power."""
 
@@ -38,6 +42,8 @@ class AggregateConfig:
             problems.append(f'method is "{self.method}", expected one of {", ".join(METHODS)}')
         if self.posting not in POSTINGS:
             problems.append(f'posting is "{self.posting}", expected one of {", ".join(POSTINGS)}')
+        if not 0.0 < self.temperature <= 1e3:
+            problems.append(f"temperature is {self.temperature}, expected above 0, at most 1000")
         if not 0.0 < self.alpha <= 10.0:
             problems.append(f"alpha is {self.alpha}, expected above 0, at most 10")
         if not 0.0 <= self.beta <= 1.0:

@@ -66,6 +66,16 @@ def test_logsumexp_adds_probabilities(evidence: Evidence) -> None:
     assert found[30] == -2.0
 
 
+def test_temperature_counts_more_or_less_of_what_is_not_best(evidence: Evidence) -> None:
+    for each in (0.5, 2.0):
+        config = AggregateConfig(method="logsumexp", temperature=each)
+        found = scores_by_row(aggregate(evidence, config, k=10))
+        assert found[20] == pytest.approx(
+            each * math.log(sum(math.exp(score / each) for score in (-0.5, -1.0, -2.0)))
+        )
+        assert found[30] == pytest.approx(-2.0)
+
+
 def test_seal_discounts_phrases_that_were_there_before(evidence: Evidence) -> None:
     config = AggregateConfig(method="seal", alpha=2.0, beta=0.8)
     found = scores_by_row(aggregate(evidence, config, k=10))
