@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from quoth.app.generative_kept import kept_generative
+from quoth.app.training_dynamic_kept import kept_answer
 from quoth.collection.store import Store
 
 MODELS = "models"
@@ -23,7 +24,13 @@ def kept_layers(store: Store, folder: Path) -> tuple[dict[str, dict[str, Any]], 
     """Give the settings kept with a collection: what it was made with, and how it was trained."""
     found = store.setting(_SETTING)
     learned = {"dense": {"encoder": str(folder / found["encoder"])}} if found else {}
-    return store.setting("config") or {}, learned, {"generative": kept_generative(store)}
+    answering = {"answer": kept_answer(store, folder)}
+    return (
+        store.setting("config") or {},
+        learned,
+        {"generative": kept_generative(store)},
+        answering,
+    )
 
 
 def use_learned(store: Store, name: str) -> None:

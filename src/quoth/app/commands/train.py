@@ -1,4 +1,4 @@
-"""`quoth train glow` and `quoth train pixar`."""
+"""`quoth train glow`, `quoth train pixar` and `quoth train dynamic-lm`."""
 
 from __future__ import annotations
 
@@ -96,6 +96,44 @@ Set = Annotated[
         show_default=False,
     ),
 ]
+LabelledQuestions = Annotated[
+    Path | None,
+    typer.Option(
+        help="Labelled questions to learn from as well: JSON Lines with question, answers (as they"
+        " stand in the passage) and passage or docid.",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
+ModelOut = Annotated[
+    Path | None,
+    typer.Option(
+        help="Where the model is saved; default: dynamic-lm- and the name of the collection.",
+        metavar="FOLDER",
+        show_default=False,
+    ),
+]
+Steps = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Steps of training, instead of minutes.", metavar="N", show_default=False
+    ),
+]
+SetDynamic = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="A setting of the training, such as recipe.learning_rate=1e-4; may be repeated."
+        " Sections: training, recipe, sampling, negatives, quoting, model; an unknown field lists"
+        " those there are. --set model.base=NAME starts anew from a base.",
+        metavar="SECTION.FIELD=VALUE",
+        show_default=False,
+    ),
+]
+Install = Annotated[
+    bool,
+    typer.Option("--install", help="Let the collection answer with it from now on.", metavar=""),
+]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.", metavar="DEVICE")]
 CheckpointEvery = Annotated[
     int, typer.Option(min=1, help="Steps between two checkpoints.", metavar="STEPS")
@@ -110,10 +148,11 @@ Resume = Annotated[
 
 @trainer.callback()
 def train() -> None:
-    """Train a model of your own, to search with.
+    """Train a model of your own, to search or to answer with.
 
     An encoder is a folder: quoth encode COLLECTION --dense.encoder FOLDER gives the documents its
-    vectors. A model for generative search belongs to the collection it was trained for.
+    vectors. A model for generative search belongs to the collection it was trained for. A language
+    model is a folder: quoth ask COLLECTION QUESTION --answer.model FOLDER answers with it.
     """
 
 
@@ -213,8 +252,67 @@ def pixar(
         show.note("trained with these very settings before; --restart trains again")
 
 
+@with_settings("answer", "candidates", "lexical", "collection")
+def dynamic_lm(
+    collection: Collection,
+    *,
+    pairs: LabelledQuestions = None,
+    out: ModelOut = None,
+    minutes: Minutes = None,
+    steps: Steps = None,
+    device: Device = "auto",
+    seed: Seed = None,
+    set_: SetDynamic = None,
+    install: Install = False,
+    resume: Resume = True,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+    settings: Mapping[str, str],
+) -> None:
+    """Train a language model to quote these documents, starting from the one that answers.
+
+    It learns from their passages, from sentences rebuilt with phrases of other passages, and from
+    labelled questions where given. Held-out documents judge it. Interrupted, the same command
+    goes on from the last checkpoint. A GPU helps: on a CPU a step takes many seconds.
+    """
+    from quoth.app.config import overrides_from_text, read_toml
+    from quoth.app.engine import Engine
+    from quoth.app.searchers import missing_neural
+    from quoth.app.training_dynamic_report import render_training
+
+    short = {"minutes": minutes, "steps": steps, "device": device, "seed": seed}
+    given = {name: value for name, value in short.items() if value is not None}
+    layers = [read_toml(config)] if config is not None else []
+    layers.append(overrides_from_text(settings))
+    try:
+        from quoth.app.training_dynamic import DynamicPlan, train_language_model
+        from quoth.app.training_dynamic_settings import read_settings
+    except ImportError as error:
+        raise missing_neural(error, what="language models") from error
+    plan = DynamicPlan(
+        out=out or Path(f"dynamic-lm-{collection.resolve().stem}"),
+        settings=read_settings(set_ or [], given),
+        pairs=pairs,
+        resume=resume,
+        install=install,
+    )
+    with (
+        show.progress_bar() as progress,
+        Engine.open(collection, settings=layers, progress=progress) as engine,
+    ):
+        report = train_language_model(engine, plan, progress=progress, note=show.note)
+    assert report is not None
+    if as_json:
+        show.print_json(report.to_record())
+        return
+    show.out().print(render_training(report))
+    if report.is_old:
+        show.note("trained with these very settings before; --restart trains again")
+
+
 trainer.command("glow")(glow)
 trainer.command("pixar")(pixar)
+trainer.command("dynamic-lm")(dynamic_lm)
 
 
 def _show(trained: Trained) -> None:

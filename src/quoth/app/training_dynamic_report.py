@@ -1,0 +1,137 @@
+"""What `quoth train dynamic-lm` found out: plain values, kept as JSON, and how they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Group
+from rich.text import Text
+
+from quoth.app.learning_plots import duration
+from quoth.app.show import make_safe, table
+from quoth.errors import Damaged
+
+
+@dataclass(frozen=True, slots=True)
+class PhraseScores:
+    """How well phrases are chosen where the text is known, on held-out samples of one kind."""
+
+    num_samples: int
+    mixed_loss: float
+    """Mean of −log p over subwords and phrases."""
+
+    phrase_recall: float
+    """Share of the right phrases that have the highest score."""
+
+    phrase_precision: float
+    """Share of the phrases with the highest score that are right."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutMeasures:
+    """What a model is worth on documents that nothing was trained on."""
+
+    perplexity: float
+    """Of their passages as plain text, without phrases."""
+
+    scores: Mapping[str, PhraseScores]
+    """By kind of samples: texts, and quotations where there are any."""
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicReport:
+    """Everything that is worth knowing of one training of a language model."""
+
+    collection: str
+    model: str
+    start: str
+    """The model it started from."""
+
+    device: str
+    seed: int
+    counts: Mapping[str, int]
+    """Samples by kind, trained on and held out."""
+
+    steps: int
+    losses: tuple[tuple[int, float], ...]
+    before: HeldOutMeasures
+    after: HeldOutMeasures
+    abstention: str
+    """Where the calibration of abstention comes from."""
+
+    seconds: Mapping[str, float]
+    """Time of each stage, interrupted training included."""
+
+    peak_megabytes: float
+    is_installed: bool = False
+    is_old: bool = False
+    """Whether this is the report of an earlier call with the same settings and documents."""
+
+    def to_record(self) -> dict[str, Any]:
+        """Give everything as plain values for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> DynamicReport:
+        """Read what `to_record` gave; anything else is damaged."""
+        try:
+            losses = tuple((int(step), float(loss)) for step, loss in record["losses"])
+            before, after = (read_measures(record[name]) for name in ("before", "after"))
+            return cls(**{**record, "losses": losses, "before": before, "after": after})
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise Damaged(
+                f"this is no report of this version of Quoth ({error}); train again with --restart"
+            ) from error
+
+
+def read_measures(record: Mapping[str, Any]) -> HeldOutMeasures:
+    """Read measures that were kept as JSON."""
+    scores = {name: PhraseScores(**each) for name, each in record["scores"].items()}
+    return HeldOutMeasures(float(record["perplexity"]), scores)
+
+
+def render_training(report: DynamicReport) -> Group:
+    """Lay out a report for the terminal: quality first, then sizes and times."""
+    facts = {
+        "model": report.model,
+        "started from": report.start,
+        **{name: f"{number:,}" for name, number in report.counts.items()},
+        "steps": f"{report.steps:,} ({report.device})",
+        "loss": f"{report.losses[0][1]:.3f} → {report.losses[-1][1]:.3f}" if report.losses else "",
+        "abstention": report.abstention,
+        "memory": f"{report.peak_megabytes:,.0f} MB",
+        "seed": str(report.seed),
+    }
+    times = [[name, duration(seconds)] for name, seconds in report.seconds.items()]
+    return Group(
+        table("held-out documents", ["measure", "before", "after"], _quality(report)),
+        table("what was trained", ["what", "value"], [[*row] for row in facts.items()]),
+        table("stages", ["stage", "time"], times),
+        Text(make_safe(how_to_use(report))),
+    )
+
+
+def how_to_use(report: DynamicReport) -> str:
+    """Say how the model is asked."""
+    if report.is_installed:
+        return f"Installed: quoth ask {report.collection} QUESTION now answers with {report.model}"
+    return (
+        f"Use it with: quoth ask {report.collection} QUESTION --answer.model {report.model};"
+        " --install makes the collection use it"
+    )
+
+
+def _quality(report: DynamicReport) -> list[list[str]]:
+    before, after = report.before, report.after
+    rows = [["perplexity without phrases", f"{before.perplexity:.2f}", f"{after.perplexity:.2f}"]]
+    for kind in after.scores:
+        for name, label in (
+            ("mixed_loss", "mixed loss"),
+            ("phrase_recall", "phrase recall"),
+            ("phrase_precision", "phrase precision"),
+        ):
+            values = [getattr(each.scores[kind], name) for each in (before, after)]
+            rows.append([f"{label}, {kind}", *(f"{value:.3f}" for value in values)])
+    return rows
