@@ -16,7 +16,7 @@ help:
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 $(VENV)/.core: $(BIN)/python pyproject.toml
-	$(PIP) -e .
+	$(PIP) -e ".[server]"
 	@touch $@
 $(VENV)/.dev: $(BIN)/python pyproject.toml weights/pyproject.toml
 	$(PIP) torch==2.13.0

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from generate_later import later_sections
 from generate_learning import (
     cpu_section,
     examples_section,
@@ -17,9 +18,6 @@ from generate_learning import (
     negatives_section,
     rerank_section,
 )
-from generate_pixar import latency_section, phrases_section, three_section, trie_section
-from generate_pixar_more import keywords_section, robustness_section
-from generate_pixar_quality import trained_section
 
 DOCS = Path(__file__).parent
 NOTICE = "<!-- made by docs/generate.py from templates and benchmarks/*/results -->\n"
@@ -148,20 +146,7 @@ def benchmarks_page(
             "",
             *rerank_section(read_results("learn/results/rerank.json"), table),
             "",
-            *phrases_section(read_results("phrases/results/phrases.json"), table),
-            "",
-            *trie_section(read_results("trie/results/trie.json"), table),
-            "",
-            *latency_section(read_results("pixar_latency/results/latency-cpu-5000000.json"), table),
-            "",
-            *trained_section(read_results("pixar_quality/results/quality.json"), table),
-            "",
-            *three_section(read_results("pixar_quality/results/hybrid.json"), table),
-            "",
-            *robustness_section(read_results("pixar_quality/results/robustness.json"), table),
-            "",
-            *keywords_section(read_results("pixar_quality/results/keywords.json"), table),
-            "",
+            *later_sections(read_results, table),
         ]
     )
 

@@ -13,6 +13,7 @@ import quoth
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "quoth"
 MODULES = sorted(PACKAGE.rglob("*.py"))
+FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def _ids(path: Path) -> str:
@@ -20,7 +21,7 @@ def _ids(path: Path) -> str:
 
 
 def test_the_package_exports_exactly_what_it_promises() -> None:
-    assert quoth.__all__ == ["Engine", "__version__"]
+    assert quoth.__all__ == ["Client", "Engine", "__version__"]
     assert all(getattr(quoth, name) for name in quoth.__all__)
     with pytest.raises(AttributeError, match="no attribute 'engine'"):
         _ = quoth.engine
@@ -39,11 +40,11 @@ def test_public_names_have_docstrings(path: Path) -> None:
     tree = ast.parse(path.read_text())
     missing = [] if ast.get_docstring(tree) else ["the module"]
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+        if isinstance(node, (*FUNCTION, ast.ClassDef)) and not node.name.startswith("_"):
             nested = any(
                 node in ast.walk(outer)
                 for outer in ast.walk(tree)
-                if isinstance(outer, ast.FunctionDef) and outer is not node
+                if isinstance(outer, FUNCTION) and outer is not node
             )
             private = any(
                 node in outer.body
@@ -61,7 +62,7 @@ def test_files_and_functions_stay_short(path: Path) -> None:
     assert text.count("\n") <= 400, f"{path} is too long: split it"
     assert path.stem not in {"utils", "helpers", "common", "misc"}
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef):
+        if isinstance(node, FUNCTION):
             assert (node.end_lineno or 0) - node.lineno <= 60, f"{path}:{node.lineno} {node.name}"
 
 

@@ -6,15 +6,20 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from quoth.app.engine import Engine as Engine
+    from quoth.client.client import Client as Client
 
 __version__ = "0.1.0"
-__all__ = ["Engine", "__version__"]
+__all__ = ["Client", "Engine", "__version__"]
 
 
 def __getattr__(name: str) -> object:
-    """Import `Engine` on first use, so that `import quoth` costs nothing."""
+    """Import `Engine` and `Client` on first use, so that `import quoth` costs nothing."""
     if name == "Engine":
         from quoth.app.engine import Engine
 
         return Engine
+    if name == "Client":
+        from quoth.client.client import Client
+
+        return Client
     raise AttributeError(f"module 'quoth' has no attribute {name!r}")

@@ -168,7 +168,7 @@ finally:
     ("arguments", "expected"),
     [
         (["search", "c.quoth", "owl", "--colour", "red"], "No such option: --colour"),
-        (["serch", "c.quoth"], "No such command 'serch'. Did you mean 'search'?"),
+        (["serch", "c.quoth"], "No such command 'serch'. Did you mean 'search', 'serve'?"),
         (["search", "c.quoth"], "Missing argument 'QUERY'"),
         (["add", "c.quoth"], "Missing argument 'SOURCE'"),
         (["search", "c.quoth", "owl", "-k", "0"], "Invalid value for '-k'"),

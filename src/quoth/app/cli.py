@@ -22,6 +22,7 @@ from quoth.app.commands.find import demo, search
 from quoth.app.commands.judge import compare, evaluate, run
 from quoth.app.commands.learn import encode, learn
 from quoth.app.commands.phrases import phrases
+from quoth.app.commands.serve import serve
 from quoth.app.commands.train import trainer
 from quoth.app.options import with_hyphens
 from quoth.errors import (
@@ -109,7 +110,7 @@ def common(
 
 for command in (
     *(add, remove, encode, learn, search, ask, generate, run, evaluate, compare),
-    *(status, verify, demo),
+    *(status, verify, serve, demo),
 ):
     app.command()(command)
 app.add_typer(trainer)

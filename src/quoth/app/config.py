@@ -20,6 +20,7 @@ from typing import Any
 
 from quoth.answer.config import AnswerConfig, CandidateConfig, DecodingConfig
 from quoth.app.learning_plan import LearnConfig
+from quoth.app.server_config import ServerConfig
 from quoth.errors import ConfigError
 from quoth.index.dense_config import DenseConfig
 from quoth.models.glow.config import GlowConfig
@@ -78,6 +79,7 @@ class Config:
     answer: AnswerConfig = field(default_factory=AnswerConfig)
     candidates: CandidateConfig = field(default_factory=CandidateConfig)
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    server: ServerConfig = field(default_factory=ServerConfig)
 
 
 KEPT_SECTIONS = ("passages", "analyser")

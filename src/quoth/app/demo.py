@@ -97,6 +97,8 @@ def _type(console: Console, command: str) -> None:
 def _next_steps(path: Path) -> Text:
     return Text(
         f'  quoth search {quote(str(path))} "YOUR QUESTION"\n'
+        f"  quoth serve {quote(str(path))}\n"
+        "                                         the same as a page, at http://127.0.0.1:8080\n"
         "  quoth add notes.quoth ~/notes          your own txt, md, html, pdf, docx, csv, jsonl\n"
         '  quoth search notes.quoth "YOUR QUESTION" --json\n'
         "  quoth status notes.quoth               sizes, fields, settings\n"

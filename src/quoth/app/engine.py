@@ -319,17 +319,13 @@ class Engine:
     @contextlib.contextmanager
     def _writing(self) -> Iterator[tuple[Store, Config]]:
         """Be the one writer; afterwards every index has caught up, even if the writing failed."""
-        with self._locked():
-            store = Store.create(self.folder)
+        with self._locked(), contextlib.closing(Store.create(self.folder)) as store:
+            config = self._require_kept_settings(store)
             try:
-                config = self._require_kept_settings(store)
-                try:
-                    yield store, config
-                finally:
-                    store.undo_unfinished()
-                    self._catch_up(store)
+                yield store, config
             finally:
-                store.close()
+                store.undo_unfinished()
+                self._catch_up(store)
 
     def _require_kept_settings(self, store: Store) -> Config:
         config = self._resolve(store)
@@ -359,7 +355,8 @@ class Engine:
         change = store.change
         if not any(seen == change for seen, _name in self._seen):
             self._let_go()
-        if not self._ways.is_current(change, searcher=searcher):
+        is_newest = self._ways.is_current(change, searcher=searcher)
+        if not is_newest:
             with (
                 contextlib.suppress(Busy),
                 self._locked(wait_seconds=0.0),
@@ -370,8 +367,10 @@ class Engine:
                 ways.catch_up(writable, searcher=searcher, progress=self._progress)
                 ways.close()
                 writable.forget(upto=writable.change)
+                is_newest = True
             self._let_go()
-        self._seen.add((change, searcher))
+        if is_newest:  # or else a writer is still at it: look again next time
+            self._seen.add((change, searcher))
 
     def _let_go(self) -> None:
         """Close what was read with the settings of an earlier state."""

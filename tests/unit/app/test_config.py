@@ -45,7 +45,7 @@ COMMANDS = (
         "status",
         "verify",
     ),
-    *("demo", "train glow"),
+    *("serve", "demo", "train glow"),
 )
 FIELDS = [(section, key) for section, kind in sections().items() for key in field_types(kind)]
 TAKEN_FROM_THE_RECIPE = {("encoder", key) for key in SHARED}

@@ -1,0 +1,1 @@
+"""Serving: throughput and latency under load, overload and recovery, and reading while writing."""

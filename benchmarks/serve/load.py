@@ -1,0 +1,200 @@
+"""Load on a server, from a process of its own: real queries, bounded in time.
+
+    python -m benchmarks.serve.load URL QUERIES closed --clients 8 --seconds 10
+    python -m benchmarks.serve.load URL QUERIES open --rate 200 --seconds 10
+
+*closed*: so many clients, each asking its next query when the last one is answered. *open*: queries
+come at a rate, whether or not those before are answered, which is what overload is. QUERIES holds
+one query per line as JSON. Prints one JSON object: counts by kind, throughput, latency quantiles.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+import math
+import time
+import urllib.parse
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+MAX_OPEN = 2_000
+"""Most requests of an open load under way at a time; beyond, queries are counted as not sent."""
+
+
+@dataclass
+class Tally:
+    """What became of requests; latencies are of answered ones, in seconds."""
+
+    latencies: list[float] = field(default_factory=list)
+    refused: int = 0
+    errors: int = 0
+    unsent: int = 0
+    statuses: dict[int, int] = field(default_factory=dict)
+    last_sent: float = 0.0
+    """When the last query was sent, by the clock of the machine."""
+
+    def note(self, status: int, seconds: float) -> None:
+        """Note one response; status 0 where there was none."""
+        self.statuses[status] = self.statuses.get(status, 0) + 1
+        if status == 200:
+            self.latencies.append(seconds)
+        elif status == 429:
+            self.refused += 1
+        else:
+            self.errors += 1
+
+    def record(self, seconds: float) -> dict[str, Any]:
+        """Give plain values."""
+        return {
+            "seconds": seconds,
+            "sent": len(self.latencies) + self.refused + self.errors,
+            "answered": len(self.latencies),
+            "refused": self.refused,
+            "errors": self.errors,
+            "unsent": self.unsent,
+            "statuses": {str(status): count for status, count in sorted(self.statuses.items())},
+            "throughput": len(self.latencies) / seconds,
+            **quantiles_ms(self.latencies),
+        }
+
+
+def quantiles_ms(latencies: Sequence[float]) -> dict[str, float]:
+    """Give p50, p95, p99 and the mean in milliseconds; of nothing, nothing."""
+    if not latencies:
+        return {}
+    ordered = sorted(latencies)
+    named = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+    found = {
+        f"{name}_ms": ordered[max(0, math.ceil(share * len(ordered)) - 1)] * 1000
+        for name, share in named.items()
+    }
+    return found | {"mean_ms": sum(ordered) / len(ordered) * 1000}
+
+
+class Connection:
+    """One kept connection that speaks as much HTTP as is needed."""
+
+    def __init__(self, url: str) -> None:
+        parts = urllib.parse.urlsplit(url)
+        self._host, self._port = parts.hostname or "", parts.port or 80
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def post(self, path: str, body: bytes) -> tuple[int, bytes]:
+        """Send a request and give status and body."""
+        if self._streams is None:
+            self._streams = await asyncio.open_connection(self._host, self._port)
+        reader, writer = self._streams
+        writer.write(
+            f"POST {path} HTTP/1.1\r\nHost: {self._host}:{self._port}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+            + body
+        )
+        await writer.drain()
+        status = int((await reader.readline()).split()[1])
+        length, closes = 0, False
+        while line := (await reader.readline()).strip().lower():
+            name, _, value = line.partition(b":")
+            length = int(value) if name == b"content-length" else length
+            closes = closes or (name == b"connection" and value.strip() == b"close")
+        content = await reader.readexactly(length)
+        if closes:
+            self.close()
+        return status, content
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._streams is not None:
+            self._streams[1].close()
+        self._streams = None
+
+
+async def ask(connection: Connection, body: bytes, tally: Tally) -> None:
+    """Ask one query and note what became of it."""
+    begun, tally.last_sent = time.perf_counter(), time.time()
+    try:
+        status, _content = await asyncio.wait_for(connection.post("/search", body), 120)
+    except (OSError, EOFError, ValueError, IndexError, TimeoutError):
+        connection.close()
+        status = 0
+    tally.note(status, time.perf_counter() - begun)
+
+
+async def load_closed(url: str, bodies: Iterator[bytes], *, clients: int, seconds: float) -> Tally:
+    """Keep so many clients busy; a refused one waits a little, as its manners ask."""
+    tally, end = Tally(), time.perf_counter() + seconds
+
+    async def client() -> None:
+        connection = Connection(url)
+        while time.perf_counter() < end:
+            before = tally.refused
+            await ask(connection, next(bodies), tally)
+            if tally.refused > before:
+                await asyncio.sleep(0.05)
+        connection.close()
+
+    await asyncio.gather(*(client() for _number in range(clients)))
+    return tally
+
+
+async def load_open(url: str, bodies: Iterator[bytes], *, rate: float, seconds: float) -> Tally:
+    """Send queries at a rate, however long answers take."""
+    tally, idle, under_way = Tally(), [Connection(url)], set[asyncio.Task[None]]()
+
+    async def one(body: bytes) -> None:
+        connection = idle.pop() if idle else Connection(url)
+        await ask(connection, body, tally)
+        idle.append(connection)
+
+    begun = time.perf_counter()
+    for number in range(int(rate * seconds)):
+        await asyncio.sleep(max(0.0, begun + number / rate - time.perf_counter()))
+        if len(under_way) >= MAX_OPEN:
+            tally.unsent += 1
+            continue
+        task = asyncio.create_task(one(next(bodies)))
+        under_way.add(task)
+        task.add_done_callback(under_way.discard)
+    await asyncio.gather(*under_way)
+    for connection in idle:
+        connection.close()
+    return tally
+
+
+def bodies_of(queries: Sequence[str], *, searcher: str) -> Iterator[bytes]:
+    """Write requests for queries, over and over."""
+    asked = [
+        json.dumps({"query": text, "k": 10, "searcher": searcher}).encode() for text in queries
+    ]
+    return itertools.cycle(asked)
+
+
+def main() -> None:
+    """Put one load on a server."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("url")
+    parser.add_argument("queries", type=Path)
+    parser.add_argument("kind", choices=["closed", "open"])
+    parser.add_argument("--clients", type=int, default=1)
+    parser.add_argument("--rate", type=float, default=10.0)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--searcher", default="hybrid")
+    given = parser.parse_args()
+    queries = [json.loads(line) for line in given.queries.read_text().splitlines()]
+    bodies = bodies_of(queries, searcher=given.searcher)
+    begun = time.perf_counter()
+    if given.kind == "closed":
+        load = load_closed(given.url, bodies, clients=given.clients, seconds=given.seconds)
+    else:
+        load = load_open(given.url, bodies, rate=given.rate, seconds=given.seconds)
+    tally = asyncio.run(load)
+    record = tally.record(time.perf_counter() - begun)
+    print(json.dumps(record | {"last_sent": tally.last_sent}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""The parts of the benchmarks page about generated identifiers and serving, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from generate_pixar import (
+    Table,
+    latency_section,
+    phrases_section,
+    three_section,
+    trie_section,
+)
+from generate_pixar_more import keywords_section, robustness_section
+from generate_pixar_quality import trained_section
+from generate_serving import serving_section
+
+SECTIONS: tuple[tuple[Callable[[dict[str, Any], Table], Iterable[str]], str], ...] = (
+    (phrases_section, "phrases/results/phrases.json"),
+    (trie_section, "trie/results/trie.json"),
+    (latency_section, "pixar_latency/results/latency-cpu-5000000.json"),
+    (trained_section, "pixar_quality/results/quality.json"),
+    (three_section, "pixar_quality/results/hybrid.json"),
+    (robustness_section, "pixar_quality/results/robustness.json"),
+    (keywords_section, "pixar_quality/results/keywords.json"),
+    (serving_section, "serve/results/serve.json"),
+)
+
+
+def later_sections(read_results: Callable[[str], dict[str, Any]], table: Table) -> Iterable[str]:
+    """Draw them, each followed by an empty line."""
+    for section, results in SECTIONS:
+        yield from section(read_results(results), table)
+        yield ""

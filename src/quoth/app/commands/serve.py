@@ -1,0 +1,156 @@
+"""`quoth serve`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quoth.app import show
+from quoth.app.commands.arguments import ConfigFile, open_engine
+from quoth.app.options import with_settings
+from quoth.errors import ConfigError
+
+if TYPE_CHECKING:
+    from quoth.app.engine import Engine
+    from quoth.app.server_config import ServerConfig
+
+_KEY_VARIABLE = "QUOTH_KEY"
+_SECTIONS = ("server", "lexical", "dense", "generative", "fusion", "answer", "candidates")
+
+Served = Annotated[
+    Path | None,
+    typer.Argument(metavar="COLLECTION", help="The collection to serve.", show_default=False),
+]
+Host = Annotated[
+    str | None,
+    typer.Option(help="As server.host: where to listen.", metavar="ADDRESS", show_default=False),
+]
+Port = Annotated[
+    int | None,
+    typer.Option(help="As server.port: 8080 unless set.", metavar="N", show_default=False),
+]
+KeysFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="A file of keys; requests then need one. Listening at any address but this computer's"
+        " own takes keys.",
+        metavar="FILE",
+    ),
+]
+NewKey = Annotated[
+    str,
+    typer.Option(
+        help="Make a key to read or to write, add it to --keys, print it, and end.",
+        metavar="RIGHT",
+        show_default=False,
+    ),
+]
+AllowWrites = Annotated[
+    bool, typer.Option("--allow-writes", help="Let documents be added and removed.", metavar="")
+]
+Mcp = Annotated[
+    bool,
+    typer.Option(
+        "--mcp",
+        help="Speak the Model Context Protocol on standard input and output instead.",
+        metavar="",
+    ),
+]
+StatsOf = Annotated[
+    str,
+    typer.Option(
+        help="Print the times of a running server, such as http://127.0.0.1:8080, and end; a key is"
+        f" taken from the variable {_KEY_VARIABLE}.",
+        metavar="URL",
+        show_default=False,
+    ),
+]
+
+
+@with_settings(*_SECTIONS, "decoding", "collection")
+def serve(
+    collection: Served = None,
+    *,
+    host: Host = None,
+    port: Port = None,
+    keys: KeysFile = None,
+    new_key: NewKey = "",
+    allow_writes: AllowWrites = False,
+    mcp: Mcp = False,
+    stats: StatsOf = "",
+    config: ConfigFile = None,
+    settings: Mapping[str, str],
+) -> None:
+    """Serve a collection to programs over HTTP, and to people as a page.
+
+    It listens on this computer only, at http://127.0.0.1:8080, and changes nothing, unless told.
+    """
+    if stats:
+        _print_stats(stats)
+        return
+    if new_key:
+        _print_key(new_key, keys)
+        return
+    if collection is None:
+        raise ConfigError("no collection was named; run quoth serve COLLECTION")
+    given = dict(settings)
+    short = {"server.host": host, "server.port": port}
+    given |= {name: str(value) for name, value in short.items() if value is not None}
+    with open_engine(collection, config, given) as engine:
+        if mcp:
+            from quoth.app.mcp_server import run_stdio
+
+            run_stdio(engine)
+        else:
+            _listen(engine, _server_config(config, given), keys, allow_writes=allow_writes)
+
+
+def _server_config(path: Path | None, given: Mapping[str, str]) -> ServerConfig:
+    from quoth.app.config import build_config, overrides_from_text, read_toml
+
+    layers = [] if path is None else [read_toml(path)]
+    return build_config(*layers, overrides_from_text(given)).server
+
+
+def _listen(engine: Engine, config: ServerConfig, keys: Path | None, *, allow_writes: bool) -> None:
+    from quoth.app.serving import require_safe, run_server
+
+    known = require_safe(config, keys)
+    if not allow_writes:
+        engine.status()  # complain at once where there is no collection
+    run_server(engine, config, keys=known, allow_writes=allow_writes)
+
+
+def _print_key(right: str, path: Path | None) -> None:
+    from quoth.app.server_keys import RIGHTS, add_key
+
+    if path is None:
+        raise ConfigError("--new-key needs --keys FILE, the file to add the key to")
+    chosen = next((each for each in RIGHTS if each == right), None)
+    if chosen is None:
+        raise ConfigError(f"--new-key is {right!r}, expected {' or '.join(RIGHTS)}")
+    key = add_key(path, chosen)
+    show.note(f"a key to {right}; it is shown this once, {path} keeps only its hash:")
+    typer.echo(key)
+
+
+def _print_stats(url: str) -> None:
+    from quoth.app.serving import fetch_stats, stats_lines
+
+    found = fetch_stats(url, key=os.environ.get(_KEY_VARIABLE, ""))
+    rows = [
+        [
+            name,
+            f"{stage['count']:,}",
+            *(f"{stage[each] * 1000:.1f}" for each in ("p50", "p95", "p99")),
+        ]
+        for name, stage in found["stages"].items()
+    ]
+    columns = ["stage", "count", "p50 ms", "p95 ms", "p99 ms"]
+    show.out().print(show.table(url, columns, rows))
+    for line in stats_lines(found):
+        show.out().print(line, markup=False)

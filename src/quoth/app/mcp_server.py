@@ -1,0 +1,94 @@
+"""The Model Context Protocol: a collection as tools for assistants, on the official Python SDK.
+
+`quoth serve COLLECTION --mcp` speaks it over standard input and output; a server that listens at an
+address speaks it over HTTP as well, at `/mcp`. Nothing of the SDK is imported before it is needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from quoth.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from mcp.server import MCPServer
+    from starlette.routing import BaseRoute
+
+    from quoth.app.engine import Engine
+    from quoth.app.server_engine import WorkerEngine
+
+PATH = "/mcp"
+"""Where a server that listens at an address speaks it."""
+
+_T = TypeVar("_T")
+
+
+class OnEngine(Protocol):
+    """Does some work with an engine that no one else uses meanwhile, and waits for it."""
+
+    def __call__(self, work: Callable[[WorkerEngine], _T], /) -> Awaitable[_T]: ...
+
+
+def create_mcp(on_engine: OnEngine) -> MCPServer:
+    """Make a server with the tools search, ask and fetch_passage; it serves nothing yet."""
+    try:
+        from quoth.app.mcp_tools import make_server
+    except ImportError as error:
+        raise MissingExtra(
+            f"the Model Context Protocol needs {error.name or error}, which is not installed; "
+            'run: pip install "quoth[server]"'
+        ) from error
+    return make_server(on_engine)
+
+
+def run_stdio(engine: Engine) -> None:
+    """Serve over standard input and output until the input ends; what is printed goes elsewhere."""
+    with one_at_a_time(engine) as on_engine:
+        create_mcp(on_engine).run("stdio")
+
+
+def make_routes(server: MCPServer, *, hosts: Sequence[str] | None) -> list[BaseRoute]:
+    """Give the routes by which a web application speaks it at `PATH`.
+
+    Requests to other host names than these are refused, so that no foreign page reaches it under a
+    name of its own; None is for applications that ask for keys. The application must be inside
+    `server.session_manager.run()` while it serves. Each request stands for itself: no session is
+    kept, so none is lost when the server starts again.
+    """
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    names = [f"[{host}]" if ":" in host else host for host in hosts or ()]
+    origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in names]
+    security = TransportSecuritySettings(
+        enable_dns_rebinding_protection=hosts is not None,
+        allowed_hosts=[*names, *(f"{name}:*" for name in names)],
+        allowed_origins=[*origins, *(f"{origin}:*" for origin in origins)],
+    )
+    app = server.streamable_http_app(
+        streamable_http_path=PATH,
+        stateless_http=True,
+        json_response=True,
+        transport_security=security,
+    )
+    return list(app.routes)
+
+
+@contextlib.contextmanager
+def one_at_a_time(engine: Engine) -> Iterator[OnEngine]:
+    """Give what does work beside an engine, in another thread, one piece after another."""
+    import anyio
+
+    from quoth.app.server_engine import make_engines
+    from quoth.app.server_stages import Stages
+
+    worker = make_engines(engine, Stages())()
+    limiter = anyio.CapacityLimiter(1)
+
+    async def on_engine(work: Callable[[WorkerEngine], _T], /) -> _T:
+        return await anyio.to_thread.run_sync(functools.partial(work, worker), limiter=limiter)
+
+    with worker:
+        yield on_engine

@@ -1,0 +1,300 @@
+"""The HTTP server: `create_app(engine, config)` makes it, and nothing happens before.
+
+Routes hold no logic: each is one call on the service. Every error is answered alike; what is ours
+with its message, what nobody foresaw without details.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, StreamingResponse
+from fastapi.security import HTTPBearer
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.gzip import GZipMiddleware
+
+from quoth import __version__
+from quoth.app.engine import Engine
+from quoth.app.mcp_server import create_mcp, make_routes
+from quoth.app.server_bodies import (
+    AnswerRequest,
+    AnswerResponse,
+    DocumentsRequest,
+    ErrorResponse,
+    ExplainRequest,
+    ExplainResponse,
+    RemovedResponse,
+    SearchRequest,
+    SearchResponse,
+    StoredResponse,
+    WrittenResponse,
+)
+from quoth.app.server_config import LIMITS, ServerConfig
+from quoth.app.server_edge import Edge, Gate
+from quoth.app.server_errors import (
+    NotFound,
+    RequestError,
+    error_record,
+    headers_of,
+    status_of,
+)
+from quoth.app.server_keys import Keys
+from quoth.app.server_pages import docs_page, index_of, read_assets
+from quoth.app.server_service import Service
+from quoth.errors import QuothError
+
+if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
+_KINDS = {
+    400: "BadRequest",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    413: "TooLarge",
+    415: "UnsupportedMediaType",
+}
+_STATUSES = (400, 401, 403, 404, 413, 422, 429, 503)
+_RESPONSES: dict[int | str, dict[str, Any]] = {each: {"model": ErrorResponse} for each in _STATUSES}
+_ABOUT = (
+    "Search your own documents without a single label.\n\n"
+    + "Limits: "
+    + ", ".join(f"{name.replace('_', ' ')} {most:,}" for name, most in LIMITS.items())
+    + ". Too many requests at a time are answered 429 with Retry-After."
+)
+_COMPRESS_FROM_BYTES = 1_000
+
+
+def create_app(
+    engine: Engine,
+    config: ServerConfig | None = None,
+    *,
+    keys: Keys | None = None,
+    allow_writes: bool = False,
+    mcp: bool = False,
+) -> FastAPI:
+    """Make the application that serves a collection; the engine says which, and with what settings.
+
+    Without keys it answers only to host names of this computer. Writes are refused unless allowed,
+    and need a key for writing where there are keys. With `mcp` it speaks the Model Context Protocol
+    at /mcp, too.
+    """
+    config = config or ServerConfig()
+    service = Service(engine, config)
+    assistants = create_mcp(service.on_engine) if mcp else None
+    app = FastAPI(
+        title="Quoth",
+        version=__version__,
+        description=_ABOUT,
+        lifespan=_lifespan(service, assistants),
+        docs_url=None,
+        redoc_url=None,
+        responses=_RESPONSES,
+        dependencies=[Depends(HTTPBearer(auto_error=False))],
+    )
+    _add_pages(app)
+    _add_reading(app, service)
+    _add_answering(app, service)
+    _add_writing(app, service)
+    _add_health(app, service)
+    _add_errors(app)
+    hosts = config.own_names() if keys is None else None
+    if assistants is not None:
+        own = None if hosts is None else sorted(hosts)
+        app.router.routes.extend(make_routes(assistants, hosts=own))
+    app.add_middleware(GZipMiddleware, minimum_size=_COMPRESS_FROM_BYTES)
+    if config.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(config.origins),
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["Authorization", "Content-Type", "X-Request-ID"],
+            expose_headers=["X-Request-ID", "Retry-After"],
+        )
+    app.add_middleware(Edge, gate=Gate(hosts, keys, allow_writes), metrics=service.metrics)
+    return app
+
+
+def _lifespan(
+    service: Service, assistants: MCPServer | None
+) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def live(_app: FastAPI) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            if assistants is not None:
+                await stack.enter_async_context(assistants.session_manager.run())
+            warming = asyncio.create_task(service.warm_up())
+            yield
+            warming.cancel()
+            await asyncio.to_thread(service.close)
+
+    return live
+
+
+def _add_pages(app: FastAPI) -> None:
+    assets = read_assets()
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> Response:
+        index = index_of(assets)
+        return Response(index.content, media_type=index.media_type, headers=_REVALIDATE)
+
+    @app.get("/assets/{name}", include_in_schema=False)
+    async def asset(name: str) -> Response:
+        if name not in assets:
+            raise NotFound(f"there is no asset {name!r}")
+        found = assets[name]
+        return Response(found.content, media_type=found.media_type, headers=_REVALIDATE)
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> HTMLResponse:
+        return HTMLResponse(docs_page(app.openapi()), headers=_REVALIDATE)
+
+    @app.get("/limits")
+    async def limits() -> dict[str, int]:
+        """Say what a request may hold at most."""
+        return LIMITS
+
+
+_REVALIDATE = {"Cache-Control": "no-cache"}
+
+
+def _add_reading(app: FastAPI, service: Service) -> None:
+    @app.post("/search", response_model=SearchResponse)
+    async def search(asked: SearchRequest) -> dict[str, Any]:
+        """Find documents, best first, with the words that matched."""
+        return await service.search(asked)
+
+    @app.post("/explain", response_model=ExplainResponse)
+    async def explain(asked: ExplainRequest) -> dict[str, Any]:
+        """Say what the scores of documents are made of."""
+        return await service.explain(asked)
+
+    @app.get("/documents/{docid:path}", response_model=StoredResponse)
+    async def document(docid: str) -> dict[str, Any]:
+        """Fetch a document."""
+        return await service.document(docid)
+
+    @app.get("/status")
+    async def status() -> dict[str, Any]:
+        """Describe the collection: sizes, fields, settings, and how current each index is."""
+        return await service.status()
+
+    @app.get("/report")
+    async def report() -> dict[str, Any]:
+        """Give the report of the last learning."""
+        return await service.report()
+
+
+def _add_answering(app: FastAPI, service: Service) -> None:
+    @app.post(
+        "/answer",
+        response_model=AnswerResponse,
+        responses={200: {"content": {"text/event-stream": {}}}},
+    )
+    async def answer(asked: AnswerRequest, request: Request) -> Any:
+        """Answer in the documents' own words, with a citation for every quotation.
+
+        With "stream", events `token` come as the text is written, then `answer` with all of it, or
+        `error`.
+        """
+        if not asked.stream:
+            return await service.answer(asked)
+        events = service.answer_events(asked)
+        first = await anext(events)
+        return StreamingResponse(
+            _stream(first, events, request.state.request_id), media_type="text/event-stream"
+        )
+
+
+async def _stream(
+    first: tuple[str, dict[str, Any]],
+    events: AsyncIterator[tuple[str, dict[str, Any]]],
+    request_id: str,
+) -> AsyncIterator[str]:
+    yield _event(*first)
+    try:
+        async for event in events:
+            yield _event(*event)
+    except (QuothError, RequestError) as error:
+        yield _event("error", error_record(type(error).__name__, str(error), request_id))
+
+
+def _event(name: str, record: dict[str, Any]) -> str:
+    return f"event: {name}\ndata: {json.dumps(record, ensure_ascii=False)}\n\n"
+
+
+def _add_writing(app: FastAPI, service: Service) -> None:
+    @app.post("/documents", response_model=WrittenResponse)
+    async def add(asked: DocumentsRequest) -> dict[str, Any]:
+        """Add documents, or update those whose content changed; durable when answered."""
+        return await service.add(asked)
+
+    @app.delete("/documents/{docid:path}", response_model=RemovedResponse)
+    async def remove(docid: str) -> dict[str, Any]:
+        """Remove a document."""
+        return await service.remove(docid)
+
+
+def _add_health(app: FastAPI, service: Service) -> None:
+    @app.get("/health/live")
+    async def live() -> dict[str, str]:
+        """Say that the server runs."""
+        return {"status": "live"}
+
+    @app.get("/health/ready")
+    async def ready() -> dict[str, str]:
+        """Say that models are loaded; 503 until then."""
+        service.require_ready()
+        return {"status": "ready"}
+
+    @app.get("/stats")
+    async def stats() -> dict[str, Any]:
+        """Give p50, p95 and p99 of each stage in seconds, the queue, and memory."""
+        return service.metrics.stats(service.queue())
+
+    @app.get("/metrics", response_class=PlainTextResponse)
+    async def metrics() -> str:
+        """Give the same for Prometheus."""
+        return service.metrics.exposition(service.queue())
+
+
+def _add_errors(app: FastAPI) -> None:
+    def respond(request: Request, status: int, kind: str, message: str) -> Response:
+        record = error_record(kind, message, request.state.request_id)
+        return JSONResponse(record, status, headers_of(status))
+
+    @app.exception_handler(QuothError)
+    @app.exception_handler(RequestError)
+    async def own(request: Request, error: Exception) -> Response:
+        assert isinstance(error, QuothError | RequestError)
+        return respond(request, status_of(error), type(error).__name__, str(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        problems = (f"{_place(each['loc'])}: {each['msg']}" for each in error.errors()[:20])
+        return respond(request, 422, "ValidationError", "; ".join(problems))
+
+    @app.exception_handler(HTTPException)
+    async def other(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        kind = _KINDS.get(error.status_code, "HTTPError")
+        response = respond(request, error.status_code, kind, str(error.detail))
+        response.headers.update(error.headers or {})
+        return response
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    """Name the field that a problem is in.
+
+    >>> _place(("body", "documents", 2, "docid"))
+    'documents.2.docid'
+    """
+    return ".".join(str(each) for each in location[1:] or location)

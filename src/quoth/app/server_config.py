@@ -1,0 +1,111 @@
+"""Settings of `quoth serve`, and the limits that every server keeps and publishes at `/limits`.
+
+Apart from the server itself, so that `quoth --help` needs no web framework.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+
+from quoth.errors import ConfigError
+
+MAX_QUERY_CHARS = 1_000
+MAX_QUESTION_CHARS = 4_000
+MAX_K = 100
+MAX_REACH = 1_000
+"""Largest offset + k of a page of hits."""
+
+MAX_CONDITIONS = 50
+MAX_CONDITION_CHARS = 1_000
+MAX_DOCUMENTS = 1_000
+MAX_DOCID_CHARS = 4_096
+MAX_BODY_BYTES = 8 * 1024 * 1024
+
+LIMITS = {
+    "query_chars": MAX_QUERY_CHARS,
+    "question_chars": MAX_QUESTION_CHARS,
+    "k": MAX_K,
+    "offset_plus_k": MAX_REACH,
+    "conditions": MAX_CONDITIONS,
+    "condition_chars": MAX_CONDITION_CHARS,
+    "documents_per_call": MAX_DOCUMENTS,
+    "docid_chars": MAX_DOCID_CHARS,
+    "body_bytes": MAX_BODY_BYTES,
+}
+"""What a request may hold at most, by the names that `/limits` gives them."""
+
+ACCESS_LOG = "quoth.access"
+"""The logger that gets one line of JSON per request."""
+
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """How a collection is served."""
+
+    host: str = "127.0.0.1"
+    """Address to listen at; any other than this computer's own needs keys."""
+
+    port: int = 8080
+    """Port to listen at; 0 lets the system choose one."""
+
+    workers: int = 4
+    """Threads that search, each with a view of the collection of its own; models are shared."""
+
+    queue: int = 64
+    """Requests that may wait for a worker; more are answered 429, try again later."""
+
+    patience_seconds: float = 1.0
+    """Longest wait for a worker that a search is let in for, by how long searches took of late;
+    where it would be longer, it is answered 429 as well."""
+
+    timeout_seconds: float = 30.0
+    """Longest wait for a search, from its arrival; then it is answered 503."""
+
+    answer_seconds: float = 120.0
+    """Longest wait for an answer to a question."""
+
+    write_seconds: float = 300.0
+    """Longest wait for documents to be written; they are written even if nobody waits any more."""
+
+    origins: tuple[str, ...] = ()
+    """Web origins whose pages may use the server from a browser, as https://example.org."""
+
+    hosts: tuple[str, ...] = ()
+    """Further host names the server goes by; without keys it answers to those of this computer
+    only, so that no foreign page can reach it under a name of its own."""
+
+    def __post_init__(self) -> None:
+        problems = []
+        if not self.host:
+            problems.append("host is empty, expected an address such as 127.0.0.1")
+        if not 0 <= self.port <= 65_535:
+            problems.append(f"port is {self.port}, expected 0 to 65,535")
+        if not 1 <= self.workers <= 64:
+            problems.append(f"workers is {self.workers}, expected 1 to 64")
+        if not 1 <= self.queue <= 100_000:
+            problems.append(f"queue is {self.queue}, expected 1 to 100,000")
+        for name in ("patience_seconds", "timeout_seconds", "answer_seconds", "write_seconds"):
+            if not 0.0 < getattr(self, name) <= 86_400.0:
+                problems.append(f"{name} is {getattr(self, name)}, expected above 0, up to 86,400")
+        for origin in self.origins:
+            if not origin.startswith(("http://", "https://")) or origin.count("/") != 2:
+                problems.append(f"origins has {origin!r}, expected such as https://example.org")
+        if problems:
+            raise ConfigError("server: " + "; ".join(problems))
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this computer can reach the server."""
+        if self.host in _LOOPBACK_NAMES:
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def own_names(self) -> frozenset[str]:
+        """Give the host names that requests may be addressed to where there are no keys."""
+        return frozenset((*_LOOPBACK_NAMES, self.host, *self.hosts))

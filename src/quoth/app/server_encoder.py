@@ -1,0 +1,93 @@
+"""One encoder for all threads of a server: queries that come while it works are encoded together.
+
+Nobody waits for company: the first query is encoded at once, and whoever comes meanwhile forms the
+next batch. So one client pays nothing, and many clients share calls.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from quoth.app.server_stages import Stages
+from quoth.models.glow.encoder import Encoded, GlowEncoder
+from quoth.models.glow.weights import WordCounts
+
+
+@dataclass(slots=True)
+class _Asked:
+    texts: tuple[str, ...]
+    encoded: Encoded | None = None
+    error: BaseException | None = None
+
+
+class BatchingEncoder(GlowEncoder):
+    """An encoder that joins the queries of several threads into one call."""
+
+    stages: Stages
+    _list_lock: threading.Lock
+    _turn: threading.Lock
+    _waiting: list[_Asked]
+
+    @classmethod
+    def around(cls, encoder: GlowEncoder, stages: Stages) -> Self:
+        """Share an encoder that was loaded."""
+        shared = cls(
+            encoder.name,
+            encoder.network,
+            encoder.tokenizer,
+            encoder.config,
+            identity=encoder.identity(),
+            subword_counts=encoder._subword_counts,
+        )
+        shared.share(stages)
+        return shared
+
+    def share(self, stages: Stages) -> None:
+        """Be ready for several threads."""
+        self.stages = stages
+        self._list_lock = threading.Lock()
+        self._turn = threading.Lock()
+        self._waiting = []
+
+    def encode_queries(self, texts: Sequence[str], *, counts: WordCounts | None = None) -> Encoded:
+        """Encode queries, in their order, perhaps together with those of others.
+
+        Where attention is weighted, each thread has its own counts, so its queries go alone.
+        """
+        with self.stages.timed("encode"):
+            if counts is not None:
+                with self._turn:
+                    return super().encode_queries(texts, counts=counts)
+            return self._encode_together(_Asked(tuple(texts)))
+
+    def _encode_together(self, asked: _Asked) -> Encoded:
+        with self._list_lock:
+            self._waiting.append(asked)
+        with self._turn:  # whoever had the turn before may have encoded these, too
+            if asked.encoded is None and asked.error is None:
+                self._encode_waiting()
+        if asked.error is not None:
+            raise asked.error
+        assert asked.encoded is not None
+        return asked.encoded
+
+    def _encode_waiting(self) -> None:
+        with self._list_lock:
+            batch, self._waiting = self._waiting, []
+        texts = [text for asked in batch for text in asked.texts]
+        try:
+            together = super().encode_queries(texts)
+        except BaseException as error:
+            for asked in batch:
+                asked.error = error
+            return
+        start = 0
+        for asked in batch:
+            end = start + len(asked.texts)
+            asked.encoded = Encoded(
+                together.vectors[start:end], together.lengths[start:end], together.cuts[start:end]
+            )
+            start = end

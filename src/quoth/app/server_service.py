@@ -1,0 +1,264 @@
+"""What each route does: one piece of work for a pool of workers, and the record of its outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, TypeVar
+
+from quoth.app.engine import Engine
+from quoth.app.learning_folder import LearningFolder
+from quoth.app.server_bodies import (
+    AnswerRequest,
+    DocumentsRequest,
+    ExplainRequest,
+    SearchRequest,
+)
+from quoth.app.server_config import ServerConfig
+from quoth.app.server_engine import WorkerEngine, make_engines
+from quoth.app.server_errors import NotFound, NotReady, TookTooLong
+from quoth.app.server_metrics import Metrics
+from quoth.app.server_pool import WorkerPool
+from quoth.app.server_records import (
+    answer_record,
+    document_of,
+    document_record,
+    explanation_record,
+    served_record,
+    token_record,
+)
+from quoth.errors import ConfigError, MissingExtra, NoCollection, QuothError
+
+Event = tuple[str, dict[str, Any]]
+_LEARNING = "learning"  # where `learning.py` puts it, which needs torch
+_T = TypeVar("_T")
+_logger = logging.getLogger(__name__)
+
+
+class Service:
+    """A served collection: threads that search, one that answers, one that writes."""
+
+    def __init__(self, engine: Engine, config: ServerConfig) -> None:
+        self.metrics = Metrics()
+        self._folder = engine.folder
+        self._config = config
+        make = make_engines(engine, self.metrics.stages)
+        self._readers = WorkerPool(
+            "read",
+            make,
+            workers=config.workers,
+            capacity=config.queue,
+            patience=config.patience_seconds,
+        )
+        self._answerer = WorkerPool("answer", make, workers=1, capacity=config.queue)
+        self._writer = WorkerPool("write", make, workers=1, capacity=config.queue)
+        self._trouble = "models are being loaded; try again in a moment"
+
+    # Life ------------------------------------------------------------------------------------
+
+    async def warm_up(self) -> None:
+        """Load every model that can be, then be ready."""
+        try:
+            await asyncio.wrap_future(self._readers.submit(_warm_search))
+            await asyncio.wrap_future(self._answerer.submit(_warm_answer))
+        except QuothError as error:
+            _logger.warning("not ready: %s", error)
+            self._trouble = str(error)
+        else:
+            self._trouble = ""
+
+    def require_ready(self) -> None:
+        """Complain while models are not loaded."""
+        if self._trouble:
+            raise NotReady(self._trouble)
+
+    def close(self) -> None:
+        """Finish what was begun; what was acknowledged is on disk anyway."""
+        for pool in (self._readers, self._answerer, self._writer):
+            pool.close()
+
+    # Reading ---------------------------------------------------------------------------------
+
+    async def search(self, asked: SearchRequest) -> dict[str, Any]:
+        """Find a page of hits."""
+
+        def work(engine: WorkerEngine) -> dict[str, Any]:
+            with self.metrics.stages.of_one_request() as seconds:
+                searcher = engine.choose(asked.searcher)
+                hits = engine.find(
+                    asked.query,
+                    k=asked.k,
+                    offset=asked.offset,
+                    where=asked.where,
+                    searcher=searcher,
+                    explain=asked.explain,
+                )
+                return {
+                    "query": asked.query,
+                    "searcher": searcher,
+                    "seconds": dict(seconds),
+                    "offset": asked.offset,
+                    "k": asked.k,
+                    "hits": [served_record(each) for each in hits],
+                }
+
+        return await self._read(work)
+
+    async def explain(self, asked: ExplainRequest) -> dict[str, Any]:
+        """Explain the scores of documents."""
+
+        def work(engine: WorkerEngine) -> dict[str, Any]:
+            searcher = engine.choose(asked.searcher)
+            found = engine.explain_hits(asked.query, asked.docids, searcher=searcher)
+            explained = zip(asked.docids, found, strict=True)
+            return {
+                "query": asked.query,
+                "searcher": searcher,
+                "explanations": [explanation_record(docid, *each) for docid, each in explained],
+            }
+
+        return await self._read(work)
+
+    async def document(self, docid: str) -> dict[str, Any]:
+        """Fetch a document."""
+        return document_record(await self._read(lambda engine: engine.require(docid)))
+
+    async def status(self) -> dict[str, Any]:
+        """Describe the collection."""
+        return await self._read(lambda engine: engine.status())
+
+    async def report(self) -> dict[str, Any]:
+        """Give the report of what was learned."""
+
+        def work(_engine: WorkerEngine) -> dict[str, Any]:
+            folder = LearningFolder(self._folder / _LEARNING)
+            if not folder.is_finished:
+                raise NotFound('nothing was learned yet; "quoth learn" writes a report')
+            found: dict[str, Any] = json.loads(folder.report.read_text(encoding="utf-8"))
+            return found
+
+        return await self._read(work)
+
+    def queue(self) -> dict[str, int]:
+        """Say how many requests wait, and how many may."""
+        pools = (self._readers, self._answerer, self._writer)
+        return {
+            "length": sum(pool.length for pool in pools),
+            "capacity": sum(pool.capacity for pool in pools),
+        }
+
+    # Writing ---------------------------------------------------------------------------------
+
+    async def add(self, asked: DocumentsRequest) -> dict[str, Any]:
+        """Add or update documents; durable and searchable when this returns."""
+        documents = [document_of(each) for each in asked.documents]
+        done = await self._write(lambda engine: engine.put(documents))
+        return {"added": done.added, "updated": done.updated, "unchanged": done.unchanged}
+
+    async def remove(self, docid: str) -> dict[str, Any]:
+        """Remove a document."""
+        await self._write(lambda engine: engine.take_out(docid))
+        return {"removed": docid}
+
+    # Answering -------------------------------------------------------------------------------
+
+    async def answer(self, asked: AnswerRequest) -> dict[str, Any]:
+        """Answer a question."""
+
+        def work(engine: WorkerEngine) -> dict[str, Any]:
+            (*_tokens, (_name, record)) = self._answer_events(engine, asked)
+            return record
+
+        return await self._answerer.run(work, seconds=self._config.answer_seconds)
+
+    async def answer_events(self, asked: AnswerRequest) -> AsyncIterator[Event]:
+        """Answer a question event by event; an error before the first one is raised."""
+        loop, stopped = asyncio.get_running_loop(), threading.Event()
+        events: asyncio.Queue[Event | BaseException | None] = asyncio.Queue()
+
+        def put(item: Event | BaseException | None) -> None:
+            loop.call_soon_threadsafe(events.put_nowait, item)
+
+        def work(engine: WorkerEngine) -> None:
+            for event in self._answer_events(engine, asked):
+                if stopped.is_set():
+                    return
+                put(event)
+
+        future = self._answerer.submit(work)
+        future.add_done_callback(lambda done: put(None if done.cancelled() else done.exception()))
+        deadline = loop.time() + self._config.answer_seconds
+        try:
+            while True:
+                item = await _wait_until(events, deadline)
+                if item is None:
+                    return
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+        finally:
+            stopped.set()
+            future.cancel()
+
+    async def on_engine(self, work: Callable[[WorkerEngine], _T], /) -> _T:
+        """Do some work where questions are answered, so that one language model is loaded."""
+        return await self._answerer.run(work, seconds=self._config.answer_seconds)
+
+    def _answer_events(self, engine: WorkerEngine, asked: AnswerRequest) -> Iterator[Event]:
+        stages = self.metrics.stages
+        with stages.of_one_request() as seconds:
+            begun = time.perf_counter()
+            searcher = engine.choose(asked.searcher)
+            making = engine.begin_answer(
+                asked.question,
+                k=asked.k,
+                searcher=searcher,
+                threshold=asked.threshold,
+                phrases=asked.phrases,
+            )
+            with stages.timed("answer"):
+                for piece in making.pieces():
+                    yield "token", token_record(piece)
+                answer = making.answer()
+            snippets = engine.show_passages(asked.question, answer.passages)
+            record = answer_record(
+                asked.question, answer, making.hits, snippets, notice=making.notice
+            )
+            taken = {**seconds, "total": time.perf_counter() - begun}
+            yield "answer", {**record, "searcher": searcher, "seconds": taken}
+
+    async def _read(self, work: Callable[[WorkerEngine], _T]) -> _T:
+        return await self._readers.run(work, seconds=self._config.timeout_seconds)
+
+    async def _write(self, work: Callable[[WorkerEngine], _T]) -> _T:
+        return await self._writer.run(work, seconds=self._config.write_seconds)
+
+
+async def _wait_until(
+    events: asyncio.Queue[Event | BaseException | None], deadline: float
+) -> Event | BaseException | None:
+    try:
+        async with asyncio.timeout_at(deadline):
+            return await events.get()
+    except TimeoutError as error:
+        raise TookTooLong("the answer took too long; ask again later") from error
+
+
+def _warm_search(engine: WorkerEngine) -> None:
+    """Search once, so that files are open and the encoder is loaded."""
+    try:
+        engine.find("a", k=1, searcher=engine.choose("auto"))
+    except NoCollection:
+        _logger.info("there is no collection yet; the first documents make one")
+
+
+def _warm_answer(engine: WorkerEngine) -> None:
+    """Load the language model, where there is one."""
+    try:
+        engine.load_language_model()
+    except (MissingExtra, ConfigError, NoCollection) as error:
+        _logger.info("questions cannot be answered: %s", error)

@@ -1,0 +1,145 @@
+"""Running a server from the command line: what is checked first, and asking one for its times."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import logging
+import socket
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from quoth.app import show
+from quoth.app.engine import Engine
+from quoth.app.server_config import ACCESS_LOG, ServerConfig
+from quoth.app.server_keys import Keys
+from quoth.errors import ConfigError, MissingExtra
+
+_BACKLOG = 2_048
+_STATS_SECONDS = 10.0
+_MAX_STATS_BYTES = 1_000_000
+
+
+def require_safe(config: ServerConfig, path: Path | None) -> Keys | None:
+    """Read the keys; refuse to listen to others than this computer without any."""
+    if path is not None:
+        return Keys.read(path)
+    if not config.is_loopback:
+        raise ConfigError(
+            f"server.host is {config.host}, which others can reach, so keys are needed; make one"
+            ' with "quoth serve --new-key read --keys FILE" and give --keys FILE'
+        )
+    return None
+
+
+def run_server(
+    engine: Engine, config: ServerConfig, *, keys: Keys | None, allow_writes: bool
+) -> None:
+    """Serve until interrupted; what was begun is finished first."""
+    try:
+        import uvicorn
+
+        from quoth.app.server import create_app
+    except ImportError as error:
+        raise MissingExtra(
+            f'serving needs {error.name}; run pip install "quoth[server]"'
+        ) from error
+    has_mcp = importlib.util.find_spec("mcp") is not None
+    app = create_app(engine, config, keys=keys, allow_writes=allow_writes, mcp=has_mcp)
+    longest = max(config.timeout_seconds, config.answer_seconds, config.write_seconds)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=int(longest) + 1,
+        )
+    )
+    with _listen(config) as listening, _logging_to_standard_error():
+        show.note(f"serving {engine.folder} at {address_of(listening)}")
+        server.run(sockets=[listening])
+
+
+def address_of(listening: socket.socket) -> str:
+    """Give the URL of a server that listens here."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def fetch_stats(url: str, *, key: str = "") -> dict[str, Any]:
+    """Ask a running server for its times."""
+    if not url.startswith(("http://", "https://")):
+        raise ConfigError(f"{url} is no address of a server, expected http://127.0.0.1:8080")
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    request = urllib.request.Request(url.rstrip("/") + "/stats", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=_STATS_SECONDS) as response:
+            found: dict[str, Any] = json.loads(response.read(_MAX_STATS_BYTES))
+    except urllib.error.HTTPError as error:
+        with error:
+            raise ConfigError(f"{url} answered {error.code} {error.reason}") from error
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{url} does not answer ({error}); is a server running?") from error
+    return found
+
+
+def stats_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """Write what belongs to no stage.
+
+    >>> queue = {"length": 0, "capacity": 64}
+    >>> found = {"queue": queue, "memory_bytes": 3e6, "uptime_seconds": 5, "requests": 2}
+    >>> list(stats_lines({**found, "errors": 0}))
+    ['queue: 0 of 64', 'memory: 3 MB', 'up: 5 s, 2 requests, 0 errors']
+    """
+    yield f"queue: {found['queue']['length']:,} of {found['queue']['capacity']:,}"
+    yield f"memory: {found['memory_bytes'] / 1e6:,.0f} MB"
+    up, requests, errors = (found[each] for each in ("uptime_seconds", "requests", "errors"))
+    yield f"up: {up:,.0f} s, {requests:,} requests, {errors:,} errors"
+
+
+def _listen(config: ServerConfig) -> socket.socket:
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    try:
+        listening = socket.create_server(
+            (config.host, config.port), family=family, backlog=_BACKLOG
+        )
+    except OSError as error:
+        raise ConfigError(
+            f"{config.host}, port {config.port}, cannot be listened at ({error.strerror});"
+            " choose another with --port, or 0 for any"
+        ) from error
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # connections inherit it
+    return listening
+
+
+@contextmanager
+def _logging_to_standard_error() -> Iterator[None]:
+    """Write every record as one line while the block runs; the access log is JSON already."""
+    formats = {
+        ACCESS_LOG: "%(message)s",
+        "quoth": "%(levelname)s %(name)s %(message)s",
+        "uvicorn": "%(levelname)s %(name)s %(message)s",
+    }
+    handlers = {}
+    for name, form in formats.items():
+        handlers[name] = logging.StreamHandler(sys.stderr)
+        handlers[name].setFormatter(logging.Formatter(form))
+        logger = logging.getLogger(name)
+        logger.addHandler(handlers[name])
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+    try:
+        yield
+    finally:
+        for name, handler in handlers.items():
+            logger = logging.getLogger(name)
+            logger.removeHandler(handler)
+            logger.setLevel(logging.NOTSET)
+            logger.propagate = True

@@ -1,0 +1,238 @@
+// Ask: the answer arrives piece by piece; what it quotes is coloured by source and can be opened.
+
+import { readError, stream } from "./api.js";
+import { failure, find, foreign, make, marked, message, replace } from "./dom.js";
+import { foldQuotations, hideSource, inviteToChoose, openDocument, openSource } from "./source.js";
+import { count, countCharacters, duration, makeSafe, oneLine, partBySpans } from "./text.js";
+
+const COLOURS = 6;
+let latest = null;
+
+/** Give up what is under way; true if something was. */
+export function stopAsking() {
+  const wasAsking = latest !== null;
+  latest?.abort();
+  latest = null;
+  return wasAsking;
+}
+
+/** Invite to ask; what was answered before stays. */
+export function showAsk(state, page) {
+  if (find("ask").querySelector(".quotation")) inviteToChoose();
+  if (find("ask").childElementCount) return;
+  replace(
+    find("ask"),
+    message(
+      "Ask in your own words",
+      "The answer is put together from the documents' words. Every quotation leads to its place.",
+    ),
+  );
+  page.tell("");
+}
+
+/** Ask, and show the answer while it is written. */
+export async function ask(state, page) {
+  stopAsking();
+  const question = state.q.trim();
+  if (!question) return;
+  inviteToChoose();
+  const view = find("ask");
+  const text = make("p", { class: "answer writing", dir: "auto" });
+  const control = (latest = new AbortController());
+  view.setAttribute("aria-busy", "true");
+  replace(view, make("article", {}, text));
+  page.showAsking(true);
+  page.tell("Reading the documents…");
+  try {
+    const { k, searcher } = state;
+    const body = { question, k: Number(k), searcher, phrases: true, stream: true };
+    const answer = await follow(stream("/answer", body, { signal: control.signal }), text, page);
+    if (latest !== control) return;
+    showAnswer(view, answer, page);
+  } catch (error) {
+    if (latest !== control) return;
+    page.tell("");
+    hideSource();
+    if (error.name !== "AbortError") replace(view, failure(error, () => ask(state, page)));
+  }
+  latest = null;
+  view.setAttribute("aria-busy", "false");
+  page.showAsking(false);
+}
+
+/** Stop writing and keep what there is. */
+export function stopWriting(page) {
+  if (!stopAsking()) return false;
+  find("ask").setAttribute("aria-busy", "false");
+  find("ask").querySelector(".writing")?.classList.remove("writing");
+  page.showAsking(false);
+  page.tell("Stopped.");
+  return true;
+}
+
+async function follow(events, text, page) {
+  for await (const { event, data } of events) {
+    if (event === "token") {
+      if (!text.childNodes.length) page.tell("Writing…");
+      text.append(makePiece(data));
+    } else if (event === "answer") return data;
+    else if (event === "error") throw readError(data);
+  }
+  throw readError({ error: { message: "The answer broke off before it was whole." } });
+}
+
+function makePiece({ text, passage }) {
+  if (passage === null) return makeSafe(text);
+  return make("span", { class: "quotation", "data-source": passage % COLOURS }, makeSafe(text));
+}
+
+function showAnswer(view, answer, page) {
+  const notice = answer.notice ? foreign(answer.notice, "p", { class: "notice" }) : null;
+  if (answer.abstained) {
+    hideSource();
+    replace(view, ...[notice, ...makeAbstention(answer)].filter(Boolean));
+    page.tell("No answer in these documents.");
+    return;
+  }
+  replace(
+    view,
+    make("article", {}, notice, makeAnswer(answer), makeSupport(answer)),
+    ...makeSources(answer),
+  );
+  if (!answer.citations.length) hideSource();
+  const whole = answer.seconds?.total;
+  const quotations = count(answer.citations.length, "quotation");
+  page.tell(`Answered with ${quotations}${whole ? ` in ${duration(whole)}` : ""}.`);
+}
+
+function makeAnswer(answer) {
+  const text = make("p", { class: "answer", dir: "auto" });
+  for (const [stretch, citation] of partBySpans(answer.text, answer.citations)) {
+    text.append(citation ? makeQuotation(stretch, citation, answer) : makeSafe(stretch));
+  }
+  return text;
+}
+
+function makeQuotation(stretch, citation, answer) {
+  const open = () => {
+    foldQuotations();
+    quotation.setAttribute("aria-expanded", "true");
+    openCitation(citation, answer);
+  };
+  const quotation = make(
+    "span",
+    {
+      class: "quotation",
+      "data-source": sourceOf(citation, answer) % COLOURS,
+      role: "button",
+      tabindex: "0",
+      "aria-expanded": "false",
+      "aria-controls": "source",
+      onpointerenter: open,
+      onfocus: open,
+      onclick: open,
+    },
+    makeSafe(stretch),
+    make("sup", {}, make("span", { class: "unseen" }, ", source "), String(citation.number)),
+  );
+  return quotation;
+}
+
+function sourceOf(citation, answer) {
+  const at = answer.passages.findIndex(
+    ({ docid, passage }) =>
+      docid === citation.docid &&
+      passage?.field === citation.field &&
+      passage.instance === citation.instance &&
+      passage.start <= citation.document_start &&
+      citation.document_end <= passage.end,
+  );
+  return at < 0 ? citation.number - 1 : at;
+}
+
+function openCitation(citation, answer) {
+  const at = sourceOf(citation, answer);
+  const hit = answer.passages[at];
+  const span = { start: citation.document_start, end: citation.document_end };
+  const { field, instance, quoted } = citation;
+  const alone = { field, instance, ...span, text: quoted };
+  openSource({
+    title: hit?.title,
+    docid: citation.docid,
+    passage: hit?.passage ?? alone,
+    spans: [span],
+    colour: at % COLOURS,
+    number: citation.number,
+  });
+}
+
+function makeSupport(answer) {
+  if (typeof answer.support !== "number") return null;
+  const percent = Math.round(answer.support * 100);
+  return make(
+    "p",
+    { class: "support", title: "How likely the documents hold an answer, as estimated" },
+    make("span", { class: "bar", share: answer.support }, make("i")),
+    `${percent} % likely that these documents hold an answer`,
+  );
+}
+
+function makeSources(answer) {
+  const numbers = [...new Set(answer.citations.map((citation) => citation.number))];
+  const cards = numbers.map((number) => {
+    const quoted = answer.citations.filter((citation) => citation.number === number);
+    const { docid, field } = quoted[0];
+    const at = sourceOf(quoted[0], answer);
+    const hit = answer.passages[at];
+    const sentences = new Map(quoted.map((each) => [each.sentence || each.quoted, each.quoted]));
+    return make(
+      "li",
+      { value: number, "data-source": at % COLOURS },
+      make("span", { class: "number" }, `[${number}] `),
+      foreign(oneLine(hit?.title || docid, 120), "button", {
+        type: "button",
+        class: "title",
+        onclick: () => openDocument(docid, hit?.passage ?? null, quoted.map(spanOf)),
+      }),
+      make("p", { class: "origin" }, foreign(oneLine(`${docid} · ${field}`, 140))),
+      ...[...sentences].map(([sentence, words]) => makeSentence(sentence, words)),
+    );
+  });
+  if (!cards.length) {
+    const told = "Nothing in it is quoted: these are the model's own words.";
+    return [make("p", { class: "quiet" }, told)];
+  }
+  return [make("h2", {}, "Sources"), make("ol", { class: "sources" }, ...cards)];
+}
+
+function makeSentence(sentence, words) {
+  const text = oneLine(sentence, 600);
+  const at = text.indexOf(oneLine(words, 600));
+  const start = countCharacters(text.slice(0, Math.max(at, 0)));
+  const spans = at < 0 ? [] : [{ start, end: start + countCharacters(oneLine(words, 600)) }];
+  return make("p", { class: "snippet", dir: "auto" }, ...marked(text, spans));
+}
+
+function spanOf(citation) {
+  return { start: citation.document_start, end: citation.document_end };
+}
+
+function makeAbstention(answer) {
+  const far = "Nothing in the collection comes near the question.";
+  const said = message("No answer in these documents", makeSafe(answer.text || far));
+  if (!answer.passages.length) return [said];
+  const nearest = answer.passages.map((hit) =>
+    make(
+      "li",
+      {},
+      foreign(oneLine(hit.title || hit.docid, 120), "button", {
+        type: "button",
+        class: "title",
+        onclick: () => openDocument(hit.docid, hit.passage),
+      }),
+      foreign(oneLine(hit.snippet?.text || hit.passage.text, 300), "p", { class: "snippet" }),
+    ),
+  );
+  const title = make("h2", {}, "The nearest passages");
+  return [said, title, make("ol", { class: "sources" }, ...nearest)];
+}

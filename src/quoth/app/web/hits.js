@@ -1,0 +1,127 @@
+// One hit as a card: title, snippet with its words marked, who found it, and why on demand.
+
+import { foreign, make, marked } from "./dom.js";
+import { showWhy } from "./explain.js";
+import { openDocument } from "./source.js";
+import { oneLine, score } from "./text.js";
+
+const LONGEST_SNIPPET = 600;
+const BARE = /^[A-Za-z_][A-Za-z0-9_]*$/;
+
+export const NAMES = {
+  auto: "auto: the best there is",
+  lexical: "lexical: by words",
+  dense: "dense: by meaning",
+  hybrid: "hybrid: all of them",
+  generative: "generative: by names",
+};
+
+/** Make the card of a hit. `onFilter` gets a condition when some metadata is chosen. */
+export function makeHit(hit, { query, searcher, onFilter, beside = null }) {
+  const why = make("div", { class: "why", hidden: true });
+  const card = make(
+    "li",
+    { class: "hit", "data-docid": hit.docid, value: hit.rank },
+    make("h3", {}, makeTitle(hit)),
+    makeOrigin(hit),
+    makeSnippet(hit),
+    make(
+      "div",
+      { class: "facts" },
+      ...makeFinders(hit, searcher),
+      beside,
+      ...makeMetadata(hit.metadata ?? {}, onFilter),
+      makeWhyButton(why, () => showWhy(why, { hit, query, searcher })),
+    ),
+    why,
+  );
+  return card;
+}
+
+function makeTitle(hit) {
+  const title = oneLine(hit.title || hit.docid, 140);
+  return foreign(title, "button", {
+    type: "button",
+    class: "title",
+    onclick: () => openDocument(hit.docid, hit.passage),
+  });
+}
+
+function makeOrigin(hit) {
+  const parts = [foreign(oneLine(hit.docid, 90))];
+  if (hit.passage) parts.push(" · ", foreign(oneLine(hit.passage.field, 40)));
+  return make("p", { class: "origin" }, ...parts);
+}
+
+function makeSnippet(hit) {
+  const snippet = hit.snippet ?? (hit.passage && { text: hit.passage.text, highlights: [] });
+  if (!snippet?.text) return null;
+  const spans = (snippet.highlights ?? []).map(([start, end]) => ({ start, end }));
+  const text = snippet.text.slice(0, LONGEST_SNIPPET);
+  const isCut = text !== snippet.text || snippet.end < hit.passage?.end;
+  return make(
+    "p",
+    { class: "snippet", dir: "auto" },
+    snippet.start > hit.passage?.start ? "… " : null,
+    ...marked(text, spans),
+    isCut ? " …" : null,
+  );
+}
+
+function makeFinders(hit, searcher) {
+  const found = Object.entries(hit.found_by ?? {});
+  const all = found.length ? found : [[searcher, { rank: hit.rank, score: hit.score }]];
+  return all.map(([name, standing]) =>
+    make(
+      "span",
+      {
+        class: "finder",
+        title: `${name}: rank ${standing.rank}, score ${score(standing.score)}`,
+      },
+      `${oneLine(name, 40)} `,
+      make("b", {}, found.length ? `#${standing.rank}` : score(standing.score)),
+    ),
+  );
+}
+
+function makeMetadata(metadata, onFilter) {
+  return Object.entries(metadata)
+    .slice(0, 6)
+    .map(([key, value]) => {
+      const single = Array.isArray(value) ? value[0] : value;
+      const shown = `${oneLine(key, 24)} ${oneLine([value].flat().join(", "), 40)}`;
+      return foreign(shown, "button", {
+        type: "button",
+        class: "metadata",
+        title: "Only documents like this",
+        onclick: () => onFilter(writeCondition(key, single)),
+      });
+    });
+}
+
+/** Write a condition that a document's own metadata meets. */
+export function writeCondition(key, value) {
+  const name = BARE.test(key) ? key : `\`${key}\``;
+  const literal =
+    typeof value === "string" ? `"${value.replace(/["\\]/g, "\\$&")}"` : String(value);
+  return `${name} = ${literal}`;
+}
+
+function makeWhyButton(why, fill) {
+  let isFilled = false;
+  return make(
+    "button",
+    {
+      type: "button",
+      class: "plain why-open",
+      "aria-expanded": "false",
+      onclick: (event) => {
+        why.hidden = !why.hidden;
+        event.currentTarget.setAttribute("aria-expanded", String(!why.hidden));
+        if (!isFilled) fill();
+        isFilled = true;
+      },
+    },
+    "Why?",
+  );
+}

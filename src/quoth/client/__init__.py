@@ -1,0 +1,1 @@
+"""A served collection, from Python."""

@@ -1,0 +1,129 @@
+"""Between records and the JSON of the HTTP interface. Pure."""
+
+from __future__ import annotations
+
+import json
+import urllib.parse
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from quoth.records import (
+    Answer,
+    Attention,
+    Citation,
+    Document,
+    Hit,
+    Part,
+    Passage,
+    Span,
+    WordShare,
+)
+
+_MAX_CALL_DOCUMENTS = 1_000
+_MAX_CALL_BYTES = 4_000_000
+
+
+def write(content: Mapping[str, Any]) -> bytes:
+    """Write a request's body."""
+    return json.dumps(content, allow_nan=False).encode()
+
+
+def write_batches(documents: Iterable[Document]) -> Iterator[bytes]:
+    """Write documents as bodies that a server takes; a longer document goes alone."""
+    batch: list[bytes] = []
+    size = 0
+    for document in documents:
+        written = write(
+            {
+                "docid": document.docid,
+                "fields": {name: list(texts) for name, texts in document.fields.items()},
+                "metadata": dict(document.metadata),
+            }
+        )
+        if batch and (len(batch) == _MAX_CALL_DOCUMENTS or size + len(written) > _MAX_CALL_BYTES):
+            yield _join(batch)
+            batch, size = [], 0
+        batch.append(written)
+        size += len(written)
+    if batch:
+        yield _join(batch)
+
+
+def document_path(docid: str) -> str:
+    """Say where a document stands.
+
+    >>> document_path("notes/a b?.md")
+    '/documents/notes%2Fa%20b%3F.md'
+    """
+    return "/documents/" + urllib.parse.quote(docid, safe="")
+
+
+def read_document(record: Mapping[str, Any]) -> Document:
+    """Read a document: fields and metadata may repeat."""
+    fields = {name: tuple(texts) for name, texts in record["fields"].items()}
+    metadata = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in record["metadata"].items()
+    }
+    return Document(record["docid"], fields, metadata)
+
+
+def read_hit(record: Mapping[str, Any]) -> Hit:
+    """Read a hit with its passage, if it has one."""
+    docid, passage = record["docid"], record["passage"]
+    found = None if passage is None else read_passage(docid, passage)
+    return Hit(docid, record["score"], found)
+
+
+def read_passage(docid: str, record: Mapping[str, Any]) -> Passage:
+    """Read a passage of a document."""
+    span = Span(record["start"], record["end"])
+    return Passage(docid, record["field"], span, record["text"], record["instance"])
+
+
+def read_part(record: Mapping[str, Any]) -> Part:
+    """Read an explanation.
+
+    >>> read_part({"label": "sum", "value": 1.5, "parts": []})
+    Part(label='sum', value=1.5, parts=())
+    """
+    parts = tuple(read_part(each) for each in record["parts"])
+    return Part(record["label"], record["value"], parts)
+
+
+def read_attention(record: Mapping[str, Any] | None) -> Attention | None:
+    """Read which words were looked at, None where there are no vectors."""
+    if record is None:
+        return None
+    query, document = (
+        tuple(WordShare(each["word"], each["share"]) for each in record[side])
+        for side in ("query", "document")
+    )
+    return Attention(query, document)
+
+
+def read_answer(record: Mapping[str, Any]) -> Answer:
+    """Read an answer; each citation is given the passage that holds its quotation."""
+    passages = tuple(read_passage(each["docid"], each["passage"]) for each in record["passages"])
+    citations = tuple(_read_citation(each, passages) for each in record["citations"])
+    return Answer(
+        record["text"], citations, passages, record["support"], abstained=record["abstained"]
+    )
+
+
+def _read_citation(record: Mapping[str, Any], passages: tuple[Passage, ...]) -> Citation:
+    place = (record["docid"], record["field"], record["instance"])
+    start, end = record["document_start"], record["document_end"]
+    source = next(
+        each
+        for each in passages
+        if (each.docid, each.field, each.instance) == place
+        and each.span.start <= start
+        and end <= each.span.end
+    )
+    quoted = Span(start - source.span.start, end - source.span.start)
+    return Citation(Span(record["start"], record["end"]), source, quoted)
+
+
+def _join(batch: list[bytes]) -> bytes:
+    return b'{"documents": [' + b", ".join(batch) + b"]}"

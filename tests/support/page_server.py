@@ -1,0 +1,358 @@
+"""A stand-in for the server, for tests of the page alone: the fixed interface, canned answers.
+
+What a query says decides how it is answered: "hostile" finds documents that attack the page,
+"nothing" finds none, "broken" and "busy" fail. Tests hold back answers by closing `gate`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from typing import Any
+from urllib.parse import unquote
+
+from learning_reports import make_report
+
+POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+KEY = "the-right-key"
+TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+
+OWL = (
+    "The barn owl hunts at dusk and by night, flying low over open fields. Its heart-shaped face"
+    " gathers sound, so that it can strike a vole under the snow without seeing it. A pair that"
+    " feeds young may bring home more than twenty voles in one night."
+)
+RAVEN = (
+    "Ravens remember the faces of people who cheated them, and tell other ravens. In winter they"
+    " follow wolves and foxes, and hide what they cannot eat; a raven that is watched only pretends"
+    " to hide its food."
+)
+HEARING = (
+    "An owl's ears sit at different heights. A sound from below reaches the lower ear first, by"
+    " thirty millionths of a second, and that is enough to place a mouse to within a degree."
+)
+HOSTILE = (
+    "<script>window.attacked = 1</script><img src=x onerror='window.attacked = 2'>"
+    " owl \u202egnp.exe\u202c \u2066isolated\u2069 \x1b[31mred \U0001f989\U0001f989 owl end"
+)
+LONG = "owl " + "very long indeed " * 60_000
+DOCUMENTS: dict[str, dict[str, Any]] = {
+    "birds/barn-owl.md": {
+        "fields": {"title": ["How the barn owl hunts"], "body": [OWL]},
+        "metadata": {"year": 2021, "lang": "en", "tags": ["owls", "night"]},
+    },
+    "birds/hearing.md": {
+        "fields": {"title": ["Hearing in the dark"], "body": [HEARING]},
+        "metadata": {"year": 2018, "lang": "en"},
+    },
+    "birds/raven.md": {
+        "fields": {"title": ["What ravens know"], "body": [RAVEN]},
+        "metadata": {"year": 1998, "lang": "en"},
+    },
+    '<b onclick="x">&amp;../hostile': {
+        "fields": {
+            "title": ["<script>window.attacked = 3</script> \u202eeltit"],
+            "body": [HOSTILE],
+        },
+        "metadata": {"<i>key</i>": '"><script>window.attacked = 4</script>'},
+    },
+    "long": {"fields": {"title": ["t" * 5000], "body": [LONG]}, "metadata": {"x": "y" * 9000}},
+}
+
+
+def make_hit(rank: int, docid: str, words: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Make a hit whose passage is the whole body."""
+    document = DOCUMENTS[docid]
+    text = document["fields"]["body"][0]
+    found = (re.search(rf"\b{re.escape(word)}\w*", text[:2000], re.IGNORECASE) for word in words)
+    highlights = [each.span() for each in found if each]
+    return {
+        "rank": rank,
+        "docid": docid,
+        "score": 9.25 / rank,
+        "title": document["fields"]["title"][0],
+        "passage": {"field": "body", "instance": 0, "start": 0, "end": len(text), "text": text},
+        "snippet": {"text": text, "start": 0, "end": len(text), "highlights": highlights},
+        "metadata": document["metadata"],
+        "found_by": {},
+        "explanation": None,
+    }
+
+
+def search(body: dict[str, Any]) -> dict[str, Any]:
+    """Answer /search."""
+    query, words = body["query"], tuple(body["query"].lower().split())
+    docids = list(DOCUMENTS)[:3]
+    if "hostile" in query:
+        docids = list(DOCUMENTS)[3:]
+    if "nothing" in query:
+        docids = []
+    if "year > 2000" in body["where"]:
+        docids = docids[:2]
+    searcher = "hybrid" if body["searcher"] == "auto" else body["searcher"]
+    if searcher == "dense":
+        docids = docids[1:] + docids[:1]
+    hits = [make_hit(at, docid, words) for at, docid in enumerate(docids, start=1)]
+    if searcher == "hybrid":
+        for hit in hits:
+            hit["score"] = hit["score"] / 10
+            hit["found_by"] = {
+                "lexical": {"rank": hit["rank"], "score": 9.25 / hit["rank"]},
+                "dense": {"rank": 4 - hit["rank"], "score": 0.61},
+                "generative": {"rank": hit["rank"] + 1, "score": 2.4},
+            }
+    kept = hits[body["offset"] : body["offset"] + body["k"]]
+    seconds = {"search": 0.0042}
+    told = {"query": query, "searcher": searcher, "seconds": seconds}
+    return {**told, "offset": body["offset"], "k": body["k"], "hits": kept}
+
+
+def part(label: str, value: float, *parts: dict[str, Any]) -> dict[str, Any]:
+    """Make one line of an explanation."""
+    return {"label": label, "value": value, "parts": list(parts)}
+
+
+EXPLAINED = {
+    "lexical": part(
+        "lexical",
+        9.25,
+        part(
+            "owl",
+            5.75,
+            part("title: 1x in 5 words, idf 1.204, weight 1.4", 3.5),
+            part("anywhere: 1x in 52 words, idf 1.204, weight 1", 2.25),
+        ),
+        part("hunt", 2.5, part("anywhere: 1x in 52 words, idf 2.11, weight 1", 2.5)),
+        part("night", 1.0, part("anywhere: 2x in 52 words, idf 0.405, weight 1", 1.0)),
+    ),
+    "dense": part("dense", 0.61, part("cosine with part 1 of the document", 0.61)),
+    "hybrid": part(
+        "fused",
+        0.925,
+        part("lexical: 9.250 scaled to 1.00, weight 0.55, rank 1", 0.55),
+        part("dense: 0.610 scaled to 0.75, weight 0.40, rank 3", 0.3),
+        part("generative: 2.400 scaled to 0.75, weight 0.10, rank 2", 0.075),
+    ),
+    "generative": part(
+        "generative",
+        2.4,
+        part(
+            'identifier "barn owl hunts by night"',
+            2.4,
+            part('phrase "barn owl": 1.3000 · 1.00 / 1.000', 1.3),
+            part('phrase "hunts": 0.7000 · 1.00 / 1.000', 0.7),
+            part('phrase "by night": 0.4000 · 1.00 / 1.000', 0.4),
+        ),
+    ),
+}
+ATTENTION = {
+    "query": [{"word": "owl", "share": 0.52}, {"word": "hunt", "share": 0.31}],
+    "document": [
+        {"word": "owl", "share": 0.21},
+        {"word": "hunts", "share": 0.17},
+        {"word": "dusk", "share": 0.12},
+        {"word": "vole", "share": 0.08},
+        {"word": "snow", "share": 0.03},
+    ],
+}
+
+
+def explain(body: dict[str, Any]) -> dict[str, Any]:
+    """Answer /explain; fusion looks where its dense side looks."""
+    looked = ATTENTION if body["searcher"] in ("dense", "hybrid") else None
+    told = {"docid": body["docids"][0], "part": EXPLAINED[body["searcher"]]}
+    asked = {"query": body["query"], "searcher": body["searcher"]}
+    return {**asked, "explanations": [{**told, "attention": looked}]}
+
+
+TOKENS: tuple[tuple[str, int | None], ...] = (
+    ("By ear: its ", None),
+    ("heart-shaped face gathers sound, so that it can strike a vole under the snow", 0),
+    (", and since ", None),
+    ("ears sit at different heights", 1),
+    (" it knows how low the sound comes from: ", None),
+    ("enough to place a mouse to within a degree", 1),
+    (".", None),
+)
+
+
+def answer(question: str) -> dict[str, Any]:
+    """Answer /answer with the tokens above, each quotation cited; offsets count characters."""
+    hits = [make_hit(1, "birds/barn-owl.md"), make_hit(2, "birds/hearing.md")]
+    text, citations = ("\U0001f989 " if "\U0001f989" in question else ""), []
+    for token, at in TOKENS:
+        if at is not None:
+            passage = hits[at]["passage"]
+            start = passage["text"].index(token)
+            sentence = next(
+                each for each in re.split(r"(?<=\.) ", passage["text"]) if token in each
+            )
+            citations.append(
+                {
+                    "number": at + 1,
+                    "start": len(text),
+                    "end": len(text) + len(token),
+                    "docid": hits[at]["docid"],
+                    "field": "body",
+                    "instance": 0,
+                    "document_start": start,
+                    "document_end": start + len(token),
+                    "quoted": token,
+                    "sentence": sentence,
+                }
+            )
+        text += token
+    record = {"question": question, "text": text, "abstained": False, "support": 0.86, "notice": ""}
+    record |= {"citations": citations, "passages": hits, "searcher": "hybrid"}
+    record |= {"seconds": {"search": 0.01, "answer": 1.79, "total": 1.8}}
+    if "nobody" in question:
+        text = "The documents do not say."
+        record |= {"text": text, "abstained": True, "support": 0.04, "citations": []}
+    return record
+
+
+STATUS = {"collection": "/home/ada/notes.quoth", "documents": 1204, "passages": 5310}
+STATS = {
+    "stages": {
+        "encode": {"count": 812, "p50": 0.0061, "p95": 0.0094, "p99": 0.0172},
+        "search lexical": {"count": 1920, "p50": 0.0012, "p95": 0.0031, "p99": 0.0064},
+        "search dense": {"count": 812, "p50": 0.0023, "p95": 0.0042, "p99": 0.0081},
+        "fuse": {"count": 812, "p50": 0.0004, "p95": 0.0007, "p99": 0.0012},
+        "answer": {"count": 0, "p50": 0.0, "p95": 0.0, "p99": 0.0},
+    },
+    "queue": {"length": 2, "capacity": 64},
+    "memory_bytes": 412_000_000,
+    "uptime_seconds": 5112.0,
+    "requests": 2731,
+    "errors": 3,
+}
+
+
+class PageServer(ThreadingHTTPServer):
+    """The stand-in, with what tests turn: `gate` closed holds answers back, `key` asks for one."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.gate = threading.Event()
+        self.gate.set()
+        self.wants_key = False
+        self.has_report = True
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+@contextmanager
+def serve_page() -> Iterator[PageServer]:
+    """Serve in a thread while the block runs."""
+    with PageServer() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.gate.set()
+            server.shutdown()
+            thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: PageServer
+    protocol_version = "HTTP/1.1"  # connections are kept, which halves the time of a page
+
+    def do_GET(self) -> None:
+        path = unquote(self.path.partition("?")[0])
+        name = "index.html" if path == "/" else path.removeprefix("/assets/")
+        if path == "/" or path.startswith("/assets/"):
+            content = files("quoth.app").joinpath("web", name).read_bytes()
+            return self._send(200, content, f"{TYPES[name.rpartition('.')[2]]}; charset=utf-8")
+        if self._lacks_key():
+            return None
+        if path == "/status":
+            return self._json(STATUS)
+        if path == "/stats":
+            return self._json(STATS)
+        if path == "/report" and self.server.has_report:
+            return self._json(make_report().to_record())
+        docid = path.removeprefix("/documents/")
+        if docid in DOCUMENTS:
+            return self._json({"docid": docid, **DOCUMENTS[docid]})
+        return self._error(404, "NotFound", "there is no such thing here")
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append((self.path, body))
+        if self._lacks_key():
+            return None
+        query = body.get("query") or body.get("question")
+        if "broken" in query:
+            return self._error(500, "internal", "something went wrong; the log knows what")
+        if "busy" in query:
+            return self._error(429, "Overloaded", "64 requests wait already; try again in 1 s")
+        if any("(" in condition for condition in body.get("where", ())):
+            return self._error(400, "FilterError", "year > (: expected a value at character 8")
+        if "held" in query:
+            self.server.gate.wait(20)
+        if self.path == "/search":
+            return self._json(search(body))
+        if self.path == "/explain":
+            return self._json(explain(body))
+        return self._stream(answer(query), breaks="halfway" in query)
+
+    def _stream(self, record: dict[str, Any], *, breaks: bool) -> None:
+        self._head(200, "text/event-stream")
+        self.send_header("Connection", "close")  # its end is the end of the answer
+        self.end_headers()
+        for at, (text, passage) in enumerate(() if record["abstained"] else TOKENS):
+            if at == 2:
+                self.server.gate.wait(20)
+                if breaks:
+                    told = {"kind": "internal", "message": "the model fell silent"}
+                    return self._event("error", {"error": {**told, "request_id": "r-1"}})
+            self._event("token", {"text": text, "passage": passage})
+        return self._event("answer", record)
+
+    def _event(self, name: str, data: dict[str, Any]) -> None:
+        self.wfile.write(f"event: {name}\ndata: {json.dumps(data)}\n\n".encode())
+        self.wfile.flush()
+
+    def _lacks_key(self) -> bool:
+        given = self.headers.get("Authorization")
+        if not self.server.wants_key or given == f"Bearer {KEY}":
+            return False
+        self._error(401, "KeyRequired", "this server asks for a key")
+        return True
+
+    def _error(self, status: int, kind: str, message: str) -> None:
+        self._json({"error": {"kind": kind, "message": message, "request_id": "r-1"}}, status)
+
+    def _json(self, value: object, status: int = 200) -> None:
+        self._send(status, json.dumps(value).encode(), "application/json")
+
+    def _send(self, status: int, content: bytes, media_type: str) -> None:
+        self._head(status, media_type)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        try:
+            self.wfile.write(content)
+        except BrokenPipeError:
+            return  # the page gave this answer up
+
+    def _head(self, status: int, media_type: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", media_type)
+        self.send_header("Content-Security-Policy", POLICY)
+        self.send_header("X-Content-Type-Options", "nosniff")
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Be silent."""
