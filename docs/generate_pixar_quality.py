@@ -20,7 +20,9 @@ def trained_section(results: dict[str, Any], table: Table) -> Iterable[str]:
     yield "at most 1,000 test queries of each set. Identifiers are pseudo-queries of the shipped"
     yield "query generator by which BM25 finds their passage; its training data held the questions"
     yield "of squad-train-slice, whose passages are only searched here, never asked for. No test"
-    yield "query and no judgement was seen. RR@10, unless R@100 is named."
+    yield "query and no judgement was trained on. RR@10, unless R@100 is named. One seed, no"
+    yield "intervals. Thirty ways of scoring were judged on these queries; the columns of the first"
+    yield "table were picked after seeing them, the results file has all."
     for name in dict.fromkeys(row["set"] for row in results["rows"]):
         rows = [row for row in results["rows"] if row["set"] == name]
         yield from _set(name, rows, results["baselines"][name], table)

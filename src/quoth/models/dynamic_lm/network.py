@@ -12,7 +12,7 @@ phrase's vector is
 
 with the MLP's last layer at zero: an untrained phrase is what multi-word tokens are started with,
 not noise. What the MLP says is divided by the width: a step of Adam moves all of its last layer's
-weights alike, and without that moved a phrase by more than its own length. `scale` is trained; it
+weights alike, which would move a phrase by more than its own length. `scale` is trained; it
 starts at 1, or lower where phrases would be longer than the output table's rows. Where both tables
 are one, an untrained phrase then scores the mean of its subwords' scores, and never wins over the
 best subword.
