@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from quoth.answer.abstain import Abstention
     from quoth.models.dynamic_lm.config import DynamicLMConfig
     from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
+    from quoth.models.dynamic_lm.files import SavedDynamicLM
 
 _CHAT = '"<|im_start|>"'
 
@@ -52,13 +53,13 @@ def open_language_model(name: str) -> OpenedModel:
     except ImportError as error:
         raise missing_neural(error, what="answers") from error
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    trained = _find_trained(name)
+    trained = find_trained(name)
     if trained is not None:
         return _open_trained(trained)
     return _open_plain(name)
 
 
-def _find_trained(name: str) -> Path | None:
+def find_trained(name: str) -> Path | None:
     """Find the folder of a model that has learned to quote; None where it has not."""
     from quoth.models.pretrained import find_shipped
 
@@ -70,17 +71,29 @@ def _find_trained(name: str) -> Path | None:
     return Path(name) if (Path(name) / FILE_NAME).is_file() else None
 
 
+def find_base(saved: SavedDynamicLM) -> Path | None:
+    """Find the embedded model where adapters were trained over it; others find theirs by name."""
+    from quoth.models.language_models import EMBEDDED_NAME, find_language_model
+
+    if saved.config.tuning != "lora" or saved.source.name != EMBEDDED_NAME:
+        return None
+    return find_language_model(EMBEDDED_NAME, cache=cache_folder())
+
+
+def template_of(folder: Path) -> str:
+    """Say how prompts are written for the model in a folder: as a chat where it knows one."""
+    path = folder / "tokenizer.json"
+    is_chat = path.is_file() and _CHAT in path.read_text(encoding="utf-8")
+    return "chat" if is_chat else "plain"
+
+
 def _open_trained(folder: Path) -> OpenedModel:
     from quoth.answer.abstain import open_abstention
     from quoth.models.dynamic_lm.dynamic_lm import open_dynamic_lm
     from quoth.models.dynamic_lm.files import read_saved
-    from quoth.models.language_models import EMBEDDED_NAME, find_language_model
 
-    saved = read_saved(folder)
-    base = None
-    if saved.config.tuning == "lora" and saved.source.name == EMBEDDED_NAME:
-        base = find_language_model(EMBEDDED_NAME, cache=cache_folder())
     device, dtype = _place()
+    base = find_base(read_saved(folder))
     model = open_dynamic_lm(folder, base=base, device=device, dtype=dtype)
     model.network.merge()
     identity = f"{seal_file(folder / FILE_NAME).sha256} {dtype}"
@@ -111,9 +124,7 @@ def _plain_config(name: str, folder: Path) -> DynamicLMConfig:
     """Describe a model that is used as it is: no adapters, and a phrase encoder hardly there."""
     from quoth.models.dynamic_lm.config import DynamicLMConfig
 
-    is_chat = _CHAT in (folder / "tokenizer.json").read_text(encoding="utf-8")
-    template = "chat" if is_chat else "plain"
-    return DynamicLMConfig(base=name, tuning="full", encoder_layers=1, template=template)
+    return DynamicLMConfig(base=name, tuning="full", encoder_layers=1, template=template_of(folder))
 
 
 def _place() -> tuple[torch.device, torch.dtype]:

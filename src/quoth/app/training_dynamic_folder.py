@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from quoth.app.training_dynamic_report import DynamicReport
-from quoth.app.training_folder import REPORT_FILE
+from quoth.app.training_folder import REPORT_FILE, differences
 from quoth.artifact import FILE_NAME, write_text_atomically
 from quoth.errors import ConfigError, Damaged
 from quoth.models.dynamic_lm.files import read_saved
@@ -72,7 +72,7 @@ class TrainingFolder:
         if kept is None:
             self.work.mkdir(parents=True, exist_ok=True)
             self.write(_SETTINGS, settings)
-        elif differing := _differences(kept, settings):
+        elif differing := differences(kept, settings):
             raise ConfigError(
                 f"{self.work} holds an unfinished training with other settings"
                 f" ({', '.join(differing)}); use those, name another --out, or --restart"
@@ -107,32 +107,3 @@ def _read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise Damaged(f"{path} cannot be read ({error}); train anew with --restart") from error
-
-
-def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Name the settings that differ, with their values where these are short.
-
-    >>> _differences({"recipe": {"steps": 3}, "pairs": ""}, {"recipe": {"steps": 4}, "pairs": ""})
-    ['recipe.steps was 3, is 4']
-    """
-    was, is_now = _flatten(before), _flatten(now)
-    return [
-        f"{name} was {was.get(name)}, is {is_now.get(name)}" if name.count(".") else name
-        for name in {**is_now, **was}
-        if was.get(name) != is_now.get(name)
-    ]
-
-
-def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Name values by the way to them.
-
-    >>> _flatten({"recipe": {"negatives": {"prefixes": True}}})
-    {'recipe.negatives.prefixes': True}
-    """
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            found |= _flatten(value, f"{prefix}{name}.")
-        else:
-            found[prefix + name] = value
-    return found

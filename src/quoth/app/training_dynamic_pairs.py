@@ -10,15 +10,12 @@ document that holds an answer. What is wrong is told with path:line, several lin
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from quoth.errors import CorpusError
-from quoth.records import Place, Problem
-from quoth.text.readers.lines import file_chunks, read_lines
-from quoth.training.pair_files import MAX_LINE_BYTES, MAX_PROBLEMS
+from quoth.training.pair_files import Malformed, read_labelled
 
 _EXAMPLE = '{"question": "…", "answers": ["…"], "docid": "…"}'
 
@@ -33,45 +30,14 @@ class LabelledQuestion:
     docid: str
 
 
-class _Malformed(Exception):
-    """A line cannot be used: says why, the reader adds where."""
-
-
 def read_questions(path: Path, docids: Container[str]) -> list[LabelledQuestion]:
     """Read all questions of a file; their documents have to be among those of the collection."""
-    if not path.is_file():
-        raise CorpusError(f"{path} is no file; expected lines such as {_EXAMPLE}")
-    found: list[LabelledQuestion] = []
-    problems: list[Problem] = []
-    for place, text in _lines(path, problems):
-        try:
-            found.append(_parse(text, docids))
-        except _Malformed as error:
-            problems.append(Problem(place, str(error)))
-        if len(problems) >= MAX_PROBLEMS:
-            break
-    if problems:
-        more = "\n(reading stopped here)" if len(problems) >= MAX_PROBLEMS else ""
-        raise CorpusError("\n".join(map(str, problems)) + more)
-    if not found:
-        raise CorpusError(f"{path} holds no questions; expected lines such as {_EXAMPLE}")
-    return found
-
-
-def _lines(path: Path, problems: list[Problem]) -> Iterator[tuple[Place, str]]:
-    """Yield the lines that hold something, as text."""
-    chunks = file_chunks(str(path))
-    for line in read_lines(chunks, path=str(path), encoding="utf-8", max_line_bytes=MAX_LINE_BYTES):
-        if isinstance(line, Problem):
-            problems.append(line)
-        elif not line.is_blank:
-            place = Place(str(path), line.number)
-            try:
-                text = line.data.decode(line.encoding)
-            except UnicodeDecodeError as error:
-                problems.append(Problem(place, f"not {line.encoding} text ({error.reason})"))
-                continue
-            yield place, text
+    return read_labelled(
+        path,
+        lambda text: _parse(text, docids),
+        kind="questions",
+        expected=f"lines such as {_EXAMPLE}",
+    )
 
 
 def _parse(text: str, docids: Container[str]) -> LabelledQuestion:
@@ -83,14 +49,14 @@ def _parse(text: str, docids: Container[str]) -> LabelledQuestion:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _Malformed(f"not JSON ({error})") from error
+        raise Malformed(f"not JSON ({error})") from error
     if not isinstance(value, dict):
-        raise _Malformed(f"expected an object such as {_EXAMPLE}")
+        raise Malformed(f"expected an object such as {_EXAMPLE}")
     if ("passage" in value) == ("docid" in value):
-        raise _Malformed(f"expected either passage or docid, as in {_EXAMPLE}")
+        raise Malformed(f"expected either passage or docid, as in {_EXAMPLE}")
     answers = value.get("answers")
     if not isinstance(answers, list) or not answers:
-        raise _Malformed(f"answers is no list of texts that stand in the passage: {_EXAMPLE}")
+        raise Malformed(f"answers is no list of texts that stand in the passage: {_EXAMPLE}")
     question = LabelledQuestion(
         _text("question", value.get("question")),
         tuple(_text("answers", each) for each in answers),
@@ -98,7 +64,7 @@ def _parse(text: str, docids: Container[str]) -> LabelledQuestion:
         _text("docid", value["docid"]) if "docid" in value else "",
     )
     if question.docid and question.docid not in docids:
-        raise _Malformed(
+        raise Malformed(
             f"there is no document {question.docid!r} in this collection; add it, or leave the"
             " question out"
         )
@@ -109,4 +75,4 @@ def _text(name: str, value: Any) -> str:
     if isinstance(value, str) and value.strip():
         return value
     found = "missing" if value is None else "empty" if isinstance(value, str) else "not text"
-    raise _Malformed(f"{name} is {found}")
+    raise Malformed(f"{name} is {found}")

@@ -16,18 +16,15 @@ from transformers.utils import logging
 
 from quoth.answer.abstain import Abstention, open_abstention
 from quoth.answer.config import SHIPPED
-from quoth.app.language_model import cache_folder
+from quoth.app.language_model import cache_folder, find_base, find_trained, template_of
 from quoth.app.training_dynamic_settings import DynamicSettings
 from quoth.artifact import FILE_NAME, seal_file
 from quoth.errors import ConfigError
-from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM, open_dynamic_lm
 from quoth.models.dynamic_lm.files import SavedDynamicLM, read_saved
 from quoth.models.language_models import EMBEDDED_NAME, find_language_model
-from quoth.models.pretrained import find_shipped
 
 _BASE, _TEMPLATE = "model.base", "model.template"
-_CHAT = '"<|im_start|>"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +46,7 @@ def open_start(
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     if _BASE in settings.given:
         return _start(settings.model.base, settings)
-    trained = _find_trained(name)
+    trained = find_trained(name)
     if trained is not None:
         return _open_trained(name, trained, settings)
     if name == SHIPPED:
@@ -58,23 +55,10 @@ def open_start(
     return _start(name, settings)
 
 
-def _find_trained(name: str) -> Path | None:
-    """Find the folder of a model that has learned to quote."""
-    if name == SHIPPED and not Path(name).is_dir():
-        try:
-            return find_shipped(SHIPPED)
-        except ConfigError:  # not installed, or an older release
-            return None
-    return Path(name) if (Path(name) / FILE_NAME).is_file() else None
-
-
 def _open_trained(name: str, folder: Path, settings: DynamicSettings) -> StartingModel:
     saved = read_saved(folder)
     _require_same(folder, saved, settings)
-    base = None
-    if saved.config.tuning == "lora" and saved.source.name == EMBEDDED_NAME:
-        base = find_language_model(EMBEDDED_NAME, cache=cache_folder())
-    model = open_dynamic_lm(folder, base=base, device=settings.device)
+    model = open_dynamic_lm(folder, base=find_base(saved), device=settings.device)
     abstention = open_abstention(folder)
     digest = seal_file(folder / FILE_NAME).sha256
     return StartingModel(name, model, digest, folder, abstention)
@@ -102,15 +86,8 @@ def _start(name: str, settings: DynamicSettings) -> StartingModel:
     base = str(Path(name).resolve()) if Path(name).is_dir() else name  # found from everywhere
     config = replace(settings.model, base=base)
     if _TEMPLATE not in settings.given:
-        config = _with_template(config, folder)
+        config = replace(config, template=template_of(folder))
     seed = settings.training.seed
     device = settings.device
     model = DynamicLM.start(folder, config=config, device=device, dtype=torch.float32, seed=seed)
     return StartingModel(name, model, model.source.digest)
-
-
-def _with_template(config: DynamicLMConfig, folder: Path) -> DynamicLMConfig:
-    """Write prompts as a chat where the tokenizer knows one."""
-    path = folder / "tokenizer.json"
-    is_chat = path.is_file() and _CHAT in path.read_text(encoding="utf-8")
-    return replace(config, template="chat" if is_chat else "plain")

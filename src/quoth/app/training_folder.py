@@ -114,7 +114,7 @@ def prepare_folder(plan: Plan, settings: Mapping[str, Any]) -> None:
     if not plan.resume:
         shutil.rmtree(plan.work, ignore_errors=True)
     if path.exists():
-        differing = _differences(json.loads(path.read_text(encoding="utf-8")), settings)
+        differing = differences(json.loads(path.read_text(encoding="utf-8")), settings)
         if differing:
             raise ConfigError(
                 f"{plan.work} holds an unfinished training with other settings"
@@ -125,20 +125,32 @@ def prepare_folder(plan: Plan, settings: Mapping[str, Any]) -> None:
     write_text_atomically(path, json.dumps(settings, indent=1, sort_keys=True) + "\n")
 
 
-def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Name the settings that differ.
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Name the settings that differ, with their values where these are short.
 
-    >>> _differences({"pairs": "a", "glow": {"steps": 3}}, {"pairs": "b", "glow": {"steps": 4}})
+    >>> differences({"pairs": "a", "glow": {"steps": 3}}, {"pairs": "b", "glow": {"steps": 4}})
     ['pairs', 'glow.steps was 3, is 4']
     """
-    found = []
-    for name, value in now.items():
-        was = before.get(name)
-        if isinstance(value, dict) and isinstance(was, dict):
-            keys = [key for key in {**value, **was} if value.get(key) != was.get(key)]
-            found += [f"{name}.{key} was {was.get(key)}, is {value.get(key)}" for key in keys]
-        elif was != value:
-            found.append(name)
+    was, is_now = _flatten(before), _flatten(now)
+    return [
+        f"{name} was {was.get(name)}, is {is_now.get(name)}" if name.count(".") else name
+        for name in {**is_now, **was}
+        if was.get(name) != is_now.get(name)
+    ]
+
+
+def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Name values by the way to them.
+
+    >>> _flatten({"recipe": {"negatives": {"prefixes": True}}})
+    {'recipe.negatives.prefixes': True}
+    """
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            found |= _flatten(value, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = value
     return found
 
 

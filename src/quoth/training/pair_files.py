@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from quoth.errors import CorpusError
 from quoth.models.glow.inputs import Fields
@@ -29,6 +29,7 @@ MAX_LINE_BYTES = 16 << 20
 
 _EXAMPLE = '{"query": "…", "passage": "…"}'
 _PASSAGE_KEYS = ("passage", "positive")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,32 +41,41 @@ class LabelledPair:
     negatives: tuple[Fields, ...] = ()
 
 
-class _Malformed(Exception):
+class Malformed(Exception):
     """A line cannot be used: says why, the reader adds where."""
 
 
 def read_pairs(path: Path, *, body: str) -> list[LabelledPair]:
     """Read all pairs of a file; a passage that is plain text becomes the field `body`."""
+    chosen: list[Callable[[str, str], LabelledPair]] = []
+
+    def parse(text: str) -> LabelledPair:
+        if not chosen:
+            chosen.append(_parse_json if text.lstrip().startswith("{") else _parse_tsv)
+        return chosen[0](text, body)
+
+    return read_labelled(path, parse, kind="pairs", expected=f"lines such as {_EXAMPLE}")
+
+
+def read_labelled(path: Path, parse: Callable[[str], _T], *, kind: str, expected: str) -> list[_T]:
+    """Read a file line by line; `parse` raises Malformed where a line cannot be used."""
     if not path.is_file():
-        raise CorpusError(f"{path} is no file; expected pairs as JSON Lines or TSV")
-    pairs: list[LabelledPair] = []
+        raise CorpusError(f"{path} is no file; expected {expected}")
+    found: list[_T] = []
     problems: list[Problem] = []
-    parse: Callable[[str, str], LabelledPair] | None = None
     for place, text in _lines(path, problems):
-        if parse is None:
-            parse = _parse_json if text.lstrip().startswith("{") else _parse_tsv
         try:
-            pairs.append(parse(text, body))
-        except _Malformed as error:
+            found.append(parse(text))
+        except Malformed as error:
             problems.append(Problem(place, str(error)))
         if len(problems) >= MAX_PROBLEMS:
             break
     if problems:
         more = "\n(reading stopped here)" if len(problems) >= MAX_PROBLEMS else ""
         raise CorpusError("\n".join(map(str, problems)) + more)
-    if not pairs:
-        raise CorpusError(f"{path} holds no pairs; expected lines such as {_EXAMPLE}")
-    return pairs
+    if not found:
+        raise CorpusError(f"{path} holds no {kind}; expected {expected}")
+    return found
 
 
 def _lines(path: Path, problems: list[Problem]) -> Iterator[tuple[Place, str]]:
@@ -94,15 +104,15 @@ def _parse_json(text: str, body: str) -> LabelledPair:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _Malformed(f"not JSON ({error})") from error
+        raise Malformed(f"not JSON ({error})") from error
     if not isinstance(value, dict):
-        raise _Malformed(f"expected an object such as {_EXAMPLE}")
+        raise Malformed(f"expected an object such as {_EXAMPLE}")
     key = next((key for key in _PASSAGE_KEYS if key in value), None)
     if key is None:
-        raise _Malformed(f"has neither passage nor positive; expected {_EXAMPLE}")
+        raise Malformed(f"has neither passage nor positive; expected {_EXAMPLE}")
     negatives = value.get("negatives", [])
     if not isinstance(negatives, list):
-        raise _Malformed("negatives is no list of passages")
+        raise Malformed("negatives is no list of passages")
     return LabelledPair(
         _text("query", value.get("query")),
         _fields(key, value[key], body),
@@ -118,7 +128,7 @@ def _parse_tsv(text: str, body: str) -> LabelledPair:
     """
     cells = text.split("\t")
     if len(cells) < 2:
-        raise _Malformed(f"expected query<TAB>passage, or JSON such as {_EXAMPLE}")
+        raise Malformed(f"expected query<TAB>passage, or JSON such as {_EXAMPLE}")
     query, passage, *negatives = cells
     return LabelledPair(
         _text("query", query),
@@ -132,7 +142,7 @@ def _fields(name: str, value: Any, body: str) -> Fields:
         return {body: (_text(name, value),)}
     fields = {key: _instances(f"{name}.{key}", each) for key, each in value.items()}
     if not any(text.strip() for texts in fields.values() for text in texts):
-        raise _Malformed(f"{name} holds no text")
+        raise Malformed(f"{name} holds no text")
     return fields
 
 
@@ -140,7 +150,7 @@ def _instances(name: str, value: Any) -> tuple[str, ...]:
     """Take one text or several; a field may be empty where another is not."""
     values = value if isinstance(value, list) else [value]
     if not all(isinstance(each, str) for each in values):
-        raise _Malformed(f"{name} is neither text nor a list of texts")
+        raise Malformed(f"{name} is neither text nor a list of texts")
     return tuple(values)
 
 
@@ -148,4 +158,4 @@ def _text(name: str, value: Any) -> str:
     if isinstance(value, str) and value.strip():
         return value
     found = "missing" if value is None else "empty" if isinstance(value, str) else "not text"
-    raise _Malformed(f"{name} is {found}")
+    raise Malformed(f"{name} is {found}")
