@@ -7,8 +7,9 @@
 
 Arms: `plain` (fine-tuned without phrases), `quoth` (N-words, self-retrieval and generation, all
 losses), `output_only` (phrases are read as subwords), `negatives:NAME` (a row of Table 5),
-`sampling:NAME` (n_words, n_ids, fmm), `no_text`, `no_kl`, `cited` and `cited_plain` (answers that
-quote, with and without phrases; `--start FOLDER` goes on from what another arm wrote).
+`sampling:NAME` (n_words, n_ids, fmm), `no_text`, `no_kl`; and answers that quote: `cited`,
+`cited_unfold` (phrases are read as subwords), `cited_batch` (phrases of the whole batch are
+offered) and `cited_plain` (no phrases). `--start FOLDER` goes on from what another arm wrote.
 
 Needs torch, transformers, tokenizers, safetensors, numpy, numba and what `pack` wrote. With
 `--minutes`, steps are timed first and as many planned as fit. Writes OUT/ARM (adapters, bf16) and
@@ -104,6 +105,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rate", type=float, default=5e-4)
     parser.add_argument("--tuning", choices=("lora", "full"), default="lora")
     parser.add_argument("--rank", type=int, default=8)
+    parser.add_argument("--dropout", type=float, default=0.0, help="of the adapters")
+    parser.add_argument("--quote-share", type=float, default=CITED_SHARE, help="of cited arms")
     parser.add_argument("--encoder-layers", type=int, default=0)
     parser.add_argument("--chunk-subwords", type=int, default=512, help="cut texts to this")
     parser.add_argument("--continuations", type=int, default=400_000, help="most that are made")
@@ -123,7 +126,8 @@ def model_config(arm: str, given: argparse.Namespace) -> DynamicLMConfig:
         lora_rank=given.rank,
         lora_alpha=4.0 * given.rank,
         encoder_layers=given.encoder_layers,
-        phrase_input="unfold" if arm == "output_only" else "vector",
+        lora_dropout=given.dropout,
+        phrase_input="unfold" if arm in ("output_only", "cited_unfold") else "vector",
     )
 
 
@@ -144,7 +148,7 @@ def recipe_of(arm: str, given: argparse.Namespace) -> DynamicLMRecipe:
         return replace(recipe, negatives=TABLE_5[name])
     if kind == "sampling":
         return replace(recipe, sampling=replace(recipe.sampling, method=name))  # type: ignore[arg-type]
-    cited = replace(recipe, quote_share=CITED_SHARE, negatives=TABLE_5["self_retrieval"])
+    cited = replace(recipe, quote_share=given.quote_share, negatives=TABLE_5["self_retrieval"])
     known = {
         "quoth": recipe,
         "plain": replace(recipe, mixed_weight=0.0, kl_weight=0.0),
@@ -152,6 +156,8 @@ def recipe_of(arm: str, given: argparse.Namespace) -> DynamicLMRecipe:
         "no_text": replace(recipe, plain_weight=0.0),
         "no_kl": replace(recipe, kl_weight=0.0),
         "cited": cited,
+        "cited_unfold": replace(cited, kl_weight=0.0),
+        "cited_batch": replace(cited, quote_columns="batch"),
         "cited_plain": replace(cited, mixed_weight=0.0, kl_weight=0.0),
     }
     if arm not in known:

@@ -47,7 +47,7 @@ class AdaptedLinear(nn.Module):
         """Apply the layer and its adapter."""
         output: Tensor = self.base(inputs)
         low = functional.linear(self.dropout(inputs), self.down)
-        return output + functional.linear(low, self.up) * self.scale
+        return torch.add(output, functional.linear(low, self.up), alpha=self.scale)
 
     def merged(self) -> nn.Linear:
         """Make one linear layer that does the same; the frozen one stays as it is."""

@@ -25,6 +25,7 @@ from quoth.training.phrase_negatives import (
     make_columns,
     negative_strings,
     phrase_key,
+    phrase_prefix,
     valid_alternatives,
 )
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
@@ -53,6 +54,7 @@ class DynamicBatch:
     column_mask: Tensor  # (R, L)
     column_rows: Tensor  # (C,)
     column_ends: Tensor  # (C,)
+    offered: Tensor  # (N, C) bool: columns that count; (0, 0) where all do
     phrases: tuple[bytes, ...]
     """What each column spells."""
     is_quotation: bool
@@ -100,12 +102,18 @@ class BatchMaker:
     def __getitem__(self, number: int) -> DynamicBatch:
         """Make a batch."""
         drawn = self.draw(number)
+        is_quotation = self.is_quotation(number)
+        columns = make_columns(string for each in drawn for string in each.strings)
+        offered = None
+        if is_quotation and self._recipe.quote_columns == "own":
+            offered = _own_columns([each.strings for each in drawn], columns)
         return make_batch(
             [each.sample for each in drawn],
-            make_columns(string for each in drawn for string in each.strings),
+            columns,
             num_subwords=self._set.num_subwords,
             blocks=self._recipe.negatives.mask_valid_alternatives,
-            is_quotation=self.is_quotation(number),
+            offered=offered,
+            is_quotation=is_quotation,
         )
 
     def is_quotation(self, number: int) -> bool:
@@ -182,9 +190,13 @@ def make_batch(
     *,
     num_subwords: int,
     blocks: bool = False,
+    offered: Flags | None = None,
     is_quotation: bool = False,
 ) -> DynamicBatch:
-    """Pad samples on the right, and say which place predicts what."""
+    """Pad samples on the right, and say which place predicts what.
+
+    `offered` (B, C) says which columns count in which sample, None that all do.
+    """
     laid = [_lay_out(sample, columns, num_subwords=num_subwords) for sample in samples]
     plain_ids, plain_mask = _pad([sample.subword_ids for sample in samples])
     mixed_ids, mixed_mask = _pad([each.token_ids for each in laid])
@@ -193,6 +205,9 @@ def make_batch(
     plain = [np.arange(each.learn_from, len(each.subword_ids)) for each in samples]
     blocked = [_blocked(*each, columns, num_subwords) for each in zip(samples, laid, strict=True)]
     first = np.cumsum([0, *(len(each.learnt) for each in laid)])
+    counts = np.zeros((0, 0), dtype=np.bool_)
+    if offered is not None:
+        counts = np.repeat(offered, [len(each.learnt) for each in laid], axis=0)
     return DynamicBatch(
         plain_ids=plain_ids,
         plain_mask=plain_mask,
@@ -209,6 +224,7 @@ def make_batch(
         column_mask=torch.from_numpy(columns.mask),
         column_rows=torch.from_numpy(columns.rows),
         column_ends=torch.from_numpy(columns.ends),
+        offered=torch.from_numpy(counts),
         phrases=tuple(columns.column_by_phrase),
         is_quotation=is_quotation,
     )
@@ -259,6 +275,18 @@ def _blocked(
     at = np.flatnonzero(laid.token_ids[laid.learnt] < num_subwords)
     found = valid_alternatives(sample.subword_ids, laid.last[laid.learnt[at]], columns)
     return np.column_stack((at[found[:, 0]], found[:, 1]))
+
+
+def _own_columns(
+    strings: Sequence[Sequence[PhraseString]], columns: PhraseColumns
+) -> Flags:  # (B, C)
+    """Find the columns that each sample named itself."""
+    offered = np.zeros((len(strings), len(columns)), dtype=np.bool_)
+    for row, own in enumerate(strings):
+        for key, lengths in own:
+            named = [columns.column_by_phrase[phrase_prefix(key, length)] for length in lengths]
+            offered[row, named] = True
+    return offered
 
 
 def _no_phrases() -> Ids:

@@ -51,6 +51,7 @@ def mixed_terms(
     *,
     phrase_vectors: Tensor,  # (C, D)
     blocked: Tensor | None = None,  # (blocked, 2) int64: row, column that does not count there
+    offered: Tensor | None = None,  # (N, C) bool: columns that count in a row; None for all
     chunk: int = CHUNK,
 ) -> MixedTerms:
     """Give −log p(target) over V ∪ P for each row."""
@@ -60,7 +61,10 @@ def mixed_terms(
         rows = slice(start, start + chunk)
         own = barred[(barred[:, 0] >= start) & (barred[:, 0] < start + chunk)].to(states.device)
         own = own - torch.tensor([start, 0], device=own.device)
-        parts.append(_again(_mixed_chunk, scorer, states[rows], targets[rows], phrase_vectors, own))
+        mask = None if offered is None else offered[rows]
+        parts.append(
+            _again(_mixed_chunk, scorer, states[rows], targets[rows], phrase_vectors, own, mask)
+        )
     joined = [torch.cat(each) for each in zip(*parts, strict=True)] if parts else []
     if not joined:
         empty = states.new_zeros(0)
@@ -111,12 +115,19 @@ def _again(compute: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _mixed_chunk(
-    scorer: Scorer, states: Tensor, targets: Tensor, phrase_vectors: Tensor, blocked: Tensor
+    scorer: Scorer,
+    states: Tensor,
+    targets: Tensor,
+    phrase_vectors: Tensor,
+    blocked: Tensor,
+    offered: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     with torch.autocast(states.device.type, enabled=False):
         exact = states.float()
         of_subwords = scorer.subword_scores(exact)
         of_phrases = scorer.phrase_scores(exact, phrase_vectors.float())
+    if offered is not None:
+        of_phrases = of_phrases.masked_fill(~offered, float("-inf"))
     if len(blocked):
         mask = torch.zeros_like(of_phrases, dtype=torch.bool)
         mask[blocked[:, 0], blocked[:, 1]] = True

@@ -110,6 +110,15 @@ def phrase_key(subword_ids: Sequence[int] | NDArray[np.integer]) -> bytes:
     return np.asarray(subword_ids, dtype=np.int32).tobytes()
 
 
+def phrase_prefix(key: bytes, length: int) -> bytes:
+    """Give the key of the first subwords of a string.
+
+    >>> key_ids(phrase_prefix(phrase_key([7, 8, 9]), 2)).tolist()
+    [7, 8]
+    """
+    return key[: _WIDTH * length]
+
+
 def key_ids(key: bytes) -> NDArray[np.int32]:
     """Undo `phrase_key`."""
     return np.frombuffer(key, dtype=np.int32)
@@ -202,7 +211,7 @@ def make_columns(strings: Iterable[PhraseString]) -> PhraseColumns:
     ends: list[int] = []
     for key, lengths in wanted:
         for length in lengths:
-            own = key[: _WIDTH * length]
+            own = phrase_prefix(key, length)
             if own not in column_by_phrase:
                 column_by_phrase[own] = len(rows)
                 rows.append(host_by_key[key])

@@ -127,3 +127,22 @@ def test_a_set_must_hold_what_is_asked_for() -> None:
     empty = make_set(make_inputs())
     with pytest.raises(ConfigError, match=r"no quotations, but quote_share is 0\.25"):
         BatchMaker(empty, RECIPE)
+
+
+def test_a_quotation_is_offered_the_phrases_of_its_own_passages() -> None:
+    away = SubwordText(np.arange(60, 80), np.ones(20, dtype=bool))
+    other = replace(
+        QUOTED, target_ids=np.array([65, 66, 67, 9]), passages=(away,), prompt_ids=np.array([4])
+    )
+    made = make_set(make_inputs(), quotations=(QUOTED, other))
+    made = replace(made, opens_word=np.ones_like(made.opens_word))
+    recipe = replace(RECIPE, quote_share=1.0)
+    batch = BatchMaker(made, recipe)[0]
+    firsts = np.array([key_ids(key)[0] for key in batch.phrases])
+    assert batch.offered.shape == (len(batch.targets), len(batch.phrases))
+    places = batch.mixed_rows // batch.mixed_ids.shape[1]
+    for row, sample in enumerate(places.tolist()):
+        is_first = 40 <= int(batch.plain_ids[sample].max()) < 60
+        mine = (firsts < 60) if is_first else (firsts >= 60)
+        assert batch.offered[row].tolist() == mine.tolist()
+    assert not BatchMaker(made, replace(recipe, quote_columns="batch"))[0].offered.numel()

@@ -57,6 +57,23 @@ def test_mixed_losses_are_over_subwords_and_phrases(scorer: Tables, chunk: int) 
 
 
 @pytest.mark.parametrize("chunk", [3, 100])
+def test_columns_that_are_not_offered_do_not_count(scorer: Tables, chunk: int) -> None:
+    states, vectors = draw(ROWS, 1), draw(PHRASES, 2)
+    targets = torch.tensor([0, 3, SUBWORDS, SUBWORDS + 3, 10, 5, 1, 12, 2, 7])
+    offered = torch.arange(ROWS)[:, None] % 3 != torch.arange(PHRASES) % 3
+    is_phrase = targets >= SUBWORDS
+    offered[is_phrase, targets[is_phrase] - SUBWORDS] = True
+    found = mixed_terms(
+        scorer, states, targets, phrase_vectors=vectors, offered=offered, chunk=chunk
+    )
+    of_phrases = (states @ vectors.T).masked_fill(~offered, float("-inf"))
+    scores = torch.cat((states @ scorer.table.T, of_phrases), dim=1)
+    expected = -scores.log_softmax(1)[torch.arange(ROWS), targets]
+    assert torch.allclose(found.losses, expected, atol=1e-5)
+    assert same_gradients(found.losses, expected, states, vectors, scorer.table)
+
+
+@pytest.mark.parametrize("chunk", [3, 100])
 def test_blocked_columns_do_not_count(scorer: Tables, chunk: int) -> None:
     states, vectors = draw(ROWS, 1), draw(PHRASES, 2)
     targets = torch.arange(ROWS)

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.models.dynamic_lm.network import DynamicNetwork
@@ -88,12 +89,8 @@ class DynamicModule(nn.Module):
     def forward(self, batch: DynamicBatch) -> Tensor:
         """Give the weighted loss of a batch."""
         recipe = self._recipe
-        plain = mixed = None
         vectors = self._encode(batch)
-        if recipe.plain_weight or recipe.kl_weight or self._unfolds:
-            plain = self._states(batch.plain_ids, batch.plain_mask, vectors[:0])
-        if recipe.mixed_weight:
-            mixed = self._predicting(batch, vectors, plain)
+        plain, mixed = self._run(batch, vectors)
         zero = torch.zeros((), device=batch.plain_ids.device)
         losses = [zero, zero, zero]
         if mixed is not None:
@@ -103,6 +100,7 @@ class DynamicModule(nn.Module):
                 batch.targets,
                 phrase_vectors=self._with_columns_before(batch, vectors),
                 blocked=batch.blocked,
+                offered=batch.offered if batch.offered.numel() else None,
             )
             losses[0] = mean_or_zero(terms.losses)
             self.tally.choices(terms, batch, self.network.num_subwords)
@@ -124,18 +122,31 @@ class DynamicModule(nn.Module):
         prefixes = self.network.encode_prefixes(batch.column_ids, mask=batch.column_mask)
         return prefixes[batch.column_rows, batch.column_ends]
 
-    def _states(self, ids: Tensor, mask: Tensor, vectors: Tensor) -> Tensor:  # (B · T, D)
-        embedded = self.network.embed(ids, phrase_vectors=vectors)
-        return self.network.states(embedded, mask=mask).flatten(0, 1)
-
-    def _predicting(
-        self, batch: DynamicBatch, vectors: Tensor, plain: Tensor | None
-    ) -> Tensor:  # (N, D)
-        """Give the states that predict the tokens of the mixed sequences."""
-        if self._unfolds:
-            assert plain is not None
-            return plain[batch.after_rows]
-        return self._states(batch.mixed_ids, batch.mixed_mask, vectors)[batch.mixed_rows]
+    def _run(
+        self, batch: DynamicBatch, vectors: Tensor
+    ) -> tuple[Tensor | None, Tensor | None]:  # (B · T, D), (N, D)
+        """Give the states of the plain run, and those that predict mixed tokens; both at once."""
+        recipe = self._recipe
+        needs_plain = bool(recipe.plain_weight or recipe.kl_weight or self._unfolds)
+        needs_mixed = bool(recipe.mixed_weight) and not self._unfolds
+        runs = [(batch.plain_ids, batch.plain_mask)] if needs_plain else []
+        runs += [(batch.mixed_ids, batch.mixed_mask)] if needs_mixed else []
+        length = max(ids.shape[1] for ids, _mask in runs)
+        ids, mask = (
+            torch.cat([functional.pad(each, (0, length - each.shape[1])) for each in own])
+            for own in zip(*runs, strict=True)
+        )
+        states = self.network.states(self.network.embed(ids, phrase_vectors=vectors), mask=mask)
+        cut = [
+            own[:, : each.shape[1]].flatten(0, 1)
+            for own, (each, _mask) in zip(states.chunk(len(runs)), runs, strict=True)
+        ]
+        plain = cut[0] if needs_plain else None
+        if needs_mixed:
+            return plain, cut[-1][batch.mixed_rows]
+        if recipe.mixed_weight and plain is not None:  # phrases are read as subwords
+            return plain, plain[batch.after_rows]
+        return plain, None
 
     def _divergence(self, batch: DynamicBatch, mixed: Tensor, plain: Tensor) -> Tensor:
         recipe = self._recipe
@@ -149,7 +160,7 @@ class DynamicModule(nn.Module):
 
     def _with_columns_before(self, batch: DynamicBatch, vectors: Tensor) -> Tensor:
         """Append the columns of the batch before that this one lacks, and keep this one's."""
-        if not self._recipe.negatives.pre_batch:
+        if not self._recipe.negatives.pre_batch or batch.offered.numel():
             return vectors
         known = set(batch.phrases)
         ids, stored = self.before_ids, self.before_vectors

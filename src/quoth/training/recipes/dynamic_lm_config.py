@@ -10,6 +10,8 @@ from quoth.training.loop import LoopConfig
 from quoth.training.phrase_negatives import NegativesConfig
 from quoth.training.selfsupervision.phrase_sampling import PhraseSamplingConfig
 
+QuoteColumns = Literal["own", "batch"]
+QUOTE_COLUMNS: tuple[QuoteColumns, ...] = ("own", "batch")
 KLAlign = Literal["after", "literal"]
 KL_ALIGNMENTS: tuple[KLAlign, ...] = ("after", "literal")
 
@@ -49,6 +51,10 @@ class DynamicLMRecipe:
 
     quote_share: float = 0.0
     """Share of the batches that are quotations; the others are texts."""
+
+    quote_columns: QuoteColumns = "own"
+    """own offers a quotation the phrases of its own passages, as when answering; batch those of
+    all quotations of the batch."""
 
     candidate_budget: int = 128
     """Places per quotation at which offered phrases begin; those near quoted ones always count."""
@@ -96,10 +102,14 @@ class DynamicLMRecipe:
             problems.append("weights of losses must be ≥ 0, and one of them > 0")
         if self.kl_weight and not self.mixed_weight:
             problems.append("kl_weight compares with a mixed run; without mixed_weight set it to 0")
-        if self.kl_align not in KL_ALIGNMENTS:
-            problems.append(
-                f"kl_align is {self.kl_align!r}, expected one of {', '.join(KL_ALIGNMENTS)}"
+        problems += [
+            f"{name} is {value!r}, expected one of {', '.join(known)}"
+            for name, value, known in (
+                ("kl_align", self.kl_align, KL_ALIGNMENTS),
+                ("quote_columns", self.quote_columns, QUOTE_COLUMNS),
             )
+            if value not in known
+        ]
         if self.kl_align == "literal" and self.kl_skip_phrases:
             problems.append(
                 "kl_align literal differs only at phrases; set kl_skip_phrases to False"

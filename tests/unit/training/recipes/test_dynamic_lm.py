@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from tests.unit.training.dynamic_worlds import CONFIG, PASSAGES, make_model, make_set
+from torch import Tensor
 
 from quoth.errors import ConfigError
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
@@ -128,14 +129,19 @@ def test_texts_are_learnt_with_phrases_and_without(family: str, tmp_path: Path) 
     assert plain_loss(tuned.network, dynamic_set.texts, batch_size=3) < 0.5 * before
 
 
+def states_of(module: DynamicModule, ids: Tensor, mask: Tensor, vectors: Tensor) -> Tensor:
+    embedded = module.network.embed(ids, phrase_vectors=vectors)
+    return module.network.states(embedded, mask=mask).flatten(0, 1)
+
+
 def test_losses_are_added_with_their_weights(start: DynamicLM, dynamic_set: DynamicSet) -> None:
     """The module's loss is that of the parts, each computed by itself."""
     batch = BatchMaker(dynamic_set, RECIPE)[0]
     network = start.network
     module = DynamicModule(network, RECIPE).eval()
     vectors = module._encode(batch)
-    plain = module._states(batch.plain_ids, batch.plain_mask, vectors[:0])
-    mixed = module._states(batch.mixed_ids, batch.mixed_mask, vectors)[batch.mixed_rows]
+    plain = states_of(module, batch.plain_ids, batch.plain_mask, vectors[:0])
+    mixed = states_of(module, batch.mixed_ids, batch.mixed_mask, vectors)[batch.mixed_rows]
     is_plain = batch.targets < network.num_subwords
     parts = {
         "mixed": mixed_terms(network, mixed, batch.targets, phrase_vectors=vectors).losses,
@@ -164,7 +170,7 @@ def test_unfolded_phrases_are_read_as_subwords(start: DynamicLM, dynamic_set: Dy
     recipe = replace(RECIPE, plain_weight=0.0, kl_weight=0.0)
     module = DynamicModule(start.network, recipe, unfolds=True).eval()
     vectors = module._encode(batch)
-    plain = module._states(batch.plain_ids, batch.plain_mask, vectors[:0])[batch.after_rows]
+    plain = states_of(module, batch.plain_ids, batch.plain_mask, vectors[:0])[batch.after_rows]
     expected = mixed_terms(start.network, plain, batch.targets, phrase_vectors=vectors).losses
     assert float(module(batch).detach()) == pytest.approx(float(expected.mean().detach()), rel=1e-5)
 
