@@ -107,6 +107,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rank", type=int, default=8)
     parser.add_argument("--dropout", type=float, default=0.0, help="of the adapters")
     parser.add_argument("--quote-share", type=float, default=CITED_SHARE, help="of cited arms")
+    parser.add_argument("--reach", type=float, default=3.0, help="see models/dynamic_lm/config.py")
     parser.add_argument("--encoder-layers", type=int, default=0)
     parser.add_argument("--chunk-subwords", type=int, default=512, help="cut texts to this")
     parser.add_argument("--continuations", type=int, default=400_000, help="most that are made")
@@ -126,6 +127,7 @@ def model_config(arm: str, given: argparse.Namespace) -> DynamicLMConfig:
         lora_rank=given.rank,
         lora_alpha=4.0 * given.rank,
         encoder_layers=given.encoder_layers,
+        reach=given.reach,
         lora_dropout=given.dropout,
         phrase_input="unfold" if arm in ("output_only", "cited_unfold") else "vector",
     )

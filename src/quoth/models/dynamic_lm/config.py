@@ -50,6 +50,10 @@ class DynamicLMConfig:
     marker: str = "none"
     """Whether a phrase is encoded bare (none) or with its passage's number, "phrase[2]" (text)."""
 
+    reach: float = 3.0
+    """How far the encoder moves a phrase: what its projection says is multiplied by reach / width.
+    3 is about the length of the language models' own rows."""
+
     max_phrase_subwords: int = 8
     """Most subwords of a phrase that is offered."""
 
@@ -92,6 +96,8 @@ class DynamicLMConfig:
         ):
             if not 0 <= share < 1:
                 problems.append(f"{name} is {share}, expected ≥ 0 and < 1")
+        if not self.reach > 0:
+            problems.append(f"reach is {self.reach}, expected > 0")
         if self.encoder_layers < 0:
             problems.append(f"encoder_layers is {self.encoder_layers}, expected ≥ 0")
         if self.max_phrase_subwords < 2:

@@ -43,7 +43,6 @@ from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.lora import add_adapters, merge_adapters
 
 _LAYERS = ("layers", "h")  # where Llama and GPT-2 keep them
-_REACH = 3.0  # about how long the rows of their tables are
 
 
 class Norms(NamedTuple):
@@ -56,21 +55,20 @@ class Norms(NamedTuple):
 class PhraseEncoder(nn.Module):
     """Reads phrases by themselves, from position 0, and gives a row for each prefix."""
 
-    def __init__(
-        self, backbone: nn.Module, *, width: int, dropout: float, is_separate: bool
-    ) -> None:
+    def __init__(self, backbone: nn.Module, config: DynamicLMConfig, *, width: int) -> None:
         super().__init__()
         self.backbone = backbone
-        self.is_separate = is_separate
-        parts = 2 if is_separate else 1
+        self.is_separate = config.vectors == "separate"
+        self.reach = config.reach
+        parts = 2 if self.is_separate else 1
         self.projection = nn.Sequential(
             nn.LayerNorm(width, elementwise_affine=False),
-            nn.Dropout(dropout),
+            nn.Dropout(config.encoder_dropout),
             nn.Linear(width, parts * width),
             nn.GELU(),
             nn.Linear(parts * width, parts * width),
         )
-        self.scale = nn.Parameter(torch.ones(parts) if is_separate else torch.ones(()))
+        self.scale = nn.Parameter(torch.ones(parts) if self.is_separate else torch.ones(()))
         table: nn.Embedding = backbone.get_input_embeddings()  # type: ignore[operator]
         self.projection.to(table.weight.dtype)  # not the backbone: its rotations stay in fp32
         self.scale.data = self.scale.data.to(table.weight.dtype)
@@ -94,7 +92,7 @@ class PhraseEncoder(nn.Module):
         table: nn.Module = self.backbone.get_input_embeddings()  # type: ignore[operator]
         embedded: Tensor = table(subword_ids)
         states = run_backbone(self.backbone, embedded, mask=mask, cache=None)
-        found: Tensor = self.projection(states) * (_REACH / embedded.shape[-1])
+        found: Tensor = self.projection(states) * (self.reach / embedded.shape[-1])
         if not self.is_separate:
             vectors: Tensor = self.scale * (prefix_means(embedded, mask) + found)
             return vectors
@@ -125,12 +123,7 @@ class DynamicNetwork(nn.Module):
             is_shared=config.tuning == "lora",
         )
         self._is_separate = config.vectors == "separate"
-        self.encoder = PhraseEncoder(
-            backbone,
-            width=self.width,
-            dropout=config.encoder_dropout,
-            is_separate=self._is_separate,
-        )
+        self.encoder = PhraseEncoder(backbone, config, width=self.width)
         self.encoder.start(generator)
         if config.tuning == "lora":
             for model in (language_model.base_model, backbone):
