@@ -72,8 +72,8 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def save_artifact(folder: Path, artifact: Artifact) -> None:
-    """Write `artifact.json` into a folder whose files are complete."""
+def save_artifact(folder: Path, artifact: Artifact, *, name: str = FILE_NAME) -> None:
+    """Write `artifact.json`, or what it is to be called, into a folder whose files are complete."""
     content = {
         "kind": artifact.kind,
         "version": artifact.version,
@@ -85,12 +85,14 @@ def save_artifact(folder: Path, artifact: Artifact) -> None:
         },
     }
     content["seal"] = _seal_content(content)
-    write_text_atomically(folder / FILE_NAME, json.dumps(content, indent=1, sort_keys=True) + "\n")
+    write_text_atomically(folder / name, json.dumps(content, indent=1, sort_keys=True) + "\n")
 
 
-def open_artifact(folder: Path, *, kind: str, version: int) -> Artifact | None:
+def open_artifact(
+    folder: Path, *, kind: str, version: int, name: str = FILE_NAME
+) -> Artifact | None:
     """Read `artifact.json`; None where there is none, an error where it cannot be trusted."""
-    path = folder / FILE_NAME
+    path = folder / name
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         seal = content.pop("seal")

@@ -10,9 +10,12 @@
     │   ├── FormatMismatch     written by another format version of Quoth
     │   ├── IndexMismatch      an index was built with other settings than those configured
     │   ├── IndexMoved         a writer replaced the index while it was read; search again
+    │   ├── OutOfDate          a shard changed after statistics were exchanged
+    │   ├── ShardDown          a shard of the collection cannot be reached
     │   └── StorageFull        the disk took no more; nothing acknowledged was lost
     ├── FilterError        a metadata condition cannot be parsed
     ├── EvaluationError    queries, qrels, runs or measures that cannot be evaluated
+    ├── ClusterError       a Ray cluster cannot be joined, or what ran on it failed
     └── MissingExtra       an optional dependency is not installed
 
 A message says what was found, what was expected, and what to do.
@@ -61,6 +64,22 @@ class IndexMoved(CollectionError):
     """A writer replaced the index while it was read; searching again finds the new one."""
 
 
+class OutOfDate(CollectionError):
+    """A shard has changed since the shards last exchanged their statistics."""
+
+
+class ShardDown(CollectionError):
+    """A shard of a collection cannot be reached; the others can still answer."""
+
+    def __init__(self, number: int, why: str) -> None:
+        super().__init__(number, why)  # both, so that it can be pickled
+        self.number = number
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"shard {self.number} is out of reach: {self.why}"
+
+
 class StorageFull(CollectionError):
     """The disk took no more; nothing that was acknowledged is lost."""
 
@@ -71,6 +90,10 @@ class FilterError(QuothError):
 
 class EvaluationError(QuothError):
     """Queries, qrels, runs or measures cannot be evaluated."""
+
+
+class ClusterError(QuothError):
+    """A Ray cluster cannot be joined, or what ran on it failed."""
 
 
 class MissingExtra(QuothError):

@@ -7,9 +7,10 @@ ranking that this score earns; all others are ranked as they are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
-from quoth.collection.store import Store
+from quoth.collection.store_reader import StoredDocument
 from quoth.records import Document, Hit, Run
 from quoth.search.calibration import Calibration, Target, calibrate
 from quoth.search.fusion_config import CalibrationConfig, FusionConfig
@@ -20,8 +21,24 @@ from quoth.training.selfsupervision.known_items import KnownItem, hold_out, make
 NUM_QUERIES = 300
 
 
+class DocumentSource(Protocol):
+    """Where known items are taken from; `Store` is one."""
+
+    def live_documents(self) -> Iterator[StoredDocument]:
+        """Yield all documents in row order."""
+        ...
+
+    def rows(self, docids: Sequence[str]) -> dict[str, int]:
+        """Map docids to rows."""
+        ...
+
+    def documents(self, rows: Sequence[int]) -> dict[int, Document]:
+        """Map rows to documents."""
+        ...
+
+
 def calibrate_fusion(
-    store: Store,
+    store: DocumentSource,
     searchers: Sequence[ScoringSearcher],
     *,
     analyser: Analyser,
@@ -42,7 +59,7 @@ def calibrate_fusion(
 
 
 def search_held_out(
-    store: Store,
+    store: DocumentSource,
     searcher: ScoringSearcher,
     items: Sequence[KnownItem],
     *,
@@ -66,6 +83,6 @@ def search_held_out(
     return Run(searcher.name, hits)
 
 
-def _document(store: Store, docid: str) -> Document:
+def _document(store: DocumentSource, docid: str) -> Document:
     row = store.rows([docid])[docid]
     return store.documents([row])[row]

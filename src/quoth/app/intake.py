@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from quoth.app.config import Config
 from quoth.collection.content import find_problem
 from quoth.collection.seen import SeenDocids
-from quoth.collection.store import Store, Written
+from quoth.collection.store import CutDocument, Written
 from quoth.errors import CorpusError
 from quoth.records import Document, Located, Problem
 from quoth.search.searcher import Progress
@@ -18,6 +19,14 @@ from quoth.text.passages import cut_document
 from quoth.text.readers.reading import Report
 
 _MAX_BATCH_CHARACTERS = 4_000_000
+
+
+class Taker(Protocol):
+    """What documents are written to; `Store` is one."""
+
+    def add(self, documents: Sequence[Document], *, cut: CutDocument) -> Written:
+        """Add or update a batch."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +58,7 @@ def pass_once(read: Iterable[Located], report: Report) -> Iterator[Document]:
 
 
 def take_in(
-    documents: Iterable[Document], store: Store, config: Config, *, progress: Progress
+    documents: Iterable[Document], store: Taker, config: Config, *, progress: Progress
 ) -> Written:
     """Add or update documents, batch by batch; each batch is durable before the next is read."""
     cut = functools.partial(cut_document, config=config.passages)

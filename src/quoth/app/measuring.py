@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from quoth.app.engine import Engine
+from quoth.app.opening import OpenedEngine
 from quoth.errors import EvaluationError
 from quoth.evaluation.compare import as_json, compare, table_rows, write_comparison
 from quoth.evaluation.files import read_qrels, read_queries, read_run
@@ -69,7 +69,7 @@ class Compared:
 
 
 def measure(
-    engine: Engine,
+    engine: OpenedEngine,
     *,
     queries: Path,
     qrels: Path,
@@ -99,7 +99,7 @@ def measure(
 
 
 def run_timed(
-    engine: Engine,
+    engine: OpenedEngine,
     queries: Sequence[Query],
     *,
     searcher: str,

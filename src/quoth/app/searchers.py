@@ -59,13 +59,16 @@ class Searchers:
         load_encoder: LoadEncoder,
         load_generator: LoadGenerator,
         load_generative: LoadGenerative,
+        exchanged: Path | None = None,
     ) -> None:
+        """Search a collection, or a shard by the statistics of all, in the file `exchanged`."""
         self._folder = folder
         self._store = store
         self._config = config
         self._load_encoder = load_encoder
         self._load_generator = load_generator
         self._load_generative = load_generative
+        self._exchanged = exchanged
         self._made: dict[tuple[str, bool], Searcher] = {}
 
     def get(self, name: str, *, syntax: bool, rerank: bool = False) -> Searcher:
@@ -274,6 +277,7 @@ class Searchers:
             analyser=Analyser(self._config.analyser),
             config=self._config.lexical,
             syntax=syntax,
+            exchanged=self._exchanged,
         )
 
     def _make_dense(self) -> DenseSearcher:
@@ -335,14 +339,18 @@ class Searchers:
         return [[query for _text in own for query in next(written)] for own in passages]
 
     def _make_hybrid(self, *, syntax: bool) -> HybridSearcher:
-        sides: list[Searcher] = [self.lexical(syntax=syntax), self.dense()]
+        return self.fuse(lambda name: self.get(name, syntax=syntax))
+
+    def fuse(self, side: Callable[[str], Searcher]) -> HybridSearcher:
+        """Fuse searchers, given by name, as was found out for this collection."""
+        sides = [side("lexical"), side("dense")]
         config = self._config.fusion
         found = self.calibration
         weights = config.weights("lexical", ["dense"])
         if found and config.method == "calibrated":
             weights = dict(found.weights)
         if self._uses_generative("hybrid"):
-            sides.append(self.generative())
+            sides.append(side("generative"))
             weights = config.with_generative(weights)
         ranges = found.usual_ranges() if found else None
         return HybridSearcher(sides, config=config, weights=weights, ranges=ranges)

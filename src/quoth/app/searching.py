@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from quoth.app.engine import Engine
+from quoth.app.opening import OpenedEngine
 from quoth.records import Attention, Document, Hit, Part, Snippet
 
 
@@ -21,7 +21,7 @@ class Shown:
 
 
 def look_up(
-    engine: Engine,
+    engine: OpenedEngine,
     query: str,
     *,
     k: int,

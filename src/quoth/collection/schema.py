@@ -10,10 +10,13 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from quoth.errors import Damaged, FormatMismatch, NoCollection
+from quoth.errors import CollectionError, Damaged, FormatMismatch, NoCollection
 
 FORMAT_VERSION = 1
 APPLICATION_ID = 0x51_55_4F_54  # "QUOT"
+
+SET_FILE = "shards.json"
+"""Stands in a folder of shards, which holds no documents itself."""
 
 MIGRATIONS: dict[int, str] = {}
 """Format version → SQL that lifts a collection to the next one."""
@@ -76,7 +79,12 @@ def require_collection(folder: Path, file_name: str) -> None:
 
 
 def require_not_lost(path: Path) -> None:
-    """Complain where an index is left of a collection, but not its documents."""
+    """Complain where an index is left of a collection, but not its documents, or only shards."""
+    if (path.parent / SET_FILE).is_file():
+        raise CollectionError(
+            f"{path.parent} is a collection in shards; open it as one (ShardedEngine in Python), or"
+            f' join it with "quoth merge {path.parent} --out COLLECTION"'
+        )
     is_there = path.is_file() and path.stat().st_size > 0
     if not is_there and (path.parent / "lexical").exists():
         raise Damaged(

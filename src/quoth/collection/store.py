@@ -74,14 +74,36 @@ class Store(StoreReader):
 
     # Writing ---------------------------------------------------------------------------------
 
-    def add(self, documents: Sequence[Document], *, cut: CutDocument) -> Written:
-        """Add or update a batch in one transaction; it is durable when this returns."""
+    def add(
+        self, documents: Sequence[Document], *, cut: CutDocument, rows: Sequence[int] | None = None
+    ) -> Written:
+        """Add or update a batch in one transaction; it is durable when this returns.
+
+        New versions take the given `rows`, which nothing may have had before; without them, the
+        next ones.
+        """
         counts = {"added": 0, "updated": 0, "unchanged": 0}
+        places = [None] * len(documents) if rows is None else rows
         with self._db.transaction():
             field_ids = self._field_ids()
-            for document in documents:
-                counts[self._put(document, cut, field_ids)] += 1
+            for document, row in zip(documents, places, strict=True):
+                counts[self._put(document, cut, field_ids, row)] += 1
         return Written(**counts)
+
+    def put_fields(self, names: Sequence[str]) -> None:
+        """Know these fields, in this order; all that documents have must be among them."""
+        known = self._field_ids()
+        if tuple(names) == self.fields():
+            return
+        places = {known[name]: at for at, name in enumerate(names, start=1) if name in known}
+        with self._db.transaction():
+            self._db.run(
+                "UPDATE passages SET field ="
+                " (SELECT value FROM json_each(?) WHERE CAST(key AS INTEGER) = field)",
+                (json.dumps(places),),
+            )
+            self._db.run("DELETE FROM fields")
+            self._db.run_many("INSERT INTO fields (id, name) VALUES (?, ?)", enumerate(names, 1))
 
     def undo_unfinished(self) -> None:
         """Drop whatever an interrupt left uncommitted."""
@@ -146,7 +168,9 @@ class Store(StoreReader):
 
     # Inner workings --------------------------------------------------------------------------
 
-    def _put(self, document: Document, cut: CutDocument, field_ids: dict[str, int]) -> str:
+    def _put(
+        self, document: Document, cut: CutDocument, field_ids: dict[str, int], row: int | None
+    ) -> str:
         problem = find_problem(document)
         if problem:
             raise CorpusError(f"document {document.docid!r} {problem}")
@@ -159,8 +183,8 @@ class Store(StoreReader):
         if live is not None:
             self._retire(live[0], number)
         row = self._db.run(
-            "INSERT INTO documents (docid, hash, content, added) VALUES (?, ?, ?, ?)",
-            (document.docid, digest, content, number),
+            "INSERT INTO documents (row, docid, hash, content, added) VALUES (?, ?, ?, ?, ?)",
+            (row, document.docid, digest, content, number),
         ).lastrowid
         assert row is not None
         for name in document.fields:

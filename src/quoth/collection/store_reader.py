@@ -133,6 +133,12 @@ class StoreReader:
             )
         )
 
+    @property
+    def last_row(self) -> int:
+        """The highest row that a document ever had, 0 before the first."""
+        found = self._db.all("SELECT seq FROM sqlite_sequence WHERE name = 'documents'")
+        return int(found[0][0]) if found else 0
+
     def live_rows(self) -> set[int]:
         """Give the rows of all live documents."""
         return {row for (row,) in self._db.all("SELECT row FROM documents WHERE removed IS NULL")}
@@ -160,6 +166,11 @@ class StoreReader:
                 (after, upto, upto),
             )
         )
+
+    def count_changes(self, after: int) -> dict[str, int]:
+        """Count the changes after one, by kind: add, update, remove, identify."""
+        found = "SELECT kind, count(*) FROM changes WHERE number > ? GROUP BY kind"
+        return dict(self._db.all(found, (after,)))
 
     def passages(self, document: Document, row: int) -> tuple[Passage, ...]:
         """List the passages of a stored document, in order."""
@@ -190,6 +201,20 @@ class StoreReader:
             (live[0] if live else None,),
         )
         return tuple(text for (text,) in found)
+
+    def identifiers_by_origin(self, row: int) -> dict[str, list[str]]:
+        """List the identifiers of a document's row by where they come from, each in order."""
+        found: dict[str, list[str]] = {}
+        for origin, text in self._db.all(
+            "SELECT origin, text FROM identifiers WHERE document = ? ORDER BY row", (row,)
+        ):
+            found.setdefault(origin, []).append(text)
+        return found
+
+    def settings(self) -> dict[str, Any]:
+        """Read all values kept with the collection, by name."""
+        names = self._db.all("SELECT name FROM settings ORDER BY name")
+        return {name: self.setting(name) for (name,) in names}
 
     def identified_between(self, after: int, upto: int) -> tuple[str, ...]:
         """List the docids whose identifiers were replaced after one change and up to another."""

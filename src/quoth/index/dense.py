@@ -55,7 +55,7 @@ from quoth.index.dense_state import (
     SegmentEntry,
     read_state,
 )
-from quoth.index.dense_storage import CODE_TYPES, Floats, Quantised, dequantise, quantise
+from quoth.index.dense_storage import CODE_TYPES, Codes, Floats, Quantised, dequantise, quantise
 from quoth.index.dense_vectors import LABEL, Places
 
 MOST_SEGMENTS = 64
@@ -117,6 +117,18 @@ class DenseIndex:
         """Rows that are held, sorted."""
         return self._now.rows.copy()
 
+    def read(self, rows: Rows) -> tuple[Rows, Units, Quantised]:
+        """Give the vectors of some rows as they are stored, each with its row and unit."""
+        places = np.flatnonzero(self._now.live & np.isin(self._now.vectors.rows, rows))
+        size = max(1, len(places))
+        blocks = list(self._now.vectors.blocks(places, num_vectors=size))
+        if not blocks:
+            none = Quantised(np.empty((0, 0), dtype=np.int8), np.empty(0, dtype=np.float32))
+            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32), none
+        labels = np.concatenate([each.labels for each in blocks])
+        codes = np.concatenate([each.codes for each in blocks])
+        return labels["row"], labels["unit"], Quantised(codes, labels["scale"])
+
     def top_k(
         self, query_vectors: Floats, k: int, *, allowed: set[int] | None
     ) -> list[list[Found]]:
@@ -135,14 +147,19 @@ class DenseIndex:
     def add(self, rows: Rows, units: Units, vectors: Floats) -> None:
         """Add the vectors of new rows, all units of a row at once; durable when it returns."""
         _check_batch(rows, units, vectors)
+        floats = np.ascontiguousarray(vectors, dtype=np.float32)
+        self.add_stored(rows, units, quantise(floats, storage=self._now.state.storage))
+
+    def add_stored(self, rows: Rows, units: Units, stored: Quantised) -> None:
+        """Add vectors as another index of the same storage holds them, not rounded again."""
+        _check_batch(rows, units, stored.codes)
         if len(rows) == 0:
             return
-        state = self._now.state
-        if state.width and vectors.shape[1] != state.width:
-            raise ValueError(f"vectors are {vectors.shape[1]} wide, those held {state.width}")
+        width = self._now.state.width
+        if width and stored.codes.shape[1] != width:
+            raise ValueError(f"vectors are {stored.codes.shape[1]} wide, those held {width}")
         if np.isin(rows, self._now.rows).any():
             raise ValueError("some rows are held already; a row is added once, with all its units")
-        stored = quantise(np.ascontiguousarray(vectors, dtype=np.float32), storage=state.storage)
         longest = _measure(stored)
         with self._writing():
             if np.isin(rows, self._now.removed).any():  # else the new ones would count as removed
@@ -351,7 +368,7 @@ def _require_same(folder: Path, found: DenseState, wanted: DenseState) -> None:
         )
 
 
-def _check_batch(rows: Rows, units: Units, vectors: Floats) -> None:
+def _check_batch(rows: Rows, units: Units, vectors: Codes) -> None:
     if vectors.ndim != 2 or rows.shape != units.shape or rows.shape != vectors.shape[:1]:
         raise ValueError(
             f"rows {rows.shape}, units {units.shape} and vectors {vectors.shape},"

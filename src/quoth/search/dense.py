@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quoth.collection.store import CutDocument, Store
-from quoth.collection.store_reader import StoredDocument
 from quoth.errors import CollectionError, IndexMismatch, IndexMoved
 from quoth.index.dense import DenseIndex
 from quoth.index.dense_config import DenseConfig
@@ -31,18 +30,32 @@ from quoth.models.glow.weights import WordCounts
 from quoth.records import Attention, Document, Hit, Part, Passage, Query, Run
 from quoth.search.dense_record import EncodingRecord
 from quoth.search.searcher import Progress
-from quoth.search.units import body_passages, cut_units
+from quoth.search.units import UnitSource, body_passages, cut_units
 
 if TYPE_CHECKING:
-    from quoth.models.glow.encoder import GlowEncoder, Vectors
+    from quoth.models.glow.encoder import Encoded, GlowEncoder, Vectors
 
-_CHUNK = 128
+CHUNK = 128
+"""Documents that are encoded together, and then made durable."""
 
 LoadEncoder = Callable[[], "GlowEncoder"]
 """Loads the model, which takes seconds."""
 
 OpenCounts = Callable[[], WordCounts]
 """Opens the collection's word statistics, which weighted attention needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedChunk:
+    """The vectors of some rows, each with the unit of its document that it stands for."""
+
+    rows: tuple[int, ...]
+    units: tuple[int, ...]
+    encoded: Encoded
+
+
+EncodeChunks = Callable[[Sequence[Sequence[int]]], Iterator[EncodedChunk]]
+"""Encodes rows chunk by chunk, in the order given."""
 
 
 class DenseSearcher:
@@ -182,6 +195,14 @@ class DenseSearcher:
 
     def catch_up(self, store: Store, *, progress: Progress) -> None:
         """Encode what is missing, drop what is gone."""
+
+        def encode(chunks: Sequence[Sequence[int]]) -> Iterator[EncodedChunk]:
+            return (self.encode_chunk(store, rows) for rows in chunks)
+
+        self.fill(store, encode=encode, progress=progress)
+
+    def fill(self, store: Store, *, encode: EncodeChunks, progress: Progress) -> None:
+        """Catch up with vectors that are made elsewhere."""
         index = self._open_index()
         upto = store.change
         if not self._is_of_this_history(index, store):
@@ -191,12 +212,29 @@ class DenseSearcher:
         index.remove(sorted(held - live))
         if missing := sorted(live - held):
             self._record.begin(upto, log=store.log_digest(upto))
-            self._encode_rows(store, index, missing, progress)
+            self._add(index, missing, encode, progress)
         index.compact_if_due()
         index.build_graph_if_due()
         index.record_change(upto, log=store.log_digest(upto))
         self._record.compact(live)
         self.close()
+
+    def encode_chunk(self, store: UnitSource, wanted: Sequence[int]) -> EncodedChunk:
+        """Encode the units of some rows; what is not there any more is left out."""
+        rows, units, texts = [], [], []
+        for row, document in sorted(store.documents(wanted).items()):
+            passages = store.passages(document, row)
+            for unit, fields in enumerate(self._units(document, passages)):
+                rows.append(row)
+                units.append(unit)
+                texts.append(fields)
+        encoded = self._encoder.encode_documents(texts, counts=self._word_counts())
+        return EncodedChunk(tuple(rows), tuple(units), encoded)
+
+    @property
+    def width(self) -> int:
+        """Length of a vector."""
+        return self._encoder.width
 
     def rebuild(self, store: Store, *, progress: Progress) -> None:
         """Encode everything anew."""
@@ -265,26 +303,17 @@ class DenseSearcher:
         (found,) = self._opened().top_k(self._encode([query]), len(rows), allowed=rows)
         return {each.row: each for each in found}
 
-    def _encode_rows(
-        self, store: Store, index: DenseIndex, missing: Sequence[int], progress: Progress
+    def _add(
+        self, index: DenseIndex, missing: Sequence[int], encode: EncodeChunks, progress: Progress
     ) -> None:
-        for start in range(0, len(missing), _CHUNK):
-            progress("encoding documents", start, len(missing))
-            documents = store.documents(missing[start : start + _CHUNK])
-            self._add(store, index, [StoredDocument(r, documents[r]) for r in sorted(documents)])
-        progress("encoding documents", len(missing), len(missing))
-
-    def _add(self, store: Store, index: DenseIndex, chunk: Sequence[StoredDocument]) -> None:
-        rows, units, texts = [], [], []
-        for stored in chunk:
-            passages = store.passages(stored.document, stored.row)
-            for unit, fields in enumerate(self._units(stored.document, passages)):
-                rows.append(stored.row)
-                units.append(unit)
-                texts.append(fields)
-        encoded = self._encoder.encode_documents(texts, counts=self._word_counts())
-        self._record.note(rows, encoded.lengths, encoded.cuts)
-        index.add(np.array(rows, dtype=np.int64), np.array(units, dtype=np.int32), encoded.vectors)
+        """Add rows chunk by chunk; each is durable before the next is waited for."""
+        progress("encoding documents", 0, len(missing))
+        chunks = [missing[start : start + CHUNK] for start in range(0, len(missing), CHUNK)]
+        for done, chunk in enumerate(encode(chunks), start=1):
+            self._record.note(chunk.rows, chunk.encoded.lengths, chunk.encoded.cuts)
+            rows, units = np.array(chunk.rows, np.int64), np.array(chunk.units, np.int32)
+            index.add(rows, units, chunk.encoded.vectors)
+            progress("encoding documents", min(done * CHUNK, len(missing)), len(missing))
 
     def _units(
         self, document: Document, passages: Sequence[Passage]

@@ -57,7 +57,7 @@ class EncodingRecord:
 
     def totals(self, held: Collection[int]) -> dict[str, int]:
         """Sum up over the rows that are held."""
-        counted = [own for row, own in self._by_row().items() if row in held]
+        counted = [own for row, own in self.by_row().items() if row in held]
         return {
             "subwords": sum(length for length, _cut in counted),
             "subwords_cut": sum(cut for _length, cut in counted),
@@ -66,7 +66,7 @@ class EncodingRecord:
 
     def compact(self, live: Collection[int]) -> None:
         """Rewrite the log once most of its rows are gone."""
-        by_row = self._by_row()
+        by_row = self.by_row()
         kept = [[row, *own] for row, own in sorted(by_row.items()) if row in live]
         if len(by_row) - len(kept) > _MAX_DEAD_SHARE * len(by_row):
             opened = [line for line in self._lines() if isinstance(line, Mapping)][-1:]
@@ -77,7 +77,7 @@ class EncodingRecord:
         """Forget everything."""
         self._path.unlink(missing_ok=True)
 
-    def _by_row(self) -> dict[int, tuple[int, int]]:
+    def by_row(self) -> dict[int, tuple[int, int]]:
         """Give subwords read and cut by row; a row that was encoded twice counts as the last."""
         chunks = (line for line in self._lines() if isinstance(line, list))
         return {row: (length, cut) for chunk in chunks for row, length, cut in chunk}

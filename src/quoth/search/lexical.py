@@ -3,26 +3,28 @@
 A term counts where it stands anywhere in the document, and again, with a smaller weight, in each
 field that is not the body; docs/benchmarks.md compares this with title and text joined.
 
-tantivy counts removed documents until it merges their segments away. While there are any, it only
-proposes: idf is corrected by boosts, candidates are scored by `lexical_score` with the exact
-statistics, and more are fetched until no document outside them can belong among the best. So scores
-never depend on history.
+tantivy counts removed documents until it merges their segments away, and a shard's index knows its
+own documents only. While its counts are not those that hold, it only proposes: idf is corrected by
+boosts, candidates are scored by `lexical_score` with the exact statistics, and more are fetched
+until no document outside them can belong among the best. So scores depend neither on history nor on
+shards.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 from quoth.collection.store import Store
 from quoth.errors import IndexMoved
-from quoth.index.lexical import Boost, LexicalIndex, Scored
+from quoth.index.lexical import Boost, IndexState, LexicalIndex, Scored
 from quoth.index.lexical_query import Clause, LexicalQuery, scale
 from quoth.records import Document, Hit, Part, Query, Run
 from quoth.search.lexical_config import LexicalConfig
+from quoth.search.lexical_counts import CountScorer, TermCounts, is_countable
 from quoth.search.lexical_score import QueryStatistics, contributions, explain_parts, score
 from quoth.search.lexical_upkeep import STATISTICS_FILE, LexicalUpkeep, analyse, open_index
 from quoth.search.searcher import Progress, ignore_progress
@@ -33,6 +35,7 @@ from quoth.vocabulary.weighting import inverse_document_frequency
 
 _MOVED = "a writer replaced the lexical index during a search; search again"
 _MAX_KNOWN_DOCIDS = 200_000
+_MAX_KNOWN_COUNTS = 2_000_000  # of analysed documents; some 80 MB
 _ROUNDING = 1.0 + 1e-5  # tantivy computes in single precision
 
 
@@ -42,14 +45,28 @@ class LexicalSearcher:
     name = "lexical"
 
     def __init__(
-        self, folder: Path, store: Store, *, analyser: Analyser, config: LexicalConfig, syntax: bool
+        self,
+        folder: Path,
+        store: Store,
+        *,
+        analyser: Analyser,
+        config: LexicalConfig,
+        syntax: bool,
+        exchanged: Path | None = None,
     ) -> None:
-        """Search what lies in `folder`; with `syntax`, queries may use + - quotes and field:."""
+        """Search what lies in `folder`; with `syntax`, queries may use + - quotes and field:.
+
+        A shard scores with the statistics of all shards, which lie in the file `exchanged`.
+        """
         self.folder = folder
         self._store = store
         self._analyser = analyser
         self._config = config
         self._syntax = syntax
+        self._exchanged = exchanged
+        self._counts_by_row: dict[int, TermCounts] = {}
+        self._num_counts = 0
+        self._states: dict[str, IndexState] = {}
         self._docids: dict[int, str] = {}
         self._anywhere: tuple[tuple[str, float], ...] | None = None
         self._index: LexicalIndex | None = None
@@ -125,7 +142,7 @@ class LexicalSearcher:
         if self._statistics is not None:
             self._statistics.close()
         self._index = self._statistics = self._anywhere = None
-        self._docids = {}
+        self._docids, self._states = {}, {}
 
     def is_current(self, change: int) -> bool:
         """Whether index and statistics on disk hold everything up to a change of this history."""
@@ -187,12 +204,18 @@ class LexicalSearcher:
     def _search_one(self, query: Query, k: int, allowed: set[int] | None) -> tuple[Hit, ...]:
         parsed = self.parse(query)
         index = self._opened()
-        top = self._top_exact if index.num_dead else self._top_clean
+        top = self._top_clean if self._counts_as(index) else self._top_exact
         scored = top(parsed, k, allowed)
         docids = self._name([row for row, _value in scored])
         hits = [Hit(docids[row], value) for row, value in scored]
         hits.sort(key=lambda hit: (-hit.score, hit.docid))
         return tuple(hits[:k])
+
+    def _counts_as(self, index: LexicalIndex) -> bool:
+        """Whether tantivy counts the very documents that the statistics do."""
+        if index.num_dead:
+            return False
+        return self._exchanged is None or self._counted().num_documents == index.num_documents
 
     def _name(self, rows: Sequence[int]) -> dict[int, str]:
         """Find docids by row; a row's docid never changes, so each is looked up once."""
@@ -210,40 +233,64 @@ class LexicalSearcher:
         return self._opened().top_k(query, k, allowed=allowed)
 
     def _top_exact(self, query: LexicalQuery, k: int, allowed: set[int] | None) -> list[Scored]:
-        """Find the k best rows by exact statistics, with ties, while the index counts dead ones."""
+        """Find the k best rows, with ties, by statistics that the index does not count with."""
         statistics = self._query_statistics(query)
         boost, slack = self._corrections(query, statistics)
-        depth = k
+        scored: dict[int, float] = {}
+        floor, depth = float("-inf"), 2 * k
         while True:
             proposed = self._opened().top_k(query, depth, allowed=allowed, boost=boost)
-            scored = self._score_exactly(query, proposed, statistics)
-            # A document that was not proposed scores at most `slack` times the last proposal.
-            if len(proposed) < depth or scored[k - 1][1] > proposed[-1][1] * slack:
-                return scored
+            for part in (proposed[:k], proposed[k:]):  # the first say what the others must reach
+                # A document scores at most `slack` times what was proposed.
+                worth = [row for row, value in part if value * slack >= floor and row not in scored]
+                scored.update(self._score_exactly(query, worth, statistics))
+                best = sorted(scored.values(), reverse=True)
+                floor = best[k - 1] if len(best) >= k else floor
+            if len(proposed) < depth or proposed[-1][1] * slack < floor:
+                return list(scored.items())
             depth *= 4
 
     def _score_exactly(
-        self, query: LexicalQuery, proposed: Sequence[Scored], statistics: QueryStatistics
-    ) -> list[Scored]:
-        documents = self._store.documents([row for row, _value in proposed])
-        if len(documents) < len(proposed):
-            raise IndexMoved(_MOVED)
-        scored = [
-            (row, score(query, self.analyse(document), statistics))
-            for row, document in documents.items()
+        self, query: LexicalQuery, rows: Sequence[int], statistics: QueryStatistics
+    ) -> dict[int, float]:
+        if is_countable(query):
+            scorer = CountScorer(query, statistics)
+            counts = self._count_rows(rows, scorer.views)
+            return {row: scorer.score(counts[row]) for row in rows}
+        documents = self._fetch(rows)
+        return {
+            row: score(query, self.analyse(each), statistics) for row, each in documents.items()
+        }
+
+    def _count_rows(self, rows: Sequence[int], views: Set[str]) -> dict[int, TermCounts]:
+        """Count the terms of documents; a row's content never changes, so it is done once."""
+        if self._num_counts > _MAX_KNOWN_COUNTS:
+            self._counts_by_row, self._num_counts = {}, 0
+        known = self._counts_by_row
+        unknown = [
+            row for row in rows if row not in known or not views <= known[row].lengths.keys()
         ]
-        return sorted(scored, key=lambda pair: -pair[1])
+        for row, document in self._fetch(unknown).items():
+            known[row] = TermCounts(self.analyse(document), views)
+            self._num_counts += known[row].size
+        return known
+
+    def _fetch(self, rows: Sequence[int]) -> dict[int, Document]:
+        documents = self._store.documents(rows) if rows else {}
+        if len(documents) < len(rows):
+            raise IndexMoved(_MOVED)
+        return documents
 
     def _corrections(self, query: LexicalQuery, statistics: QueryStatistics) -> tuple[Boost, float]:
         """Give the boosts that mend tantivy's idf, and how far its length norm can still be off."""
         index, slack = self._opened(), _ROUNDING
         used: dict[str, QueryStatistics] = {}
         for view, terms in _terms_by_view(query).items():
-            states = (index.state(view, term) for term in terms)
-            state = next(filter(None, states), None)
+            state = self._state(view, terms)
             if state is None:  # no term of the query is left in this view
                 continue
-            slack = max(slack, _ROUNDING * statistics.average_lengths[view] / state.average_length)
+            average = statistics.average_lengths.get(view, 0.0)
+            slack = max(slack, _ROUNDING * average / state.average_length)
             counts = {term: index.document_frequency(view, term) for term in terms}
             used[view] = QueryStatistics(state.num_documents, {}, {view: counts})
 
@@ -253,6 +300,16 @@ class LexicalSearcher:
             return statistics.idf(view, clause.terms) / used[view].idf(view, clause.terms)
 
         return boost, slack
+
+    def _state(self, view: str, terms: Iterable[str]) -> IndexState | None:
+        """Find out what tantivy scores with in a view, the same for all terms of it."""
+        if view not in self._states:
+            states = (self._opened().state(view, term) for term in terms)
+            found = next(filter(None, states), None)
+            if found is None:
+                return None
+            self._states[view] = found
+        return self._states[view]
 
     def _query_statistics(self, query: LexicalQuery) -> QueryStatistics:
         counted = self._counted()
@@ -272,7 +329,8 @@ class LexicalSearcher:
 
     def _counted(self) -> Statistics:
         if self._statistics is None:
-            self._statistics = Statistics.open(self.folder / STATISTICS_FILE)
+            own = self.folder / STATISTICS_FILE
+            self._statistics = Statistics.open(self._exchanged or own)
             self._statistics.pin()
         return self._statistics
 

@@ -6,9 +6,22 @@ Search and learning go by the same units, so that a model is trained on what it 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 from quoth.models.glow.config import GlowConfig
 from quoth.records import Document, Passage
+
+
+class UnitSource(Protocol):
+    """Where the text of units is read; `Store` is one."""
+
+    def documents(self, rows: Sequence[int]) -> dict[int, Document]:
+        """Map rows to documents."""
+        ...
+
+    def passages(self, document: Document, row: int) -> tuple[Passage, ...]:
+        """List the passages of a document, in order."""
+        ...
 
 
 def cut_units(

@@ -167,6 +167,38 @@ class Statistics:
             if len(counts) > _MAX_PENDING:
                 self._flush()
 
+    def add_from(self, path: Path) -> tuple[int, dict[str, Any], int]:
+        """Count in, as a batch of its own, what another file has counted.
+
+        Gives the change, the basis and the number of documents that it was at.
+        """
+        self._run("ATTACH ? AS other", (f"{path.absolute().as_uri()}?mode=ro",))
+        try:
+            self.begin()
+            for table, keys, value in (
+                ("frequencies", "view, term", "df"),
+                ("lengths", "view", "total"),
+            ):
+                self._run(
+                    f"INSERT INTO {table} SELECT {keys}, {value} FROM other.{table}"
+                    f" WHERE true ORDER BY {keys}"
+                    f" ON CONFLICT DO UPDATE SET {value} = {value} + excluded.{value}"
+                )
+            other = dict(self._run("SELECT name, value FROM other.facts"))
+            self._num_documents += other["num_documents"]
+            basis = json.loads(other["basis"])
+            self.commit(change=self.change + other["change"], basis={})
+        except (KeyError, ValueError, TypeError) as error:
+            raise Damaged(f"{path} cannot be read ({error})") from error
+        finally:
+            self.roll_back()
+            self._run("DETACH other")
+        return other["change"], basis, other["num_documents"]
+
+    def settle(self) -> None:
+        """Put everything into the one file, so that it can be copied."""
+        self._run("PRAGMA journal_mode = DELETE")
+
     def clear(self) -> None:
         """Forget all counts, within a batch."""
         self._run("DELETE FROM frequencies")

@@ -198,7 +198,7 @@ from pathlib import Path
 sys.path[:0] = sys.argv[3:]
 import test_dense_searcher as tests
 from quoth.index.dense import DenseIndex
-tests.dense_module._CHUNK = 2
+tests.dense_module.CHUNK = 2
 setting = tests.Setting(Path(sys.argv[1]), Path(sys.argv[2]))
 add, calls = DenseIndex.add, []
 def dying(*arguments):
@@ -223,7 +223,7 @@ def _kill_after_two_chunks(setting: Setting, tiny: Path) -> None:
 def test_a_killed_encoding_resumes_without_encoding_again_what_was_done(
     setting: Setting, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dense_module, "_CHUNK", 2)
+    monkeypatch.setattr(dense_module, "CHUNK", 2)
     setting.add(*(_document(f"d{at}", f"owl x {at}") for at in range(7)))
     _kill_after_two_chunks(setting, tiny)
     assert not setting.searcher.is_current(setting.store.change)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +12,9 @@ import typer
 from quoth.app import show
 
 if TYPE_CHECKING:
+    from quoth.app.config import Values
     from quoth.app.engine import Engine
+    from quoth.app.opening import OpenedEngine
 
 Collection = Annotated[
     Path, typer.Argument(metavar="COLLECTION", help="The collection, a folder such as notes.quoth.")
@@ -56,21 +58,57 @@ Measures = Annotated[
 QrelsFile = Annotated[
     Path, typer.Option(help="Judgements: BEIR TSV or TREC, plain or gz.", metavar="FILE")
 ]
+RayAddress = Annotated[
+    str,
+    typer.Option(
+        "--ray",
+        help="Do what takes long on a Ray cluster: HOST:PORT of its head, auto for the one this"
+        " machine is in, local to start one here.",
+        metavar="ADDRESS",
+        show_default=False,
+    ),
+]
+
+
+def joining(address: str) -> AbstractContextManager[None]:
+    """Join a cluster for as long as a command works; without an address, do nothing."""
+    if not address:
+        return nullcontext()
+    from quoth.cluster.connecting import joined
+
+    return joined(address)
+
+
+def read_layers(config: Path | None, settings: Mapping[str, str]) -> list[Values]:
+    """Read the settings of a file and of the command line; later ones override earlier ones."""
+    from quoth.app.config import overrides_from_text, read_toml
+
+    layers = [] if config is None else [read_toml(config)]
+    return [*layers, overrides_from_text(settings)]
 
 
 @contextmanager
 def open_engine(
     collection: Path, config: Path | None, settings: Mapping[str, str]
-) -> Iterator[Engine]:
+) -> Iterator[OpenedEngine]:
     """Open the engine with the settings of a file and of the command line, showing progress."""
-    from quoth.app.config import overrides_from_text, read_toml
-    from quoth.app.engine import Engine
+    from quoth.app import opening
 
-    layers = [read_toml(config)] if config is not None else []
     with show.progress_bar() as progress:
-        layers.append(overrides_from_text(settings))
-        with Engine.open(collection, settings=layers, progress=progress) as engine:
+        layers = read_layers(config, settings)
+        with opening.open_engine(collection, settings=layers, progress=progress) as engine:
             yield engine
+
+
+@contextmanager
+def open_whole(
+    collection: Path, config: Path | None, settings: Mapping[str, str], *, what: str
+) -> Iterator[Engine]:
+    """Open the engine of a collection in one piece, for what shards cannot do."""
+    from quoth.app.opening import require_whole
+
+    with open_engine(collection, config, settings) as engine:
+        yield require_whole(engine, what=what)
 
 
 def split_names(names: str) -> list[str]:

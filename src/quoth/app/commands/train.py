@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quoth.app import show
-from quoth.app.commands.arguments import AsJson, Collection, ConfigFile, open_engine
+from quoth.app.commands.arguments import AsJson, Collection, ConfigFile, open_whole
 from quoth.app.generative_plan import PixarBuildConfig, read_settings
 from quoth.app.generative_report import render_generative
 from quoth.app.learning_plan import Wanted
@@ -238,7 +238,8 @@ def pixar(
         generative=PixarBuildConfig(**{**given, **read_settings(set_ or [])}),
     )
     silent = {"generative.generator": NO_GENERATOR} if no_generator else {}
-    with open_engine(collection, config, {**settings, **silent}) as engine:
+    settings = {**settings, **silent}
+    with open_whole(collection, config, settings, what="quoth train pixar") as engine:
         try:
             report = engine.learn(wanted, note=show.note).generative
         except ImportError as error:

@@ -1,0 +1,122 @@
+"""`quoth shard` and `quoth merge`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quoth.app import show
+from quoth.app.commands.arguments import AsJson, Collection, ConfigFile
+from quoth.app.options import with_settings
+from quoth.errors import ConfigError
+
+if TYPE_CHECKING:
+    from quoth.app.config import Values
+    from quoth.collection.shards import ShardSet
+    from quoth.search.searcher import Progress
+
+
+@with_settings("collection")
+def shard(
+    collection: Collection,
+    *,
+    shards: Annotated[
+        int | None,
+        typer.Option(help="How many shards to make.", metavar="N", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder to make for the shards.", metavar="FOLDER", show_default=False),
+    ] = None,
+    new: Annotated[
+        bool,
+        typer.Option(
+            "--new", help="Make COLLECTION itself, in empty shards to add documents to.", metavar=""
+        ),
+    ] = False,
+    exchange: Annotated[
+        bool,
+        typer.Option(
+            "--exchange",
+            help="COLLECTION is in shards already: exchange their statistics, after they were"
+            " written to one by one.",
+            metavar="",
+        ),
+    ] = False,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+    settings: Mapping[str, str],
+) -> None:
+    """Split a collection into shards that are searched as one, with the same ranking."""
+    target = collection if new else out
+    if exchange and (new or shards is not None or out is not None):
+        raise ConfigError("--exchange works on shards that are there: name nothing but them")
+    if not exchange and (shards is None or target is None or (new and out is not None)):
+        raise ConfigError(
+            f'say into how many shards, and where: "quoth shard {collection} --shards 4 --out'
+            f' FOLDER", or "quoth shard --new {collection} --shards 4" for empty ones'
+        )
+    layers = _layers(config, settings)
+    with show.progress_bar() as progress:
+        if shards is None or target is None:
+            made = _exchange(collection, layers, progress)
+        elif new:
+            made = _make(target, shards, layers)
+        else:
+            from quoth.app.sharding import split_collection
+
+            made = split_collection(
+                collection, target, count=shards, settings=layers, progress=progress
+            )
+    _tell({"folder": str(made.folder), "shards": made.count, "set": made.identity}, as_json=as_json)
+
+
+@with_settings("collection")
+def merge(
+    collection: Annotated[Path, typer.Argument(metavar="FOLDER", help="A collection in shards.")],
+    *,
+    out: Annotated[Path, typer.Option(help="The collection to make.", metavar="COLLECTION")],
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+    settings: Mapping[str, str],
+) -> None:
+    """Join shards into one collection with the same documents and ranking."""
+    from quoth.app.sharding import merge_shards
+
+    layers = _layers(config, settings)
+    with show.progress_bar() as progress:
+        merge_shards(collection, out, settings=layers, progress=progress)
+    _tell({"collection": str(out)}, as_json=as_json)
+
+
+def _exchange(folder: Path, layers: list[Values], progress: Progress) -> ShardSet:
+    from quoth.app.sharded_engine import ShardedEngine
+
+    with ShardedEngine.open(folder, settings=layers, progress=progress) as engine:
+        engine.exchange()
+        return engine.shards
+
+
+def _make(folder: Path, count: int, layers: list[Values]) -> ShardSet:
+    from quoth.app.sharded_engine import ShardedEngine
+    from quoth.collection.shards import create_shards
+
+    create_shards(folder, count=count)
+    with ShardedEngine.open(folder, settings=layers) as engine:
+        return engine.shards
+
+
+def _layers(config: Path | None, settings: Mapping[str, str]) -> list[Values]:
+    from quoth.app.config import overrides_from_text, read_toml
+
+    return [*([read_toml(config)] if config is not None else []), overrides_from_text(settings)]
+
+
+def _tell(done: Mapping[str, object], *, as_json: bool) -> None:
+    if as_json:
+        show.print_json(dict(done))
+    else:
+        show.out().print("\n".join(show.key_values(dict(done))), markup=False)

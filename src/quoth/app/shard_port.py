@@ -1,0 +1,273 @@
+"""One shard in this process: an engine that scores with the statistics of all shards."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from quoth.app.config import Config, Values
+from quoth.app.engine import Engine
+from quoth.app.loading import LoadedModels
+from quoth.app.rows import newest
+from quoth.app.searchers import Searchers
+from quoth.app.sharding_exchange import EXCHANGED_FILE, out_of_date, read_exchange
+from quoth.collection.lock import hold_writer_lock
+from quoth.collection.shards import is_sharded, shard_number
+from quoth.collection.store import Store
+from quoth.errors import Busy, CollectionError
+from quoth.records import Attention, Document, Part, Passage, Query, Run
+from quoth.search.calibration import Calibration
+from quoth.search.searcher import Progress, ScoringSearcher, ignore_progress
+
+if TYPE_CHECKING:
+    from quoth.search.dense import DenseSearcher
+
+_T = TypeVar("_T")
+
+
+class ShardEngine(Engine):
+    """A shard, opened. Written to, its vectors wait for the exchange that follows."""
+
+    def __init__(self, folder: Path, given: Sequence[Values], progress: Progress) -> None:
+        super().__init__(folder, given, progress)
+        number = shard_number(folder)
+        if number is None:
+            raise CollectionError(f"{folder} is a collection of its own, not a shard of another")
+        self.number = number
+        self._looked_at: tuple[int, int] | None = None
+
+    @classmethod
+    def beside(
+        cls, folder: Path, models: LoadedModels, *, settings: Sequence[Values], progress: Progress
+    ) -> Self:
+        """Open a shard that shares models with the others."""
+        engine = cls(folder, settings, progress)
+        engine._models = models
+        return engine
+
+    # For a port ------------------------------------------------------------------------------
+
+    def explain_hits(
+        self, query: Query, docids: Sequence[str], *, searcher: str, syntax: bool
+    ) -> tuple[Part, ...]:
+        """Say what scores are made of."""
+
+        def look(store: Store) -> tuple[Part, ...]:
+            documents = [newest(store, docid)[1] for docid in docids]
+            return self._ways.get(searcher, syntax=syntax).explain(query, documents)
+
+        return self._read(look, searcher)
+
+    def fetch(self, docids: Sequence[str]) -> tuple[Document, ...]:
+        """Fetch the documents that are there."""
+
+        def look(store: Store) -> tuple[Document, ...]:
+            rows = store.rows(docids)
+            documents = store.documents(list(rows.values()))
+            return tuple(documents[rows[docid]] for docid in docids if docid in rows)
+
+        return self._read(look)
+
+    def best_passages(
+        self, query: Query, docids: Sequence[str], *, searcher: str
+    ) -> tuple[Passage | None, ...]:
+        """Choose the passage that each document shows."""
+
+        def look(store: Store) -> tuple[Passage | None, ...]:
+            stored = [newest(store, docid) for docid in docids]
+            chosen = self._ways.best_passages(searcher, query, dict(stored))
+            return tuple(chosen[row] for row, _document in stored)
+
+        return self._read(look, searcher)
+
+    def with_ways(self, look: Callable[[Searchers], _T], searcher: str = "lexical") -> _T:
+        """Look at the ways of searching the shard."""
+        return self._read(lambda _store: look(self._ways), searcher)
+
+    # For the exchange ------------------------------------------------------------------------
+
+    def fields(self) -> tuple[str, ...]:
+        """Names of all fields of the shard, in order."""
+        with contextlib.closing(Store.open(self.folder)) as store:
+            return store.fields()
+
+    def docids_by_row(self) -> dict[int, str]:
+        """Map the rows of all documents to their docids."""
+        with contextlib.closing(Store.open(self.folder)) as store, store.snapshot():
+            return store.docids(sorted(store.live_rows()))
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[tuple[Store, Config]]:
+        """Be the one writer; afterwards the lexical index has caught up."""
+        with self._writing() as opened:
+            yield opened
+
+    def settle(self, fields: Sequence[str]) -> None:
+        """Know these fields, and bring the lexical index up to date."""
+        with self._writing() as (store, _config):
+            store.put_fields(fields)
+
+    def follow_exchange(self) -> None:
+        """Bring vectors and identifiers up to date with new statistics."""
+        with self._locked(), contextlib.closing(Store.create(self.folder)) as store:
+            super()._catch_up(store)
+        self._let_go()
+
+    @contextlib.contextmanager
+    def filling(self, *, anew: bool) -> Iterator[tuple[Store, DenseSearcher] | None]:
+        """Be the one writer of vectors; None where there are to be none, or all are there.
+
+        With `anew`, the first are wanted, and those of another model are given up.
+        """
+        with self._locked(), contextlib.closing(Store.create(self.folder)) as store:
+            ways = self._make_ways(store, self._require_kept_settings(store))
+            if anew and ways.dense_side().is_foreign():
+                ways.dense_side().discard()
+            is_due = anew or ways.is_encoded
+            has_all = is_due and ways.dense_side().is_current(store.change)
+            yield (store, ways.dense_side()) if is_due and not has_all else None
+            ways.close()
+        self._let_go()
+
+    def keep_calibration(self, calibration: Calibration) -> None:
+        """Save what was found out about fusing, for the shard alone and for all."""
+        with self._locked(), contextlib.closing(Store.create(self.folder)) as store:
+            ways = self._make_ways(store)
+            ways.keep_calibration(calibration)
+            ways.close()
+        self._let_go()
+
+    # Inner workings --------------------------------------------------------------------------
+
+    def _catch_up(self, store: Store) -> None:
+        ways = self._make_ways(store)
+        ways.catch_up(store, searcher="lexical", progress=self._progress)
+        ways.close()
+
+    def _read(self, look: Callable[[Store], _T], searcher: str = "lexical") -> _T:
+        state = self._exchange_state()
+        if state != self._looked_at:  # other shards may have changed while this one has not
+            self._let_go()
+            self._looked_at = state
+        return super()._read(look, searcher)
+
+    def _exchange_state(self) -> tuple[int, int] | None:
+        try:
+            found = (self.folder / EXCHANGED_FILE).stat()
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_mtime_ns
+
+    def _follow(self, store: Store, searcher: str) -> None:
+        exchange = read_exchange(self.folder)
+        if exchange is not None and exchange.covers_store(self.number, store):
+            super()._follow(store, searcher)
+        elif exchange is None or not self._is_being_written():
+            raise out_of_date(self.folder)
+        else:  # until its writer exchanges, search goes on with the statistics before
+            self._let_go()
+
+    def _is_being_written(self) -> bool:
+        """Whether somebody is at work who will exchange when done."""
+        if not is_sharded(self.folder.parent):
+            return False
+        try:
+            with hold_writer_lock(self.folder.parent, wait_seconds=0.0):
+                exchange, store = read_exchange(self.folder), self._reader()
+                is_done = exchange is not None and exchange.covers_store(self.number, store)
+                return is_done  # just now
+        except Busy:
+            return True
+
+    def _make_ways(self, store: Store, config: Config | None = None) -> Searchers:
+        return Searchers(
+            self.folder,
+            store,
+            config or self._resolve(store),
+            load_encoder=lambda chosen: self._models.encoder(chosen.dense.encoder),
+            load_generator=self._models.generator,
+            load_generative=self._models.generative,
+            exchanged=self.folder / EXCHANGED_FILE,
+        )
+
+
+class LocalPort:
+    """A shard in this process; one question at a time."""
+
+    def __init__(self, engine: ShardEngine, turn: threading.Lock | None = None) -> None:
+        """Offer a shard; those that share models take turns at searching with them."""
+        self.number = engine.number
+        self.engine = engine
+        self._lock = threading.Lock()
+        self._turn = turn or threading.Lock()
+
+    @classmethod
+    def open(cls, folder: str | Path, *, settings: Sequence[Values] = ()) -> Self:
+        """Open a shard alone, to be asked from elsewhere."""
+        return cls(ShardEngine(Path(folder), settings, ignore_progress))
+
+    def run(
+        self, queries: Sequence[Query], *, k: int, where: str, searcher: str, syntax: bool
+    ) -> Run:
+        """Find the k best documents of the shard."""
+        with self._having_turn(searcher):
+            return self.engine.run(queries, k=k, where=where, searcher=searcher, syntax=syntax)
+
+    def explain(
+        self, query: Query, docids: Sequence[str], *, searcher: str, syntax: bool = True
+    ) -> tuple[Part, ...]:
+        """Say what scores are made of."""
+        with self._having_turn(searcher):
+            return self.engine.explain_hits(query, docids, searcher=searcher, syntax=syntax)
+
+    def fetch(self, docids: Sequence[str]) -> tuple[Document, ...]:
+        """Fetch documents of the shard; those that are not there are left out."""
+        with self._lock:
+            return self.engine.fetch(docids)
+
+    def best_passages(
+        self, query: Query, docids: Sequence[str], *, searcher: str
+    ) -> tuple[Passage | None, ...]:
+        """Choose the passage that each document shows."""
+        with self._having_turn(searcher):
+            return self.engine.best_passages(query, docids, searcher=searcher)
+
+    def attention(
+        self, text: str, docids: Sequence[str], *, searcher: str
+    ) -> tuple[Attention | None, ...]:
+        """Say which words the encoder looked at."""
+        with self._having_turn(searcher):
+            return self.engine.attention(text, docids, searcher=searcher)
+
+    def score(
+        self, queries: Sequence[Query], documents: Sequence[Document], *, searcher: str
+    ) -> tuple[float, ...]:
+        """Score each document for its own query as if it were in the collection."""
+
+        def look(ways: Searchers) -> tuple[float, ...]:
+            using: ScoringSearcher = (
+                ways.dense() if searcher == "dense" else ways.lexical(syntax=False)
+            )
+            return using.score(queries, documents)
+
+        with self._having_turn(searcher):
+            return self.engine.with_ways(look, searcher)
+
+    def status(self) -> dict[str, Any]:
+        """Describe the shard."""
+        with self._lock:
+            return self.engine.status()
+
+    def close(self) -> None:
+        """Release all files."""
+        with self._lock:
+            self.engine.close()
+
+    @contextlib.contextmanager
+    def _having_turn(self, searcher: str) -> Iterator[None]:
+        shared = contextlib.nullcontext() if searcher == "lexical" else self._turn
+        with self._lock, shared:
+            yield

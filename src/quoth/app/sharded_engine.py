@@ -1,0 +1,398 @@
+"""A collection in shards, opened: what `Engine` offers, over all shards at once.
+
+engine = ShardedEngine.open("notes.shards")
+found = engine.find("owls that hunt at dusk")
+found.hits, found.unreachable
+
+Rankings are those of the collection in one piece (see search/merged.py for what is exact).
+Searching goes through ports, which may stand for shards elsewhere; writing, and whatever looks at a
+collection as a whole, opens the folders themselves.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from quoth.app.asking import Asking
+from quoth.app.config import Config, Values, build_config
+from quoth.app.intake import AddReport, pass_once, raise_problem, take_in
+from quoth.app.loading import LoadedModels
+from quoth.app.searchers import NAMES
+from quoth.app.shard_port import LocalPort, ShardEngine
+from quoth.app.sharded_engine_care import describe_all, join_damage
+from quoth.app.sharded_engine_encoding import encode_together
+from quoth.app.sharded_engine_found import (
+    Found,
+    FoundRun,
+    out_of_reach,
+    refuse_reranking,
+    warn,
+)
+from quoth.app.sharded_engine_writing import (
+    ShardWriter,
+    calibrate_shards,
+    settled,
+    writing_shards,
+)
+from quoth.app.sharding_exchange import exchange_is_due, exchange_statistics
+from quoth.app.verifying import Damage
+from quoth.app.writing import locked
+from quoth.collection.shards import open_shards
+from quoth.collection.store import Written
+from quoth.errors import CollectionError, ConfigError, OutOfDate
+from quoth.records import (
+    Answer,
+    Attention,
+    Document,
+    Hit,
+    Part,
+    Passage,
+    Problem,
+    Query,
+    Run,
+    Snippet,
+)
+from quoth.search.calibration import Calibration
+from quoth.search.merged import FanOut, MergedSearcher, ShardPort
+from quoth.search.searcher import Progress, Searcher, ignore_progress
+from quoth.text.readers.reading import Report, read_documents
+
+if TYPE_CHECKING:
+    from quoth.answer.answerer import AnswerStream
+
+_T = TypeVar("_T")
+
+
+class ShardedEngine:
+    """All shards of one collection, opened."""
+
+    def __init__(
+        self,
+        folder: Path,
+        given: Sequence[Values],
+        progress: Progress,
+        ports: Sequence[ShardPort] | None,
+    ) -> None:
+        self.folder = folder
+        self.shards = open_shards(folder)
+        self._given = given
+        self._progress = progress
+        models, turn = LoadedModels(), threading.Lock()
+        self._engines = [
+            ShardEngine.beside(path, models, settings=given, progress=progress)
+            for path in self.shards.shards
+        ]
+        self._local = [LocalPort(engine, turn) for engine in self._engines]
+        self._is_local = ports is None
+        self._fan_out = FanOut(self._local if ports is None else ports)
+        self._asking = Asking(folder)
+
+    @classmethod
+    def open(
+        cls,
+        folder: str | Path,
+        *,
+        settings: Sequence[Values] = (),
+        progress: Progress = ignore_progress,
+        ports: Sequence[ShardPort] | None = None,
+    ) -> Self:
+        """Open a collection in shards; `ports` say where the shards are asked, if not here.
+
+        An exchange of statistics that a killed writer left undone is finished, unless a writer is
+        at work.
+        """
+        build_config(*settings)
+        engine = cls(Path(folder), settings, progress, ports)
+        engine._exchange_if_due()
+        return engine
+
+    def close(self) -> None:
+        """Release all files; ports that were given stay open."""
+        self._fan_out.close()
+        for port in self._local:
+            port.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    # Writing ---------------------------------------------------------------------------------
+
+    def add(self, sources: Sequence[str], *, report: Report | None = None) -> AddReport:
+        """Read sources and add or update their documents, each in its shard.
+
+        What cannot be read goes to `report`; without one, the first problem stops the reading.
+        """
+        skipped = 0
+
+        def tell(problem: Problem) -> None:
+            nonlocal skipped
+            skipped += 1
+            (raise_problem if report is None else report)(problem)
+
+        with self._writing() as writer:
+            read = read_documents(sources, config=writer.config.readers, report=tell)
+            documents = pass_once(read, tell)
+            written = take_in(documents, writer, writer.config, progress=self._progress)
+        return AddReport(written.added, written.updated, written.unchanged, skipped)
+
+    def add_documents(self, documents: Iterable[Document]) -> Written:
+        """Add or update documents made by the caller."""
+        with self._writing() as writer:
+            return take_in(documents, writer, writer.config, progress=self._progress)
+
+    def remove(self, docids: Sequence[str]) -> tuple[str, ...]:
+        """Remove documents; returns the docids that were not there."""
+        with self._writing() as writer:
+            return writer.remove(docids)
+
+    def exchange(self) -> None:
+        """Sum up the statistics of all shards for each, after they were written to one by one."""
+        with locked(self.folder, wait_seconds=self._wait):
+            exchange_statistics(self.shards, self._engines, progress=self._progress)
+
+    # Searching -------------------------------------------------------------------------------
+
+    def find(
+        self,
+        text: str,
+        *,
+        k: int = 10,
+        where: str = "",
+        searcher: str = "lexical",
+        syntax: bool = True,
+    ) -> Found:
+        """Find the k best documents within reach, each with its best passage."""
+        query = Query("", text)
+
+        def look() -> Found:
+            sides = self._sides(where=where, syntax=syntax)
+            using = self._searcher(searcher, sides)
+            docids = [hit.docid for hit in using.search([query], k=k, allowed=None).hits[""]]
+            parts = using.explain(query, [Document(docid, {}) for docid in docids], k=k)
+            best = sides["lexical"].ask_about(
+                docids, lambda port, own: port.best_passages(query, own, searcher=searcher)
+            )
+            hits = [
+                Hit(docid, part.value, best[docid])
+                for docid, part in zip(docids, parts, strict=True)
+                if docid in best
+            ]
+            hits.sort(key=lambda hit: (-hit.score, hit.docid))
+            return Found(tuple(hits), out_of_reach(self.shards, sides.values()))
+
+        return self._read(look)
+
+    def search(
+        self,
+        text: str,
+        *,
+        k: int = 10,
+        where: str = "",
+        searcher: str = "lexical",
+        syntax: bool = True,
+        rerank: bool = False,
+    ) -> tuple[Hit, ...]:
+        """Find the k best documents, each with its best passage; `find` says what was left out."""
+        refuse_reranking(rerank)
+        found = self.find(text, k=k, where=where, searcher=searcher, syntax=syntax)
+        warn(found.unreachable)
+        return found.hits
+
+    def find_many(
+        self,
+        queries: Sequence[Query],
+        *,
+        k: int = 1000,
+        where: str = "",
+        searcher: str = "lexical",
+        syntax: bool = False,
+    ) -> FoundRun:
+        """Search many queries within reach; hits carry no passages."""
+
+        def look() -> FoundRun:
+            sides = self._sides(where=where, syntax=syntax)
+            run = self._searcher(searcher, sides).search(queries, k=k, allowed=None)
+            return FoundRun(run, out_of_reach(self.shards, sides.values()))
+
+        return self._read(look)
+
+    def run(
+        self,
+        queries: Sequence[Query],
+        *,
+        k: int = 1000,
+        where: str = "",
+        searcher: str = "lexical",
+        syntax: bool = False,
+        rerank: bool = False,
+    ) -> Run:
+        """Search many queries, as plain words unless `syntax` is set; hits carry no passages."""
+        refuse_reranking(rerank)
+        found = self.find_many(queries, k=k, where=where, searcher=searcher, syntax=syntax)
+        warn(found.unreachable)
+        return found.run
+
+    def explain(
+        self,
+        text: str,
+        docids: Sequence[str],
+        *,
+        k: int = 10,
+        where: str = "",
+        searcher: str = "lexical",
+        rerank: bool = False,
+    ) -> tuple[Part, ...]:
+        """Say what each hit's score is made of; the parts add up to it."""
+        refuse_reranking(rerank)
+        documents = [self.document(docid) for docid in docids]
+
+        def look() -> tuple[Part, ...]:
+            using = self._searcher(searcher, self._sides(where=where, syntax=True))
+            return using.explain(Query("", text), documents, k=k)
+
+        return self._read(look)
+
+    def attention(
+        self, text: str, docids: Sequence[str], *, searcher: str = "dense"
+    ) -> tuple[Attention | None, ...]:
+        """Say which words of query and document the encoder looked at; None without vectors."""
+
+        def look() -> tuple[Attention | None, ...]:
+            ports = (self._local[self.shards.shard_of(docid)] for docid in docids)
+            pairs = zip(ports, docids, strict=True)
+            return tuple(
+                port.attention(text, [docid], searcher=searcher)[0] for port, docid in pairs
+            )
+
+        return self._read(look)
+
+    def snippet(self, text: str, passage: Passage, *, max_chars: int = 240) -> Snippet:
+        """Cut the stretch of a passage where the query's words stand, and mark them."""
+        return self._read(lambda: self._engines[0].snippet(text, passage, max_chars=max_chars))
+
+    def document(self, docid: str) -> Document:
+        """Fetch a document."""
+        number = self.shards.shard_of(docid)
+        asked = self._read(lambda: self._fan_out.ask(lambda port: port.fetch([docid]), [number]))
+        if not asked.answers[number]:
+            raise CollectionError(f"there is no document {docid!r} in {self.folder}")
+        return asked.answers[number][0]
+
+    def docids(self) -> tuple[str, ...]:
+        """List the docids of all documents, in the order they were added."""
+        found = [each for engine in self._engines for each in engine.docids_by_row().items()]
+        return tuple(docid for _row, docid in sorted(found))
+
+    # Answering -------------------------------------------------------------------------------
+
+    def ask(
+        self, question: str, *, k: int = 3, where: str = "", searcher: str = "lexical"
+    ) -> AnswerStream:
+        """Answer from the k best documents, piece by piece: iterate, then take `answer()`."""
+        self.config.answer.check(question)
+        hits = self.search(question, k=k, where=where, searcher=searcher, syntax=False)
+        return self._asking.ask(question, hits, config=self.config)
+
+    def answer(
+        self, question: str, *, k: int = 3, where: str = "", searcher: str = "lexical"
+    ) -> Answer:
+        """Answer in the documents' own words, with a citation for every quotation."""
+        return self.ask(question, k=k, where=where, searcher=searcher).answer()
+
+    def generate(
+        self, prefix: str, *, k: int = 32, where: str = "", searcher: str = "lexical"
+    ) -> AnswerStream:
+        """Continue a text, with the phrases of the k best documents as further vocabulary."""
+        self.config.answer.check(prefix)
+        hits = self.search(prefix, k=k, where=where, searcher=searcher, syntax=False)
+        return self._asking.generate(prefix, hits, config=self.config)
+
+    # Learning and looking after --------------------------------------------------------------
+
+    def encode(self, *, seed: int = 0) -> Calibration:
+        """Give every document its vectors, and find out how to fuse them with BM25 over all.
+
+        Interrupted, it resumes where it stopped. From then on writing keeps the vectors in step.
+        """
+        with locked(self.folder, wait_seconds=self._wait):
+            if exchange_is_due(self.shards):
+                exchange_statistics(self.shards, self._engines, progress=self._progress)
+            encode_together(self._engines, anew=True, progress=self._progress)
+            calibration = calibrate_shards(
+                self.shards, self._local, self.config, seed=seed, progress=self._progress
+            )
+            for engine in self._engines:
+                engine.keep_calibration(calibration)
+        return calibration
+
+    def status(self) -> dict[str, Any]:
+        """Describe the collection, and each shard of it."""
+        asked = self._read(lambda: self._fan_out.ask(lambda port: port.status()))
+        return describe_all(self.shards, asked)
+
+    def verify(self, *, repair: bool = False) -> Damage:
+        """Check every shard, and what they have exchanged; `repair` mends what differs."""
+        with locked(self.folder, wait_seconds=self._wait):
+            found = [engine.verify(repair=repair) for engine in self._engines]
+            is_due = exchange_is_due(self.shards)
+            if repair and is_due and not any(each.store for each in found):
+                exchange_statistics(self.shards, self._engines, progress=self._progress)
+        return join_damage(self.shards, found, exchange_is_due=is_due, repair=repair)
+
+    @property
+    def config(self) -> Config:
+        """The settings in force: given ones over those the collection was made with."""
+        return self._engines[0].config
+
+    # Inner workings --------------------------------------------------------------------------
+
+    @property
+    def _wait(self) -> float:
+        return build_config(*self._given).collection.wait_seconds
+
+    def _writing(self) -> AbstractContextManager[ShardWriter]:
+        return writing_shards(
+            self.shards, self._engines, wait_seconds=self._wait, progress=self._progress
+        )
+
+    def _sides(self, *, where: str, syntax: bool) -> dict[str, MergedSearcher]:
+        return {
+            name: MergedSearcher(
+                name, self._fan_out, shard_of=self.shards.shard_of, where=where, syntax=syntax
+            )
+            for name in NAMES
+            if name != "hybrid"
+        }
+
+    def _searcher(self, name: str, sides: dict[str, MergedSearcher]) -> Searcher:
+        if name not in NAMES:
+            raise ConfigError(f"there is no searcher {name!r}; there are {', '.join(NAMES)}")
+        first = self._engines[0]
+        if name in ("dense", "hybrid") and not first.with_ways(lambda ways: ways.is_encoded):
+            raise CollectionError(
+                f"{self.folder} has no vectors yet of {self.config.dense.encoder}; run"
+                f' "quoth encode {self.folder}"'
+            )
+        if name == "hybrid":
+            return first.with_ways(lambda ways: ways.fuse(lambda side: sides[side]))
+        return sides[name]
+
+    def _read(self, look: Callable[[], _T]) -> _T:
+        """Look; again, where statistics had to be exchanged first and nobody else was at it."""
+        try:
+            return look()
+        except OutOfDate:
+            if not self._exchange_if_due():
+                raise
+        return look()
+
+    def _exchange_if_due(self) -> bool:
+        """Finish what a killed writer left, unless one is at work; tells whether it did."""
+        return settled(self.shards, self._engines, progress=self._progress)

@@ -1,0 +1,70 @@
+"""What `quoth status` and `quoth verify` say of a collection in shards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quoth.app.verifying import Damage
+from quoth.collection.shards import ShardSet
+from quoth.search.merged import Asked
+
+_OF_ALL = ("terms",)  # every shard counts those of all
+_PER_SHARD = ("documents", "passages", "change", "bytes")
+
+
+def describe_all(shards: ShardSet, asked: Asked[dict[str, Any]]) -> dict[str, Any]:
+    """Describe a collection by what its shards say: sums, and each for itself."""
+    found = [asked.answers[number] for number in sorted(asked.answers)]
+    own = {
+        f"{number:05d}": (
+            {key: asked.answers[number][key] for key in _PER_SHARD}
+            if number in asked.answers
+            else {"unreachable": asked.unreachable[number]}
+        )
+        for number in range(shards.count)
+    }
+    return {
+        "collection": str(shards.folder),
+        "documents": sum(each["documents"] for each in found),
+        "passages": sum(each["passages"] for each in found),
+        "fields": found[0]["fields"],
+        "change": sum(each["change"] for each in found),
+        "bytes": _add([each["bytes"] for each in found]),
+        "set": shards.identity,
+        "shards": own,
+        "indexes": {
+            name: _add([each["indexes"].get(name, {}) for each in found])
+            for name in found[0]["indexes"]
+        },
+        "settings": found[0]["settings"],
+    }
+
+
+def join_damage(
+    shards: ShardSet, found: Sequence[Damage], *, exchange_is_due: bool, repair: bool
+) -> Damage:
+    """Join what was found in each shard, and say if statistics are out of date."""
+    indexes = [line for each in found for line in each.indexes]
+    if exchange_is_due:
+        indexes.append(f"{shards.folder}: the shards have changed since they exchanged statistics")
+    return Damage(
+        tuple(line for each in found for line in each.store),
+        tuple(indexes),
+        repaired=repair,
+        behind={folder: count for each in found for folder, count in each.behind.items()},
+    )
+
+
+def _add(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Add up numbers by key; of anything else, what the first shard says is taken.
+
+    >>> _add([{"documents": 2, "encoder": "a"}, {"documents": 3, "encoder": "a"}])
+    {'documents': 5, 'encoder': 'a'}
+    """
+    return {
+        key: sum(part.get(key, 0) for part in parts)
+        if isinstance(value, int) and key not in _OF_ALL
+        else value
+        for key, value in parts[0].items()
+    }

@@ -1,0 +1,175 @@
+"""Writing to all shards of a collection: each document to its own, then statistics exchanged."""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+from collections.abc import Iterator, Sequence
+
+from quoth.app.calibrating import calibrate_fusion
+from quoth.app.config import Config
+from quoth.app.shard_port import LocalPort, ShardEngine
+from quoth.app.sharding_exchange import exchange_is_due, exchange_statistics
+from quoth.app.writing import locked
+from quoth.collection.content import find_problem
+from quoth.collection.shards import ShardSet
+from quoth.collection.store import CutDocument, Store, Written
+from quoth.collection.store_reader import StoredDocument
+from quoth.errors import Busy, CorpusError
+from quoth.records import Document, Query
+from quoth.search.calibration import Calibration
+from quoth.search.merged import FanOut, MergedSearcher
+from quoth.search.searcher import Progress
+from quoth.text.words import Analyser
+
+
+class ShardWriter:
+    """All shards, opened for writing.
+
+    Rows are numbered through all shards, so that their order is that of the collection in one
+    piece. A batch is durable in each shard when `add` returns; a kill may leave it in some shards
+    only, and adding again brings the rest.
+    """
+
+    def __init__(self, shards: ShardSet, stores: Sequence[Store], config: Config) -> None:
+        self.config = config
+        self._shards = shards
+        self._stores = stores
+        self._last_row = max(store.last_row for store in stores)
+        self._fields = list(stores[0].fields())
+
+    def add(self, documents: Sequence[Document], *, cut: CutDocument) -> Written:
+        """Add or update a batch, each document in its shard."""
+        for document in documents:
+            if problem := find_problem(document):
+                raise CorpusError(f"document {document.docid!r} {problem}")
+        self._know_fields(documents)
+        by_shard: dict[int, list[tuple[Document, int]]] = {}
+        for document in documents:
+            self._last_row += 1
+            number = self._shards.shard_of(document.docid)
+            by_shard.setdefault(number, []).append((document, self._last_row))
+        counts = [
+            self._stores[number].add(
+                [document for document, _row in own], cut=cut, rows=[row for _document, row in own]
+            )
+            for number, own in sorted(by_shard.items())
+        ]
+        return Written(
+            sum(each.added for each in counts),
+            sum(each.updated for each in counts),
+            sum(each.unchanged for each in counts),
+        )
+
+    def remove(self, docids: Sequence[str]) -> tuple[str, ...]:
+        """Remove documents; returns the docids that were not there, in the order given."""
+        by_shard: dict[int, list[str]] = {}
+        for docid in docids:
+            by_shard.setdefault(self._shards.shard_of(docid), []).append(docid)
+        missing = {
+            number: iter(self._stores[number].remove(own)) for number, own in by_shard.items()
+        }
+        heads = {number: next(each, None) for number, each in missing.items()}
+        ordered = []
+        for docid in docids:
+            number = self._shards.shard_of(docid)
+            if heads[number] == docid:
+                ordered.append(docid)
+                heads[number] = next(missing[number], None)
+        return tuple(ordered)
+
+    def _know_fields(self, documents: Sequence[Document]) -> None:
+        """Number new fields in order of appearance, the same in every shard."""
+        names = dict.fromkeys(name for document in documents for name in document.fields)
+        if fresh := [name for name in names if name not in self._fields]:
+            self._fields += fresh
+            for store in self._stores:
+                store.put_fields(self._fields)
+
+
+@contextlib.contextmanager
+def writing_shards(
+    shards: ShardSet, engines: Sequence[ShardEngine], *, wait_seconds: float, progress: Progress
+) -> Iterator[ShardWriter]:
+    """Be the one writer of all shards; afterwards statistics are exchanged, even if it failed."""
+    with locked(shards.folder, wait_seconds=wait_seconds):
+        if exchange_is_due(shards):
+            exchange_statistics(shards, engines, progress=progress)
+        try:
+            with contextlib.ExitStack() as opened:
+                pairs = [opened.enter_context(engine.writing()) for engine in engines]
+                yield ShardWriter(shards, [store for store, _config in pairs], pairs[0][1])
+        finally:
+            if exchange_is_due(shards):
+                exchange_statistics(shards, engines, progress=progress)
+
+
+def settled(shards: ShardSet, engines: Sequence[ShardEngine], *, progress: Progress) -> bool:
+    """Exchange statistics if that is due and nobody is writing; tells whether they are current."""
+    if not exchange_is_due(shards):
+        return True
+    try:
+        with locked(shards.folder, wait_seconds=0.0):
+            exchange_statistics(shards, engines, progress=progress)
+    except Busy:
+        return False
+    return True
+
+
+def calibrate_shards(
+    shards: ShardSet, ports: Sequence[LocalPort], config: Config, *, seed: int, progress: Progress
+) -> Calibration:
+    """Find out how to fuse, over all shards: the same as for the collection in one piece."""
+    with contextlib.ExitStack() as opened:
+        stores = [
+            opened.enter_context(contextlib.closing(Store.open(path))) for path in shards.shards
+        ]
+        fan_out = FanOut(ports)
+        opened.callback(fan_out.close)
+        return calibrate_fusion(
+            _AllDocuments(shards, stores),
+            [_Scoring(name, fan_out, ports[0], shards) for name in ("lexical", "dense")],
+            analyser=Analyser(config.analyser),
+            fusion=config.fusion,
+            seed=seed,
+            progress=progress,
+        )
+
+
+class _AllDocuments:
+    """The documents of all shards in the order of their rows, as if they were in one."""
+
+    def __init__(self, shards: ShardSet, stores: Sequence[Store]) -> None:
+        self._shards = shards
+        self._stores = stores
+
+    def live_documents(self) -> Iterator[StoredDocument]:
+        """Yield all documents in row order."""
+        return heapq.merge(
+            *(store.live_documents() for store in self._stores),
+            key=lambda stored: (stored.row, stored.document.docid),
+        )
+
+    def rows(self, docids: Sequence[str]) -> dict[str, int]:
+        """Map docids to rows."""
+        return {
+            docid: row
+            for docid in docids
+            for row in self._stores[self._shards.shard_of(docid)].rows([docid]).values()
+        }
+
+    def documents(self, rows: Sequence[int]) -> dict[int, Document]:
+        """Map rows to documents."""
+        return {row: each for store in self._stores for row, each in store.documents(rows).items()}
+
+
+class _Scoring(MergedSearcher):
+    """A merged searcher that also scores documents which are in no shard."""
+
+    def __init__(self, name: str, fan_out: FanOut, any_port: LocalPort, shards: ShardSet) -> None:
+        super().__init__(name, fan_out, shard_of=shards.shard_of, syntax=False)
+        self._any_port = any_port
+
+    def score(self, queries: Sequence[Query], documents: Sequence[Document]) -> tuple[float, ...]:
+        """Score each document for its own query; every shard would say the same."""
+        return self._any_port.score(queries, documents, searcher=self.name)

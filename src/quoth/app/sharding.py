@@ -1,0 +1,260 @@
+"""Split a collection into shards, and join shards into a collection: exactly, and all or nothing.
+
+Documents, fields, metadata, settings, identifiers, models and what was found out about fusing are
+the same afterwards, and so is the order of documents. Complete vectors are carried over as they are
+stored, others have to be made again. All is written beside and renamed at the end, so nothing
+half-made ever stands under the final name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import heapq
+import logging
+import os
+import secrets
+import shutil
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from quoth.app.config import Config, Values, build_config
+from quoth.app.engine import Engine
+from quoth.app.sharded_engine import ShardedEngine
+from quoth.app.writing import locked
+from quoth.artifact import sync_folder
+from quoth.collection.schema import require_collection
+from quoth.collection.shards import (
+    ShardSet,
+    create_shards,
+    open_shards,
+    require_count,
+    require_free,
+)
+from quoth.collection.store import FILE_NAME, Store
+from quoth.collection.store_reader import StoredDocument
+from quoth.errors import CollectionError
+from quoth.search.generative_state import FOLDER as GENERATIVE
+from quoth.search.generative_state import TRIE
+from quoth.search.searcher import Progress, ignore_progress
+from quoth.text.passages import cut_document
+
+_CARRIED = ("models", GENERATIVE, "hybrid")
+_OWN_SETTINGS = ("forgotten", "lexical_finished")  # each store's own
+_logger = logging.getLogger(__name__)
+
+
+def split_collection(
+    collection: Path,
+    out: Path,
+    *,
+    count: int,
+    settings: Sequence[Values] = (),
+    progress: Progress = ignore_progress,
+) -> ShardSet:
+    """Write the documents of a collection as shards into a new folder."""
+    require_count(count)
+    require_collection(collection, FILE_NAME)
+    require_free(out)
+    with Engine.open(collection, settings=settings, progress=progress) as engine:
+        engine.add_documents([])  # which brings every index up to date
+        config = engine.config
+    with _written_beside(out) as unfinished:
+        with locked(collection, wait_seconds=build_config(*settings).collection.wait_seconds):
+            made = create_shards(unfinished, count=count)
+            _carry([collection], made.shards, made.shard_of, config=config, progress=progress)
+        with ShardedEngine.open(unfinished, settings=settings, progress=progress):
+            pass  # opening exchanges the statistics
+    return open_shards(out)
+
+
+def merge_shards(
+    folder: Path,
+    out: Path,
+    *,
+    settings: Sequence[Values] = (),
+    progress: Progress = ignore_progress,
+) -> None:
+    """Write the documents of all shards as one collection into a new folder."""
+    shards = open_shards(folder)
+    require_free(out)
+    with ShardedEngine.open(folder, settings=settings, progress=progress) as engine:
+        engine.add_documents([])
+        config = engine.config
+    with _written_beside(out) as unfinished:
+        with locked(folder, wait_seconds=build_config(*settings).collection.wait_seconds):
+            _carry(shards.shards, [unfinished], lambda _docid: 0, config=config, progress=progress)
+        with Engine.open(unfinished, settings=settings, progress=progress) as merged:
+            merged.add_documents([])
+
+
+@contextlib.contextmanager
+def _written_beside(out: Path) -> Iterator[Path]:
+    """Give a folder to write into; it becomes `out` when the block ends, and goes if it fails."""
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = out.with_name(f".{out.name}-{secrets.token_hex(4)}")
+        unfinished.mkdir()
+    except OSError as error:
+        raise CollectionError(f"{out} cannot be made ({error.strerror})") from error
+    try:
+        yield unfinished
+        require_free(out)
+        if out.exists():
+            out.rmdir()
+        os.rename(unfinished, out)
+        sync_folder(out.parent)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+
+
+def _carry(
+    sources: Sequence[Path],
+    targets: Sequence[Path],
+    place: Callable[[str], int],
+    *,
+    config: Config,
+    progress: Progress,
+) -> None:
+    """Copy everything from some collections into new ones, each document to where it belongs."""
+    with contextlib.ExitStack() as opened:
+        taken = [opened.enter_context(contextlib.closing(Store.open(path))) for path in sources]
+        given = [opened.enter_context(contextlib.closing(Store.create(path))) for path in targets]
+        _require_same_settings(taken)
+        for store in given:
+            for name, value in _shared_settings(taken[0]).items():
+                store.set_setting(name, value)
+            store.put_fields(taken[0].fields())
+        moves = _Moves(taken, given, place, config=config)
+        moves.carry_documents(progress)
+        for path in targets:
+            _link_models(sources[0], path, answer=taken[0].setting("answer"))
+        _carry_vectors(taken, given, moves, progress=progress)
+
+
+def _shared_settings(store: Store) -> dict[str, Any]:
+    return {name: value for name, value in store.settings().items() if name not in _OWN_SETTINGS}
+
+
+def _require_same_settings(stores: Sequence[Store]) -> None:
+    first = _shared_settings(stores[0])
+    for store in stores[1:]:
+        found = _shared_settings(store)
+        if differing := [name for name in first | found if first.get(name) != found.get(name)]:
+            raise CollectionError(
+                f"{store.path.parent} was made with another {' and '.join(sorted(differing))} than"
+                f" {stores[0].path.parent}; shards of one collection must agree"
+            )
+
+
+class _Moves:
+    """Documents on their way from some stores to others, and the rows they have in both."""
+
+    def __init__(
+        self,
+        sources: Sequence[Store],
+        targets: Sequence[Store],
+        place: Callable[[str], int],
+        *,
+        config: Config,
+    ) -> None:
+        self.old: dict[tuple[int, int], array[int]] = {}
+        """Rows in a source of what went to a target, by the numbers of both."""
+        self.new: dict[tuple[int, int], array[int]] = {}
+        """Rows of the same documents in the target."""
+        self._sources = sources
+        self._targets = targets
+        self._place = place
+        self._cut = functools.partial(cut_document, config=config.passages)
+        self._size = config.collection.batch_documents
+        self._waiting: list[list[tuple[int, StoredDocument, int]]] = [[] for _ in targets]
+
+    def carry_documents(self, progress: Progress) -> None:
+        """Copy all documents with their identifiers, in the order of their rows."""
+        total = sum(store.num_documents for store in self._sources)
+        streams = (_numbered(at, store) for at, store in enumerate(self._sources))
+        ordered = heapq.merge(*streams, key=lambda each: (each[1].row, each[1].document.docid))
+        for row, (source, stored) in enumerate(ordered, start=1):
+            target = self._place(stored.document.docid)
+            for kept, value in ((self.old, stored.row), (self.new, row)):
+                kept.setdefault((source, target), array("q")).append(value)
+            self._waiting[target].append((source, stored, row))
+            if len(self._waiting[target]) >= self._size:
+                self._write(target)
+            if row % self._size == 0:
+                progress("copying documents", row, total)
+        for target in range(len(self._targets)):
+            self._write(target)
+        progress("copying documents", total, total)
+
+    def _write(self, target: int) -> None:
+        batch, self._waiting[target] = self._waiting[target], []
+        store = self._targets[target]
+        store.add(
+            [stored.document for _source, stored, _row in batch],
+            cut=self._cut,
+            rows=[row for _source, _stored, row in batch],
+        )
+        by_origin: dict[str, dict[str, list[str]]] = {}
+        for source, stored, _row in batch:
+            found = self._sources[source].identifiers_by_origin(stored.row)
+            for origin, texts in found.items():
+                by_origin.setdefault(origin, {})[stored.document.docid] = texts
+        for origin, texts_by_docid in by_origin.items():
+            store.put_identifiers(texts_by_docid, origin=origin)
+
+
+def _numbered(at: int, store: Store) -> Iterator[tuple[int, StoredDocument]]:
+    return ((at, stored) for stored in store.live_documents())
+
+
+def _carry_vectors(
+    sources: Sequence[Store], targets: Sequence[Store], moves: _Moves, *, progress: Progress
+) -> None:
+    """Copy the vectors of every model that has them of all documents."""
+    first = sources[0].path.parent / "dense"
+    if not first.is_dir():
+        return
+    from quoth.search.merged_vectors import carry_vectors, finish_vectors, holds_all
+
+    for name in sorted(each.name for each in first.iterdir()):
+        folders = [store.path.parent / "dense" / name for store in sources]
+        pairs = zip(folders, sources, strict=True)
+        if not all(holds_all(folder, store) for folder, store in pairs):
+            _logger.warning("vectors of %s are incomplete and not carried over", name)
+            continue
+        for done, ((source, target), old) in enumerate(sorted(moves.old.items())):
+            progress(f"copying vectors of {name}", done, len(moves.old))
+            carry_vectors(
+                folders[source],
+                targets[target].path.parent / "dense" / name,
+                old=old,
+                new=moves.new[source, target],
+            )
+        for store in targets:
+            finish_vectors(store.path.parent / "dense" / name, folders[0], store)
+
+
+def _link_models(source: Path, target: Path, *, answer: dict[str, str] | None) -> None:
+    """Give a collection the models of another, without a second copy where the disk allows it."""
+    inner = [*_CARRIED, *([answer["model"]] if answer else [])]
+    for name in inner:
+        if (source / name).is_dir() and not Path(name).is_absolute():
+            shutil.copytree(
+                source / name,
+                target / name,
+                copy_function=_link_or_copy,
+                ignore=shutil.ignore_patterns(TRIE) if name == GENERATIVE else None,
+                dirs_exist_ok=True,
+            )
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    """Share a file that is never changed in place, or copy it."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)

@@ -1,0 +1,60 @@
+"""Carry the vectors of documents from one dense index to another, where rows are other ones.
+
+They are copied as they are stored, so a document has the same score in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from quoth.collection.store import Store
+from quoth.index.dense import DenseIndex
+from quoth.index.dense_config import DenseConfig
+from quoth.index.dense_state import read_state
+from quoth.search.dense_record import EncodingRecord
+
+_ROWS_AT_ONCE = 8192
+
+
+def holds_all(folder: Path, store: Store) -> bool:
+    """Whether a dense index holds every document of its collection."""
+    state, change = read_state(folder), store.change
+    return state is not None and (state.change, state.log) == (change, store.log_digest(change))
+
+
+def carry_vectors(source: Path, target: Path, *, old: Sequence[int], new: Sequence[int]) -> None:
+    """Copy the vectors of rows `old` of one index into another, under the rows `new`."""
+    taken, given = _open(source, like=source), _open(target, like=source)
+    lengths = EncodingRecord(source).by_row()
+    record = EncodingRecord(target)
+    were = np.array(old, dtype=np.int64)
+    order = np.argsort(were)
+    were, are = were[order], np.array(new, dtype=np.int64)[order]
+    for start in range(0, len(were), _ROWS_AT_ONCE):
+        some = were[start : start + _ROWS_AT_ONCE]
+        rows, units, stored = taken.read(some)
+        given.add_stored(are[np.searchsorted(were, rows)], units, stored)
+        known = [row for row in some.tolist() if row in lengths]
+        record.note(
+            are[np.searchsorted(were, known)].tolist(),
+            [lengths[row][0] for row in known],
+            [lengths[row][1] for row in known],
+        )
+
+
+def finish_vectors(target: Path, source: Path, store: Store) -> None:
+    """Record that an index, filled from others like `source`, holds every document of a store."""
+    index, change = _open(target, like=source), store.change
+    log = store.log_digest(change)
+    index.compact()
+    EncodingRecord(target).begin(change, log=log)
+    index.record_change(change, log=log)
+
+
+def _open(folder: Path, *, like: Path) -> DenseIndex:
+    state = read_state(like)
+    assert state is not None  # `holds_all` has seen it
+    return DenseIndex.open(folder, model=state.model, config=DenseConfig(storage=state.storage))
