@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from generate_cluster import capacity_table, coefficients_table, extrapolation, fit
 from generate_later import later_sections
 from generate_learning import (
     cpu_section,
@@ -41,6 +42,7 @@ def pages() -> dict[Path, str]:
     readme = (DOCS / "readme.template.md").read_text()
     return {
         DOCS / "architecture.md": NOTICE + architecture.replace("{{layers}}", layer_table()),
+        DOCS / "scale.md": NOTICE + scale_page(),
         DOCS / "benchmarks.md": NOTICE + benchmarks_page(quality, speed, hybrid, glow),
         DOCS.parent / "README.md": NOTICE
         + readme.replace("{{quality}}", headline_table(quality))
@@ -53,6 +55,24 @@ def pages() -> dict[Path, str]:
             ),
         ),
     }
+
+
+def scale_page() -> str:
+    """Fill in what the model of capacity says."""
+    cluster = read_results("cluster/results/cluster.json")
+    found = fit(
+        cluster,
+        speed=read_results("lexical/results/speed.json"),
+        dense=read_results("dense/results/recall.json"),
+        encode=read_results("encode/results/encode.json"),
+        gpu=read_results("encode/results/gpu.json"),
+    )
+    page = (DOCS / "scale.template.md").read_text()
+    return (
+        page.replace("{{coefficients}}", coefficients_table(found, table))
+        .replace("{{capacity}}", capacity_table(found, table))
+        .replace("{{extrapolation}}", extrapolation(cluster))
+    )
 
 
 def read_results(name: str) -> dict[str, Any]:
@@ -352,7 +372,8 @@ def glow_section(results: dict[str, Any]) -> Iterable[str]:
     yield "that was trained without. The paper's own loss with separate towers and [CLS] did not"
     yield "train in 600 steps at all (measured before likely duplicates were judged from the mean"
     yield "of the queries). So the default is `none`."
-    yield "`merge` takes five times as long and has one seed. Not tried: far longer training."
+    yield "`merge` is level with `none` as well, and takes five times as long (seed 0; the others"
+    yield "were trained beside other work on the same GPU). Not tried: far longer training."
 
 
 def _difference(comparison: dict[str, Any] | None) -> list[str]:

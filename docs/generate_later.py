@@ -1,10 +1,11 @@
-"""The parts of the benchmarks page about generated identifiers and serving, in their order."""
+"""The parts of the benchmarks page about identifiers, serving and shards, in their order."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from generate_cluster import cluster_section
 from generate_pixar import (
     Table,
     latency_section,
@@ -25,6 +26,7 @@ SECTIONS: tuple[tuple[Callable[[dict[str, Any], Table], Iterable[str]], str], ..
     (robustness_section, "pixar_quality/results/robustness.json"),
     (keywords_section, "pixar_quality/results/keywords.json"),
     (serving_section, "serve/results/serve.json"),
+    (cluster_section, "cluster/results/cluster.json"),
 )
 
 

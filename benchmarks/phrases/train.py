@@ -133,6 +133,7 @@ def train(system: str, texts, *, size: int, generated: int, threads: int):  # ty
     """Train one kind of vocabulary."""
     from quoth.vocabulary.phrase_config import PhraseConfig
     from quoth.vocabulary.phrase_training import train_phrases
+    from quoth.vocabulary.phrase_workers import Threads
     from quoth.vocabulary.rival_tokenizers import train_bpe, train_unigram
 
     if system == "bpe":
@@ -140,7 +141,7 @@ def train(system: str, texts, *, size: int, generated: int, threads: int):  # ty
     if system == "unigram":
         return train_unigram(texts, size=size)
     config = PhraseConfig(size=size, min_count=GENERATED_MIN_COUNT if generated else 2)
-    return train_phrases(texts, config, threads=threads, progress=tell)
+    return train_phrases(texts, config, workers=Threads(threads), progress=tell)
 
 
 def tell(stage: str, done: int, total: int) -> None:

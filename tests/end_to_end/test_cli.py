@@ -24,7 +24,10 @@ from quoth import __version__
 from quoth.app.cli import app, main
 from quoth.app.engine import Engine
 
-COMMANDS = ("add", "remove", "search", "run", "evaluate", "compare", "status", "verify", "demo")
+COMMANDS = (
+    *("add", "remove", "search", "run", "evaluate", "compare", "status", "verify", "demo"),
+    *("shard", "merge"),
+)
 QUOTH = Path(sys.executable).parent / "quoth"
 DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "ir"
 BIRDS = [

@@ -23,9 +23,11 @@ from quoth.app.commands.judge import compare, evaluate, run
 from quoth.app.commands.learn import encode, learn
 from quoth.app.commands.phrases import phrases
 from quoth.app.commands.serve import serve
+from quoth.app.commands.shards import merge, shard
 from quoth.app.commands.train import trainer
 from quoth.app.options import with_hyphens
 from quoth.errors import (
+    ClusterError,
     CollectionError,
     ConfigError,
     CorpusError,
@@ -45,7 +47,7 @@ app = typer.Typer(
     context_settings={"token_normalize_func": with_hyphens},
     epilog="Exit codes: 0 done · 1 done, but some input was skipped or damage found · 2 usage or"
     " settings · 3 collection or output unusable · 4 stopped by --strict · 5 evaluation input"
-    " · 130 interrupted.",
+    " · 6 cluster out of reach · 130 interrupted.",
 )
 
 _EXIT_CODES: tuple[tuple[type[QuothError], int], ...] = (
@@ -55,6 +57,7 @@ _EXIT_CODES: tuple[tuple[type[QuothError], int], ...] = (
     (CollectionError, 3),
     (CorpusError, 4),
     (EvaluationError, 5),
+    (ClusterError, 6),
 )
 
 _INTERRUPTED = 130
@@ -110,7 +113,7 @@ def common(
 
 for command in (
     *(add, remove, encode, learn, search, ask, generate, run, evaluate, compare),
-    *(status, verify, serve, demo),
+    *(status, verify, serve, shard, merge, demo),
 ):
     app.command()(command)
 app.add_typer(trainer)

@@ -21,6 +21,7 @@ from typing import Any
 from quoth.answer.config import AnswerConfig, CandidateConfig, DecodingConfig
 from quoth.app.learning_plan import LearnConfig
 from quoth.app.server_config import ServerConfig
+from quoth.cluster.serving_config import ClusterConfig
 from quoth.errors import ConfigError
 from quoth.index.dense_config import DenseConfig
 from quoth.models.glow.config import GlowConfig
@@ -80,6 +81,7 @@ class Config:
     candidates: CandidateConfig = field(default_factory=CandidateConfig)
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     server: ServerConfig = field(default_factory=ServerConfig)
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)
 
 
 KEPT_SECTIONS = ("passages", "analyser")

@@ -25,14 +25,21 @@ from quoth.search.searcher import Progress
 from quoth.vocabulary.phrase_config import NUM_BYTES, PhraseConfig
 from quoth.vocabulary.phrase_report import PhraseReport, report_phrases
 from quoth.vocabulary.phrase_training import train_phrases
+from quoth.vocabulary.phrase_workers import Threads, Workers
 from quoth.vocabulary.phrases import PhraseVocabulary, open_phrases
 
 REPORT_FILE = "report.json"
-_THREADS = 2
+THREADS = Threads(2)
+"""Who counts, unless told otherwise."""
 
 
 def build_phrases(
-    source: Path, config: PhraseConfig, *, out: Path, progress: Progress
+    source: Path,
+    config: PhraseConfig,
+    *,
+    out: Path,
+    progress: Progress,
+    workers: Workers = THREADS,
 ) -> tuple[PhraseVocabulary, PhraseReport]:
     """Build a vocabulary and save it with a report on its texts; goes on where a call stopped."""
     texts = read_texts(source)
@@ -45,7 +52,7 @@ def build_phrases(
         )
     work = _work_folder(out, texts)
     made = train_phrases(
-        texts, config, folder=work, progress=lambda *told: progress(*told), threads=_THREADS
+        texts, config, folder=work, progress=lambda *told: progress(*told), workers=workers
     )
     report = report_phrases(made, texts)
     made.save(out)

@@ -61,6 +61,7 @@ from quoth.training.selfsupervision.identifier_pairs import (
 )
 from quoth.vocabulary.phrase_config import PhraseConfig
 from quoth.vocabulary.phrase_training import train_phrases
+from quoth.vocabulary.phrase_workers import Threads
 from quoth.vocabulary.phrases import PhraseVocabulary, open_phrases
 
 ORDER = ("identifiers", "phrases", "pairs", "start", "training", "judge", "install")
@@ -146,7 +147,7 @@ class BuildStages:
             progress=lambda what, done, total: self._desk.progress(
                 f"choosing phrases: {what}", done, total
             ),
-            threads=torch.get_num_threads(),
+            workers=Threads(torch.get_num_threads()),
         )
         made.save(self._work("phrases"))
         return {"phrases": len(made)}

@@ -20,6 +20,7 @@ from quoth.app.learning_queries import (
     PassageLookup,
     Unit,
     list_units,
+    one_by_one,
     read_written,
     spread,
     write_queries,
@@ -74,8 +75,10 @@ def write_missing(
         units,
         rows,
         folder,
-        lambda texts: writer.generate(
-            texts, per_passage=per_passage, seed=config.seed, temperature=config.temperature
+        one_by_one(
+            lambda texts: writer.generate(
+                texts, per_passage=per_passage, seed=config.seed, temperature=config.temperature
+            )
         ),
         progress=lambda done, total: desk.progress("writing identifiers", done, total),
     )

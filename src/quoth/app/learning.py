@@ -74,7 +74,7 @@ def learn_collection(desk: Desk, wanted: Wanted) -> Outcome:
     if folder.is_finished:
         return Outcome(_read_report(folder), folder.page, is_old=True)
     pairs = _pairs_of(folder, wanted)
-    stages = Stages(desk, folder, device=device, pairs=pairs)
+    stages = Stages(desk, folder, device=device, pairs=pairs, elsewhere=wanted.elsewhere)
     for name in ("vectors before", "queries", "passage set"):
         _do(folder, name, _work(stages, name))
     if wanted.pack is not None:

@@ -13,9 +13,10 @@ enough of its steps fit to be worth anything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 from quoth.app.generative_plan import PixarBuildConfig
 from quoth.errors import ConfigError
@@ -132,6 +133,20 @@ class LearnConfig:
             raise ConfigError("learn: " + "; ".join(problems))
 
 
+class Elsewhere(Protocol):
+    """Other machines, which do what takes long of a learning."""
+
+    def write(
+        self, chunks: Sequence[Sequence[str]], *, generator: str, settings: Mapping[str, Any]
+    ) -> Iterator[list[list[str]]]:
+        """Write queries for chunks of passages with a query generator, in their order."""
+        ...
+
+    def train(self, packed: Path, out: Path, *, encoder: str, device: str) -> None:
+        """Train what is packed, starting from an encoder, as `run_packed` does."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What one call asks for, beside the settings."""
@@ -150,6 +165,9 @@ class Wanted:
 
     generative: PixarBuildConfig | None = None
     """Train generative search alone, with these settings."""
+
+    elsewhere: Elsewhere | None = None
+    """Who writes queries and trains, if not this process."""
 
     def __post_init__(self) -> None:
         if self.pack is not None and self.unpack is not None:

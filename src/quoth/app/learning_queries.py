@@ -46,6 +46,9 @@ _VALIDATED = 0.12  # share of the training queries that decide when to stop
 Write = Callable[[Sequence[str]], list[list[str]]]
 """A query generator: passages to queries for each."""
 
+WriteChunks = Callable[[Sequence[Sequence[str]]], Iterator[list[list[str]]]]
+"""Writes for chunks of passages, in their order, be it at the same time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unit:
@@ -101,25 +104,32 @@ def write_queries(
     units: Sequence[Unit],
     rows: Sequence[int],
     folder: Path,
-    write: Write,
+    write: WriteChunks,
     *,
     progress: Callable[[int, int], None],
 ) -> None:
     """Write queries for some units, chunk by chunk; chunks that are there are not written again."""
     folder.mkdir(parents=True, exist_ok=True)
-    for start in range(0, len(rows), _CHUNK):
-        progress(start, len(rows))
-        path = folder / f"part-{start // _CHUNK:06}.jsonl"
-        if path.exists():
-            continue
-        own = rows[start : start + _CHUNK]
-        found = write([units[row].source.whole for row in own])
+    paths = {
+        start: folder / f"part-{start // _CHUNK:06}.jsonl" for start in range(0, len(rows), _CHUNK)
+    }
+    left = [start for start, path in paths.items() if not path.exists()]
+    chunks = [rows[start : start + _CHUNK] for start in left]
+    written = write([[units[row].source.whole for row in own] for own in chunks])
+    progress(len(rows) - sum(map(len, chunks)), len(rows))
+    for start, own, found in zip(left, chunks, written, strict=True):
         lines = (
             json.dumps({"row": row, "queries": queries})
             for row, queries in zip(own, found, strict=True)
         )
-        write_text_atomically(path, "".join(f"{line}\n" for line in lines))
+        write_text_atomically(paths[start], "".join(f"{line}\n" for line in lines))
+        progress(min(start + _CHUNK, len(rows)), len(rows))
     progress(len(rows), len(rows))
+
+
+def one_by_one(write: Write) -> WriteChunks:
+    """Write here, one chunk after the other."""
+    return lambda chunks: map(write, chunks)
 
 
 def read_written(folder: Path) -> dict[int, list[str]]:

@@ -25,12 +25,13 @@ from quoth.app.learned import ASIDE, MODELS, outer_name, use_learned
 from quoth.app.learning_folder import LearningFolder
 from quoth.app.learning_judging import Judged, check_leak, decide, judge, make_judged
 from quoth.app.learning_pairs import LabelledQueries, read_labelled
-from quoth.app.learning_plan import Plan
+from quoth.app.learning_plan import Elsewhere, Plan
 from quoth.app.learning_queries import (
     PassageLookup,
     Unit,
     list_units,
     make_training_queries,
+    one_by_one,
     read_written,
     spread,
     write_queries,
@@ -79,13 +80,20 @@ class Stages:
     """The stages of one learning."""
 
     def __init__(
-        self, desk: Desk, folder: LearningFolder, *, device: torch.device, pairs: Path | None
+        self,
+        desk: Desk,
+        folder: LearningFolder,
+        *,
+        device: torch.device,
+        pairs: Path | None,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         self._desk = desk
         self._store = desk.store
         self._folder = folder
         self._device = device
         self._pairs = pairs
+        self._elsewhere = elsewhere
         self.plan = Plan(**folder.fact("plan"))
         self.name = str(folder.fact("name"))
         base = outer_name(folder.fact("base"), desk.folder)
@@ -114,15 +122,19 @@ class Stages:
             rows = [row for row in rows if units[row].is_held_out]
         on_gpu = self._device if self._device.type == "cuda" else None
         writer = QueryGenerator.load(config.generator, device=on_gpu)
+        settings: dict[str, Any] = {
+            "per_passage": plan.queries_per_passage,
+            "seed": config.seed,
+            "temperature": config.temperature,
+        }
         write_queries(
             units,
             rows,
             self._folder.written,
-            lambda texts: writer.generate(
-                texts,
-                per_passage=plan.queries_per_passage,
-                seed=config.seed,
-                temperature=config.temperature,
+            one_by_one(functools.partial(writer.generate, **settings))
+            if self._elsewhere is None
+            else functools.partial(
+                self._elsewhere.write, generator=config.generator, settings=settings
             ),
             progress=lambda done, total: self._desk.progress("writing queries", done, total),
         )
@@ -168,7 +180,14 @@ class Stages:
         }
 
     def train(self) -> dict[str, Any]:
-        """Train on this machine, and save the encoder."""
+        """Train on this machine, or have it done elsewhere, and save the encoder."""
+        if self._elsewhere is not None:
+            out, base = self._folder.stages / "elsewhere", self.before.dense.encoder
+            self._desk.progress("training elsewhere", 0, 0)
+            self._elsewhere.train(
+                self._folder.passage_set, out, encoder=base, device=self._device.type
+            )
+            return self.unpack(out)
         passage_set = open_passage_set(self._folder.passage_set)
         curriculum = Curriculum.from_record(passage_set.about["curriculum"])
         start = load_start(passage_set.about["encoder"], self.before.dense.encoder)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from mcp.server import MCPServer
     from starlette.routing import BaseRoute
 
-    from quoth.app.engine import Engine
-    from quoth.app.server_engine import WorkerEngine
+    from quoth.app.opening import OpenedEngine
+    from quoth.app.server_worker import Worker
 
 PATH = "/mcp"
 """Where a server that listens at an address speaks it."""
@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 class OnEngine(Protocol):
     """Does some work with an engine that no one else uses meanwhile, and waits for it."""
 
-    def __call__(self, work: Callable[[WorkerEngine], _T], /) -> Awaitable[_T]: ...
+    def __call__(self, work: Callable[[Worker], _T], /) -> Awaitable[_T]: ...
 
 
 def create_mcp(on_engine: OnEngine) -> MCPServer:
@@ -44,7 +44,7 @@ def create_mcp(on_engine: OnEngine) -> MCPServer:
     return make_server(on_engine)
 
 
-def run_stdio(engine: Engine) -> None:
+def run_stdio(engine: OpenedEngine) -> None:
     """Serve over standard input and output until the input ends; what is printed goes elsewhere."""
     with one_at_a_time(engine) as on_engine:
         create_mcp(on_engine).run("stdio")
@@ -77,17 +77,17 @@ def make_routes(server: MCPServer, *, hosts: Sequence[str] | None) -> list[BaseR
 
 
 @contextlib.contextmanager
-def one_at_a_time(engine: Engine) -> Iterator[OnEngine]:
+def one_at_a_time(engine: OpenedEngine) -> Iterator[OnEngine]:
     """Give what does work beside an engine, in another thread, one piece after another."""
     import anyio
 
-    from quoth.app.server_engine import make_engines
     from quoth.app.server_stages import Stages
+    from quoth.app.server_worker import make_workers
 
-    worker = make_engines(engine, Stages())()
+    worker = make_workers(engine, Stages())()
     limiter = anyio.CapacityLimiter(1)
 
-    async def on_engine(work: Callable[[WorkerEngine], _T], /) -> _T:
+    async def on_engine(work: Callable[[Worker], _T], /) -> _T:
         return await anyio.to_thread.run_sync(functools.partial(work, worker), limiter=limiter)
 
     with worker:

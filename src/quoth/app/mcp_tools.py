@@ -28,8 +28,8 @@ from quoth.app.server_config import (
     MAX_QUERY_CHARS,
     MAX_QUESTION_CHARS,
 )
-from quoth.app.server_engine import WorkerEngine
 from quoth.app.server_errors import RequestError
+from quoth.app.server_worker import Worker
 from quoth.errors import QuothError
 
 _T = TypeVar("_T")
@@ -105,7 +105,7 @@ class Tools:
     ) -> Found:
         """Find documents, best first."""
 
-        def work(engine: WorkerEngine) -> Found:
+        def work(engine: Worker) -> Found:
             using = engine.choose(searcher)
             hits = engine.find(query, k=k, where=[where], searcher=using)
             return Found(using, [found_passage(each) for each in hits])
@@ -121,7 +121,7 @@ class Tools:
     ) -> Answered:
         """Answer a question from the k best documents."""
 
-        def work(engine: WorkerEngine) -> Answered:
+        def work(engine: Worker) -> Answered:
             using = engine.choose(searcher)
             making = engine.begin_answer(
                 question, k=k, searcher=using, threshold=None, phrases=True
@@ -141,13 +141,13 @@ class Tools:
     ) -> Fetched:
         """Read a stretch of a document."""
 
-        def work(engine: WorkerEngine) -> Fetched:
+        def work(engine: Worker) -> Fetched:
             document = engine.require(docid)
             return fetched(document, field=field, instance=instance, start=start, length=length)
 
         return await self._do(work)
 
-    async def _do(self, work: Callable[[WorkerEngine], _T]) -> _T:
+    async def _do(self, work: Callable[[Worker], _T]) -> _T:
         """Do some work; what Quoth raises on purpose is told to the assistant."""
         try:
             return await self._on_engine(work)

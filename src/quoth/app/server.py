@@ -21,8 +21,8 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 
 from quoth import __version__
-from quoth.app.engine import Engine
 from quoth.app.mcp_server import create_mcp, make_routes
+from quoth.app.opening import OpenedEngine
 from quoth.app.server_bodies import (
     AnswerRequest,
     AnswerResponse,
@@ -72,7 +72,7 @@ _COMPRESS_FROM_BYTES = 1_000
 
 
 def create_app(
-    engine: Engine,
+    engine: OpenedEngine,
     config: ServerConfig | None = None,
     *,
     keys: Keys | None = None,
@@ -166,7 +166,7 @@ _REVALIDATE = {"Cache-Control": "no-cache"}
 
 
 def _add_reading(app: FastAPI, service: Service) -> None:
-    @app.post("/search", response_model=SearchResponse)
+    @app.post("/search", response_model=SearchResponse, response_model_exclude_unset=True)
     async def search(asked: SearchRequest) -> dict[str, Any]:
         """Find documents, best first, with the words that matched."""
         return await service.search(asked)
@@ -196,6 +196,7 @@ def _add_answering(app: FastAPI, service: Service) -> None:
     @app.post(
         "/answer",
         response_model=AnswerResponse,
+        response_model_exclude_unset=True,
         responses={200: {"content": {"text/event-stream": {}}}},
     )
     async def answer(asked: AnswerRequest, request: Request) -> Any:

@@ -134,8 +134,16 @@ class HitBody(BaseModel):
     explanation: PartBody | None = None
 
 
+class OutOfReachBody(BaseModel):
+    """A shard of the collection that did not answer, so that its documents were not searched."""
+
+    shard: int
+    documents: int
+    why: str
+
+
 class SearchResponse(BaseModel):
-    """Hits, best first, and how long each stage took."""
+    """Hits, best first, and how long each stage took; `unreachable` where they are not of all."""
 
     query: str
     searcher: str
@@ -143,6 +151,7 @@ class SearchResponse(BaseModel):
     offset: int
     k: int
     hits: list[HitBody]
+    unreachable: list[OutOfReachBody] = []
 
 
 class CitationBody(BaseModel):
@@ -172,6 +181,7 @@ class AnswerResponse(BaseModel):
     passages: list[HitBody]
     searcher: str
     seconds: dict[str, float]
+    unreachable: list[OutOfReachBody] = []
 
 
 class WordShareBody(BaseModel):

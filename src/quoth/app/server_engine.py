@@ -19,6 +19,7 @@ from quoth.app.server_config import MAX_QUESTION_CHARS
 from quoth.app.server_errors import NotFound
 from quoth.app.server_searchers import ServedHybrid, ServedSearchers, SharedModels
 from quoth.app.server_stages import Stages
+from quoth.app.sharded_engine_found import OutOfReach
 from quoth.collection.content import find_problem
 from quoth.collection.filter_syntax import parse_filter
 from quoth.collection.store import Store, Written
@@ -30,7 +31,9 @@ from quoth.search.snippets import make_snippet
 AUTO = "auto"
 """The searcher to name where the collection may choose."""
 
-_SNIPPET_CHARS = 240
+SNIPPET_CHARS = 240
+"""Longest stretch that is shown of a passage."""
+
 _NEVER_SILENT = 1.0
 
 
@@ -50,6 +53,8 @@ class WorkerEngine(Engine):
     """An engine for one thread."""
 
     stages: Stages
+    unreachable: tuple[OutOfReach, ...] = ()
+    """Always: a collection in one piece is whole."""
 
     @classmethod
     def beside(cls, first: Engine, models: SharedModels, stages: Stages) -> Self:
@@ -149,14 +154,14 @@ class WorkerEngine(Engine):
         config = self.config
         hits = self.find(question, k=k, searcher=searcher, syntax=False)
         stream = self._asking.ask(
-            question, [each.hit for each in hits], config=_steady(config, phrases=phrases)
+            question, [each.hit for each in hits], config=steady(config, phrases=phrases)
         )
         least = config.answer.threshold if threshold is None else threshold
         return AnswerInMaking(stream, hits, threshold=least)
 
     def load_language_model(self) -> None:
         """Load what answers, so that the first question need not wait for it."""
-        self._asking.ask("", [], config=_steady(self.config, phrases=True))
+        self._asking.ask("", [], config=steady(self.config, phrases=True))
 
     def show_passages(self, question: str, passages: Sequence[Passage]) -> list[Snippet | None]:
         """Cut what is shown of the passages that an answer is made from."""
@@ -180,7 +185,7 @@ class WorkerEngine(Engine):
         return [
             None
             if passage is None
-            else make_snippet(passage, weights, analyser=analyser, max_chars=_SNIPPET_CHARS)
+            else make_snippet(passage, weights, analyser=analyser, max_chars=SNIPPET_CHARS)
             for passage in passages
         ]
 
@@ -230,7 +235,7 @@ def make_engines(first: Engine, stages: Stages) -> Callable[[], WorkerEngine]:
     return lambda: WorkerEngine.beside(first, models, stages)
 
 
-def _steady(config: Config, *, phrases: bool) -> Config:
+def steady(config: Config, *, phrases: bool) -> Config:
     """Fix what a request may not vary, so that few answerers are kept: it decides on silence.
 
     The server's limit on questions stands in place of the command line's.

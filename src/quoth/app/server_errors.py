@@ -14,6 +14,7 @@ from quoth.errors import (
     MissingExtra,
     NoCollection,
     QuothError,
+    ShardDown,
     StorageFull,
 )
 
@@ -76,6 +77,7 @@ _STATUSES: tuple[tuple[type[QuothError], int], ...] = (
     (Busy, 503),
     (IndexMoved, 503),
     (StorageFull, 503),
+    (ShardDown, 503),
     (MissingExtra, 400),
     (CollectionError, 400),
 )

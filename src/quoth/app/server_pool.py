@@ -15,8 +15,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from time import monotonic
 from typing import TypeVar
 
-from quoth.app.server_engine import WorkerEngine
 from quoth.app.server_errors import Overloaded, TookTooLong
+from quoth.app.server_worker import Worker
 
 _NEWEST = 0.1  # share of the last job in what is usual
 _T = TypeVar("_T")
@@ -33,7 +33,7 @@ class WorkerPool:
     def __init__(
         self,
         name: str,
-        make_engine: Callable[[], WorkerEngine],
+        make_engine: Callable[[], Worker],
         *,
         workers: int,
         capacity: int,
@@ -48,14 +48,14 @@ class WorkerPool:
         self._lock = threading.Lock()
         self._workers = workers
         self._unfinished = 0
-        self._engines: list[WorkerEngine] = []
+        self._engines: list[Worker] = []
 
     @property
     def length(self) -> int:
         """Jobs that wait for a thread."""
         return max(0, self._unfinished - self._workers)
 
-    def submit(self, work: Callable[[WorkerEngine], _T]) -> Future[_T]:
+    def submit(self, work: Callable[[Worker], _T]) -> Future[_T]:
         """Have some work done when its turn comes; refused where too much waits already."""
         with self._lock:
             waiting = self._unfinished - self._workers + 1  # with this one
@@ -71,7 +71,7 @@ class WorkerPool:
         future.add_done_callback(self._note_end)
         return future
 
-    async def run(self, work: Callable[[WorkerEngine], _T], *, seconds: float) -> _T:
+    async def run(self, work: Callable[[Worker], _T], *, seconds: float) -> _T:
         """Have some work done and wait for it, but no longer than this.
 
         What has not begun by then never does; what has goes on to its end.
@@ -91,8 +91,8 @@ class WorkerPool:
             engine.close()
         self._engines = []
 
-    def _do(self, work: Callable[[WorkerEngine], _T]) -> _T:
-        engine: WorkerEngine | None = getattr(self._own, "engine", None)
+    def _do(self, work: Callable[[Worker], _T]) -> _T:
+        engine: Worker | None = getattr(self._own, "engine", None)
         if engine is None:
             engine = self._own.engine = self._make_engine()
             self._engines.append(engine)

@@ -10,6 +10,7 @@ from quoth.answer.cite import Piece, document_span, number_sources
 from quoth.app.asking_text import sentence_span
 from quoth.app.server_bodies import DocumentBody
 from quoth.app.server_engine import Served
+from quoth.app.sharded_engine_found import OutOfReach
 from quoth.records import (
     Answer,
     Attention,
@@ -39,6 +40,11 @@ def served_record(served: Served) -> dict[str, Any]:
         },
         "explanation": None if part is None else part_record(part),
     }
+
+
+def partial_record(unreachable: Sequence[OutOfReach]) -> dict[str, Any]:
+    """Say which shards a result had to do without; nothing where it is whole."""
+    return {"unreachable": [asdict(each) for each in unreachable]} if unreachable else {}
 
 
 def passage_record(passage: Passage) -> dict[str, Any]:

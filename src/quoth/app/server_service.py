@@ -10,8 +10,8 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeVar
 
-from quoth.app.engine import Engine
 from quoth.app.learning_folder import LearningFolder
+from quoth.app.opening import OpenedEngine
 from quoth.app.server_bodies import (
     AnswerRequest,
     DocumentsRequest,
@@ -19,7 +19,6 @@ from quoth.app.server_bodies import (
     SearchRequest,
 )
 from quoth.app.server_config import ServerConfig
-from quoth.app.server_engine import WorkerEngine, make_engines
 from quoth.app.server_errors import NotFound, NotReady, TookTooLong
 from quoth.app.server_metrics import Metrics
 from quoth.app.server_pool import WorkerPool
@@ -28,9 +27,11 @@ from quoth.app.server_records import (
     document_of,
     document_record,
     explanation_record,
+    partial_record,
     served_record,
     token_record,
 )
+from quoth.app.server_worker import Worker, make_workers
 from quoth.errors import ConfigError, MissingExtra, NoCollection, QuothError
 
 Event = tuple[str, dict[str, Any]]
@@ -42,11 +43,11 @@ _logger = logging.getLogger(__name__)
 class Service:
     """A served collection: threads that search, one that answers, one that writes."""
 
-    def __init__(self, engine: Engine, config: ServerConfig) -> None:
+    def __init__(self, engine: OpenedEngine, config: ServerConfig) -> None:
         self.metrics = Metrics()
         self._folder = engine.folder
         self._config = config
-        make = make_engines(engine, self.metrics.stages)
+        make = make_workers(engine, self.metrics.stages)
         self._readers = WorkerPool(
             "read",
             make,
@@ -86,7 +87,7 @@ class Service:
     async def search(self, asked: SearchRequest) -> dict[str, Any]:
         """Find a page of hits."""
 
-        def work(engine: WorkerEngine) -> dict[str, Any]:
+        def work(engine: Worker) -> dict[str, Any]:
             with self.metrics.stages.of_one_request() as seconds:
                 searcher = engine.choose(asked.searcher)
                 hits = engine.find(
@@ -104,6 +105,7 @@ class Service:
                     "offset": asked.offset,
                     "k": asked.k,
                     "hits": [served_record(each) for each in hits],
+                    **partial_record(engine.unreachable),
                 }
 
         return await self._read(work)
@@ -111,7 +113,7 @@ class Service:
     async def explain(self, asked: ExplainRequest) -> dict[str, Any]:
         """Explain the scores of documents."""
 
-        def work(engine: WorkerEngine) -> dict[str, Any]:
+        def work(engine: Worker) -> dict[str, Any]:
             searcher = engine.choose(asked.searcher)
             found = engine.explain_hits(asked.query, asked.docids, searcher=searcher)
             explained = zip(asked.docids, found, strict=True)
@@ -134,7 +136,7 @@ class Service:
     async def report(self) -> dict[str, Any]:
         """Give the report of what was learned."""
 
-        def work(_engine: WorkerEngine) -> dict[str, Any]:
+        def work(_engine: Worker) -> dict[str, Any]:
             folder = LearningFolder(self._folder / _LEARNING)
             if not folder.is_finished:
                 raise NotFound('nothing was learned yet; "quoth learn" writes a report')
@@ -169,7 +171,7 @@ class Service:
     async def answer(self, asked: AnswerRequest) -> dict[str, Any]:
         """Answer a question."""
 
-        def work(engine: WorkerEngine) -> dict[str, Any]:
+        def work(engine: Worker) -> dict[str, Any]:
             (*_tokens, (_name, record)) = self._answer_events(engine, asked)
             return record
 
@@ -183,7 +185,7 @@ class Service:
         def put(item: Event | BaseException | None) -> None:
             loop.call_soon_threadsafe(events.put_nowait, item)
 
-        def work(engine: WorkerEngine) -> None:
+        def work(engine: Worker) -> None:
             for event in self._answer_events(engine, asked):
                 if stopped.is_set():
                     return
@@ -204,11 +206,11 @@ class Service:
             stopped.set()
             future.cancel()
 
-    async def on_engine(self, work: Callable[[WorkerEngine], _T], /) -> _T:
+    async def on_engine(self, work: Callable[[Worker], _T], /) -> _T:
         """Do some work where questions are answered, so that one language model is loaded."""
         return await self._answerer.run(work, seconds=self._config.answer_seconds)
 
-    def _answer_events(self, engine: WorkerEngine, asked: AnswerRequest) -> Iterator[Event]:
+    def _answer_events(self, engine: Worker, asked: AnswerRequest) -> Iterator[Event]:
         stages = self.metrics.stages
         with stages.of_one_request() as seconds:
             begun = time.perf_counter()
@@ -229,12 +231,13 @@ class Service:
                 asked.question, answer, making.hits, snippets, notice=making.notice
             )
             taken = {**seconds, "total": time.perf_counter() - begun}
-            yield "answer", {**record, "searcher": searcher, "seconds": taken}
+            partial = partial_record(engine.unreachable)
+            yield "answer", {**record, "searcher": searcher, "seconds": taken, **partial}
 
-    async def _read(self, work: Callable[[WorkerEngine], _T]) -> _T:
+    async def _read(self, work: Callable[[Worker], _T]) -> _T:
         return await self._readers.run(work, seconds=self._config.timeout_seconds)
 
-    async def _write(self, work: Callable[[WorkerEngine], _T]) -> _T:
+    async def _write(self, work: Callable[[Worker], _T]) -> _T:
         return await self._writer.run(work, seconds=self._config.write_seconds)
 
 
@@ -248,7 +251,7 @@ async def _wait_until(
         raise TookTooLong("the answer took too long; ask again later") from error
 
 
-def _warm_search(engine: WorkerEngine) -> None:
+def _warm_search(engine: Worker) -> None:
     """Search once, so that files are open and the encoder is loaded."""
     try:
         engine.find("a", k=1, searcher=engine.choose("auto"))
@@ -256,7 +259,7 @@ def _warm_search(engine: WorkerEngine) -> None:
         _logger.info("there is no collection yet; the first documents make one")
 
 
-def _warm_answer(engine: WorkerEngine) -> None:
+def _warm_answer(engine: Worker) -> None:
     """Load the language model, where there is one."""
     try:
         engine.load_language_model()

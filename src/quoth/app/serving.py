@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from quoth.app import show
-from quoth.app.engine import Engine
+from quoth.app.opening import OpenedEngine
 from quoth.app.server_config import ACCESS_LOG, ServerConfig
 from quoth.app.server_keys import Keys
 from quoth.errors import ConfigError, MissingExtra
@@ -38,7 +38,7 @@ def require_safe(config: ServerConfig, path: Path | None) -> Keys | None:
 
 
 def run_server(
-    engine: Engine, config: ServerConfig, *, keys: Keys | None, allow_writes: bool
+    engine: OpenedEngine, config: ServerConfig, *, keys: Keys | None, allow_writes: bool
 ) -> None:
     """Serve until interrupted; what was begun is finished first."""
     try:

@@ -14,6 +14,8 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from quoth.training.distribution import process_number
+
 _FILE = "best.safetensors"
 
 
@@ -42,7 +44,7 @@ class BestState:
             for name, parameter in model.named_parameters()
             if parameter.requires_grad
         }
-        if self._folder is not None:
+        if self._folder is not None and process_number() == 0:
             self._folder.mkdir(parents=True, exist_ok=True)
             temporary = self._folder / f"{_FILE}.tmp"
             facts = {"step": str(step), "score": repr(score)}

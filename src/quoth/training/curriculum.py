@@ -29,6 +29,7 @@ from safetensors.torch import load_file, save_file
 from quoth.errors import ConfigError, Damaged
 from quoth.models.glow.network import GlowNetwork
 from quoth.models.query_generator.network import QueryGeneratorNetwork
+from quoth.training.distribution import process_number
 from quoth.training.learning import Learned, LearningRun
 from quoth.training.loop import Progress
 from quoth.training.passage_set import PassageSet
@@ -263,7 +264,8 @@ def _stage(
         peak_megabytes(run.device),
     )
     trained = learned.network.cpu()
-    _save_stage(folder, trained, told)
+    if process_number() == 0:
+        _save_stage(folder, trained, told)
     return trained, told
 
 

@@ -1,4 +1,7 @@
-"""What several processes share beyond gradients: the documents of their batches, as negatives."""
+"""What several processes share beyond gradients: documents as negatives, files, and decisions.
+
+Where `torch.distributed` is not initialised, a process is the first and only one.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +31,33 @@ class _Gather(torch.autograd.Function):
         return total[rank * size : (rank + 1) * size]
 
 
+def is_distributed() -> bool:
+    """Whether this process trains together with others."""
+    return distributed.is_available() and distributed.is_initialized()
+
+
+def count_processes() -> int:
+    """Count the processes that train together."""
+    return distributed.get_world_size() if is_distributed() else 1
+
+
+def process_number() -> int:
+    """Number this process among them, from 0; the first one writes the files."""
+    return distributed.get_rank() if is_distributed() else 0
+
+
+def agree(reason: str) -> str:
+    """Give what the first process says: all stop at the same step, or none."""
+    if count_processes() == 1:
+        return reason
+    said = [reason]
+    distributed.broadcast_object_list(said, src=0)
+    return said[0]
+
+
 def gather_rows(rows: Tensor) -> Tensor:  # (B, …) → (processes · B, …)
     """Collect the rows of all processes in the order of their ranks; alone, these rows again."""
-    if not (distributed.is_available() and distributed.is_initialized()):
+    if not is_distributed():
         return rows
     gathered: Tensor = _Gather.apply(rows)  # type: ignore[no-untyped-call]
     return gathered

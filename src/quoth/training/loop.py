@@ -17,12 +17,13 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from quoth.errors import ConfigError
 from quoth.training.batching import Batches
 from quoth.training.checkpoint import TrainingState, load_latest, save_checkpoint
+from quoth.training.distribution import agree, count_processes, is_distributed, process_number
 
 LossStep = Callable[[nn.Module, NDArray[np.int64], float], Tensor]
 """The loss of a batch of rows, given the network and the strength of the weights (0 to 1)."""
@@ -143,7 +144,7 @@ def train(
     for step in range(first + 1, last + 1):
         if config.patience and memory.stale >= config.patience:
             break
-        if before_step is not None and (reason := before_step(step)):
+        if before_step is not None and (reason := agree(before_step(step))):
             break
         loss = _one_step(model, batches, loss_step, optimiser, config, step=step)
         reports = step % config.report_every == 0 or step == config.steps
@@ -162,10 +163,10 @@ def train(
             state = TrainingState.capture(
                 network, optimiser, generator, step=step, facts=memory.facts()
             )
-            if _rank() == 0:
+            if process_number() == 0:
                 save_checkpoint(checkpoint, state)
     if before_step is not None and done == config.steps:
-        reason = before_step(done + 1)
+        reason = agree(before_step(done + 1))
     network.eval()
     return TrainingReport(done, tuple(memory.losses), tuple(memory.validations), reason)
 
@@ -261,7 +262,7 @@ class _Memory:
 def _numbers(step: int, config: LoopConfig) -> Iterator[int]:
     """Number the batches of a step; each process takes every n-th."""
     for at in range(config.accumulate):
-        yield ((step - 1) * config.accumulate + at) * _world() + _rank()
+        yield ((step - 1) * config.accumulate + at) * count_processes() + process_number()
 
 
 def _precision(device: torch.device, config: LoopConfig) -> AbstractContextManager[object]:
@@ -271,22 +272,10 @@ def _precision(device: torch.device, config: LoopConfig) -> AbstractContextManag
 
 
 def _wrap(network: nn.Module, device: torch.device) -> nn.Module:
-    if not _is_distributed():
+    if not is_distributed():
         return network
     ids = [device] if device.type == "cuda" else None
     return DistributedDataParallel(network, device_ids=ids, find_unused_parameters=True)
-
-
-def _is_distributed() -> bool:
-    return distributed.is_available() and distributed.is_initialized()
-
-
-def _world() -> int:
-    return distributed.get_world_size() if _is_distributed() else 1
-
-
-def _rank() -> int:
-    return distributed.get_rank() if _is_distributed() else 0
 
 
 def _is_due(step: int, every: int) -> bool:

@@ -25,6 +25,7 @@ from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.query_generator.generator import QueryGenerator
 from quoth.models.query_generator.network import QueryGeneratorNetwork
 from quoth.training.curriculum import Curriculum, CurriculumRun, StageTrained, Tell, run_curriculum
+from quoth.training.distribution import process_number
 from quoth.training.passage_set import open_passage_set
 
 ENCODER = "encoder"
@@ -52,6 +53,8 @@ def train_packed(
     )
     run = CurriculumRun(where, out / "stages", tell)
     network, stages = run_curriculum(start.network, writer, passage_set, curriculum, run)
+    if process_number() != 0:
+        return stages  # the first of several processes writes for all
     trained = GlowEncoder(ENCODER, network, start.tokenizer, start.config, identity={})
     trained.save(out / ENCODER)
     facts = {

@@ -14,6 +14,9 @@ from dataclasses import dataclass, replace
 
 from quoth.records import Span
 
+_SENTENCE_ENDS = (".", "!", "?", "…")
+_CLOSING = "\"'”’)]»"
+
 NO_ANSWER = "The documents do not say."
 """What is said where the passages hold no answer; the language model is trained to say it too."""
 
@@ -37,6 +40,26 @@ class Candidate:
     text: str
     subword_ids: tuple[int, ...]
     sources: tuple[Source, ...]
+
+    @property
+    def ends_sentence(self) -> bool:
+        """Whether what follows is another sentence.
+
+        >>> [Candidate(text, (), ()).ends_sentence for text in (" at night.”", " at night")]
+        [True, False]
+        """
+        return self.text.rstrip(_CLOSING).endswith(_SENTENCE_ENDS)
+
+    def goes_on(self, before: Candidate) -> bool:
+        """Whether it stands, somewhere, right behind where another one does.
+
+        >>> owl = Candidate(" barn owl", (), (Source(1, Span(4, 12)),))
+        >>> hunts = Candidate(" hunts at", (), (Source(0, Span(0, 8)), Source(1, Span(13, 21))))
+        >>> hunts.goes_on(owl), owl.goes_on(hunts)
+        (True, False)
+        """
+        ends = {(each.passage, each.span.end + gap) for each in before.sources for gap in (0, 1)}
+        return any((each.passage, each.span.start) in ends for each in self.sources)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,13 @@ of n symbols were kept (Apriori), so each place needs no more than the number of
 there on the level before. Sequences are known by (parent, last symbol): exact, no hash collisions.
 
 Memory stays bounded: a level is counted in parts, each with a table of its own of at most
-`_PART` places, and threads work on different parts. The result does not depend on either.
+`_PART` places, and workers have different parts. The result does not depend on either.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -28,6 +27,7 @@ from quoth.vocabulary.phrase_prefixes import (
     make_key,
 )
 from quoth.vocabulary.phrase_text import Ids, Longs
+from quoth.vocabulary.phrase_workers import Workers
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of a stage, what is done of it, and what there is to do in all."""
@@ -77,7 +77,7 @@ def count_grams(
     sequences: Sequences,
     limits: Limits,
     *,
-    threads: int,
+    workers: Workers,
     report: Callable[[int], None] = lambda level: None,
 ) -> Grams:
     """Keep the sequences of at most `max_span` symbols that occur often enough."""
@@ -92,11 +92,11 @@ def count_grams(
     deepest = current.copy()
     for span in range(1, limits.max_span):
         report(span)
-        level = _extend(sequences, limits, levels, current, span=span, threads=threads)
+        level = _extend(sequences, limits, levels, current, span=span, workers=workers)
         if not len(level.symbols):
             break
         first = sum(len(each.symbols) for each in levels)
-        _advance_all(sequences, level, current, deepest, span=span, first=first, threads=threads)
+        _advance_all(sequences, level, current, deepest, span=span, first=first, workers=workers)
         levels.append(level)
     return _join_levels(levels, deepest)
 
@@ -128,26 +128,17 @@ def _extend(
     current: Ids,
     *,
     span: int,
-    threads: int,
+    workers: Workers,
 ) -> _Level:
     """Count the sequences one symbol longer than those of the last level, and keep the frequent."""
     places = int(np.count_nonzero(current >= 0))
-    parts = max(threads, math.ceil(places / _PART))
-
-    def count(part: int) -> tuple[Keys, Longs]:
-        return _count_part(
-            sequences.symbols,
-            sequences.offsets,
-            sequences.weights,
-            current,
-            span,
-            part,
-            parts,
-            limits.min_count,
-        )
-
-    with ThreadPoolExecutor(threads) as pool:
-        counted = list(pool.map(count, range(parts)))
+    parts = max(workers.count, math.ceil(places / _PART))
+    counted = workers.map(
+        _count_part,
+        [(part, parts, span, limits.min_count) for part in range(parts)],
+        kept=(sequences.symbols, sequences.offsets, sequences.weights),
+        shared=(current,),
+    )
     keys = np.concatenate([each for each, _ in counted])
     counts = np.concatenate([each for _, each in counted])
     order = np.argsort(keys)  # the order does not depend on the parts
@@ -168,18 +159,39 @@ def _advance_all(
     *,
     span: int,
     first: int,
-    threads: int,
+    workers: Workers,
 ) -> None:
     """Move every place on to the sequence kept there on this level, or to none."""
     keys, children = _index_level(level.parents, level.symbols, first)
 
-    def advance(share: tuple[int, int]) -> None:
-        _advance(
-            sequences.symbols, sequences.offsets, share, current, deepest, span, keys, children
-        )
+    shares = share_out(sequences.offsets, workers.count)
+    moved = workers.map(
+        _advance_share,
+        [(start, end, span) for start, end in shares],
+        kept=(sequences.symbols, sequences.offsets),
+        shared=(current, deepest, keys, children),
+    )
+    for (start, end), (own, own_deepest) in zip(shares, moved, strict=True):
+        places = slice(sequences.offsets[start], sequences.offsets[end])
+        current[places], deepest[places] = own, own_deepest
 
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(advance, share_out(sequences.offsets, threads)))
+
+def _advance_share(
+    share: tuple[int, int, int],
+    symbols: Ids,
+    offsets: Longs,
+    current: Ids,
+    deepest: Ids,
+    keys: Keys,
+    children: Ids,
+) -> tuple[Ids, Ids]:
+    """Move the places of a run of sequences on; gives them as they are then."""
+    start, end, span = share
+    places = slice(offsets[start], offsets[end])
+    own, own_deepest = current[places].copy(), deepest[places].copy()
+    own_offsets = offsets[start : end + 1] - offsets[start]
+    _advance(symbols[places], own_offsets, own, own_deepest, span, keys, children)
+    return own, own_deepest
 
 
 def share_out(offsets: Longs, parts: int) -> list[tuple[int, int]]:
@@ -207,18 +219,18 @@ def _count_symbols(symbols: Ids, offsets: Longs, weights: Longs, num_symbols: in
     return counts
 
 
-@compiled
 def _count_part(
-    symbols: Ids,
-    offsets: Longs,
-    weights: Longs,
-    current: Ids,
-    span: int,
-    part: int,
-    parts: int,
-    min_count: int,
+    task: tuple[int, int, int, int], symbols: Ids, offsets: Longs, weights: Longs, current: Ids
 ) -> tuple[Keys, Longs]:
     """Count the sequences whose key falls to one part; give the frequent ones, in any order."""
+    return _count_keys(task, symbols, offsets, weights, current)
+
+
+@compiled
+def _count_keys(
+    task: tuple[int, int, int, int], symbols: Ids, offsets: Longs, weights: Longs, current: Ids
+) -> tuple[Keys, Longs]:
+    part, parts, span, min_count = task
     keys = np.zeros(1 << 12, dtype=np.uint64)
     counts = np.zeros(1 << 12, dtype=np.int64)
     num_keys = 0
@@ -260,14 +272,13 @@ def _index_level(parents: Ids, symbols: Ids, first: int) -> tuple[Keys, Ids]:
 def _advance(
     symbols: Ids,
     offsets: Longs,
-    share: tuple[int, int],
     current: Ids,
     deepest: Ids,
     span: int,
     keys: Keys,
     children: Ids,
 ) -> None:
-    for sequence in range(share[0], share[1]):
+    for sequence in range(len(offsets) - 1):
         end = offsets[sequence + 1]
         for at in range(offsets[sequence], end):  # ascending: the next place is still a level back
             node = ROOT

@@ -38,6 +38,7 @@ from quoth.vocabulary.phrase_text import (
     starts_phrase,
     take_strings,
 )
+from quoth.vocabulary.phrase_workers import Workers
 
 _TEXTS_AT_ONCE = 50_000
 
@@ -99,15 +100,15 @@ def _read_blocks(
 
 
 def mine_candidates(
-    corpus: Corpus, config: PhraseConfig, *, threads: int, progress: Progress
+    corpus: Corpus, config: PhraseConfig, *, workers: Workers, progress: Progress
 ) -> Candidates:
     """List the candidates of a corpus."""
     joinable, lengths = _describe_words(corpus.words)
     limits = Limits(config.min_count, config.max_words, config.max_length, lengths, joinable)
     phrases = count_grams(
-        corpus.texts, limits, threads=threads, report=_report(progress, config.max_words)
+        corpus.texts, limits, workers=workers, report=_report(progress, config.max_words)
     )
-    parts, counts = _mine_parts(corpus, config, lengths, threads=threads, progress=progress)
+    parts, counts = _mine_parts(corpus, config, lengths, workers=workers, progress=progress)
     return Candidates(parts, counts, phrases)
 
 
@@ -122,7 +123,7 @@ def _describe_words(words: Strings) -> tuple[Ids, Ids]:
 
 
 def _mine_parts(
-    corpus: Corpus, config: PhraseConfig, lengths: Ids, *, threads: int, progress: Progress
+    corpus: Corpus, config: PhraseConfig, lengths: Ids, *, workers: Workers, progress: Progress
 ) -> tuple[Strings, Longs]:
     """List whole words and parts shared by several words, each string once."""
     words = corpus.words
@@ -146,7 +147,7 @@ def _mine_parts(
     pieces = count_grams(
         spelt,
         limits,
-        threads=threads,
+        workers=workers,
         report=lambda level: progress("counting parts of words", level, limits.max_span),
     )
     return _unite(words, whole, whole_counts, pieces)

@@ -14,7 +14,6 @@ at 100,000), and one of 2 about the same.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,8 +24,9 @@ from quoth.vocabulary.phrase_config import CUTTERS, NUM_BYTES, PhraseConfig
 from quoth.vocabulary.phrase_counting import Progress, share_out
 from quoth.vocabulary.phrase_mining import Candidates, Corpus
 from quoth.vocabulary.phrase_prefixes import build_prefixes, find_all_deepest
-from quoth.vocabulary.phrase_text import Ids, Longs, count_characters, take_strings
+from quoth.vocabulary.phrase_text import Bytes, Ids, Longs, count_characters, take_strings
 from quoth.vocabulary.phrase_use import add_part_uses, cut_texts, spell_words
+from quoth.vocabulary.phrase_workers import Workers
 
 _LEAST_DROP = 1000  # phrases dropped at once when they are used too rarely
 _NEAR = 1.25  # within this multiple of the size, rounds drop a fifth as many
@@ -116,12 +116,12 @@ class PoolCutter:
         pool: Pool,
         *,
         config: PhraseConfig,
-        threads: int,
+        workers: Workers,
     ) -> None:
         self._corpus = corpus
         self._pool = pool
         self._cutter = CUTTERS.index(config.cutter)
-        self._threads = threads
+        self._workers = workers
         self._link_parts(candidates)
         self._link_phrases(candidates)
         texts = np.arange(len(corpus.texts))
@@ -181,52 +181,71 @@ class PoolCutter:
     def _spell(self) -> tuple[Longs, Ids]:
         """Spell every word with the parts that are alive."""
         words = self._corpus.words
-        rows = np.empty((len(words), 4), dtype=np.int64)
-        choices = np.empty(len(words.content), dtype=np.int32)
-
-        def spell_share(share: tuple[int, int]) -> None:
-            spell_words(
-                self._cutter,
-                words.content,
-                words.offsets,
-                share,
-                self._part_nearest,
-                self._part_deepest,
-                self._part_nodes,
-                rows,
-                choices,
-            )
-
-        with ThreadPoolExecutor(self._threads) as threads:
-            list(threads.map(spell_share, share_out(words.offsets, self._threads)))
-        return rows, choices
+        spelt = self._workers.map(
+            _spell_share,
+            [
+                (self._cutter, start, end)
+                for start, end in share_out(words.offsets, self._workers.count)
+            ],
+            kept=(words.content, words.offsets, self._part_deepest),
+            shared=(self._part_nearest, self._part_nodes),
+        )
+        return (
+            np.concatenate([rows for rows, _choices in spelt]),
+            np.concatenate([choices for _rows, choices in spelt]),
+        )
 
     def _cut(self, rows: Longs, chosen: Longs) -> tuple[Longs, Longs]:
         """Cut texts into phrases and spelt words; gives the uses of nodes and of words."""
         texts = self._corpus.texts
-
-        def cut_share(share: Longs) -> tuple[Longs, Longs]:
-            uses = np.zeros(len(self._phrase_nodes), dtype=np.int64)
-            word_uses = np.zeros(len(rows), dtype=np.int64)
-            cut_texts(
-                self._cutter,
-                texts.symbols,
-                texts.offsets,
-                texts.weights,
-                share,
-                self._phrase_nearest,
-                self._phrase_deepest,
-                self._phrase_nodes,
-                rows,
-                uses,
-                word_uses,
-            )
-            return uses, word_uses
-
-        with ThreadPoolExecutor(self._threads) as threads:
-            found = list(threads.map(cut_share, np.array_split(chosen, self._threads)))
-        uses, word_uses = found[0]
+        found = self._workers.map(
+            _cut_share,
+            [(self._cutter, share) for share in np.array_split(chosen, self._workers.count)],
+            kept=(texts.symbols, texts.offsets, texts.weights, self._phrase_deepest),
+            shared=(self._phrase_nearest, self._phrase_nodes, rows),
+        )
+        uses, word_uses = (each.copy() for each in found[0])
         for more, more_words in found[1:]:
             uses += more
             word_uses += more_words
         return uses, word_uses
+
+
+def _spell_share(
+    task: tuple[int, int, int],
+    content: Bytes,
+    offsets: Longs,
+    deepest: Ids,
+    nearest: Ids,
+    nodes: NDArray[np.int32],
+) -> tuple[Longs, Ids]:
+    """Spell a run of words: their rows, and the part chosen at each of their bytes."""
+    cutter, start, end = task
+    places = slice(offsets[start], offsets[end])
+    rows = np.empty((end - start, 4), dtype=np.int64)
+    choices = np.empty(offsets[end] - offsets[start], dtype=np.int32)
+    own_offsets = offsets[start : end + 1] - offsets[start]
+    spell_words(
+        cutter, content[places], own_offsets, nearest, deepest[places], nodes, rows, choices
+    )
+    return rows, choices
+
+
+def _cut_share(
+    task: tuple[int, Longs],
+    symbols: Ids,
+    offsets: Longs,
+    weights: Longs,
+    deepest: Ids,
+    nearest: Ids,
+    nodes: NDArray[np.int32],
+    rows: Longs,
+) -> tuple[Longs, Longs]:
+    """Cut some texts; gives the uses of nodes and of words."""
+    cutter, chosen = task
+    uses = np.zeros(len(nodes), dtype=np.int64)
+    word_uses = np.zeros(len(rows), dtype=np.int64)
+    cut_texts(
+        cutter, symbols, offsets, weights, chosen, nearest, deepest, nodes, rows, uses, word_uses
+    )
+    return uses, word_uses

@@ -27,8 +27,10 @@ from quoth.vocabulary.phrase_mining import (
 from quoth.vocabulary.phrase_pruning import Pool, PoolCutter, choose_pool, prune
 from quoth.vocabulary.phrase_stages import Stage
 from quoth.vocabulary.phrase_text import Longs, Strings, take_strings
+from quoth.vocabulary.phrase_workers import Threads, Workers
 from quoth.vocabulary.phrases import PhraseVocabulary, build_vocabulary
 
+_THREADS = Threads(2)
 _READING = ("lowercase",)
 _COUNTING = (*_READING, "min_count", "max_length", "max_words", "piece_length", "piece_count")
 
@@ -40,17 +42,17 @@ def train_phrases(
     counts: Iterable[int] | None = None,
     folder: Path | None = None,
     progress: Progress | None = None,
-    threads: int = 2,
+    workers: Workers = _THREADS,
 ) -> PhraseVocabulary:
     """Choose the phrases that cover texts best; `counts` says how often each text occurs.
 
-    The result depends on the texts and the configuration alone, not on threads or stops.
+    The result depends on the texts and the configuration alone, not on workers or stops.
     """
     tell = progress or _tell_nobody
     corpus = _read(texts, counts, config, folder=folder, progress=tell)
-    candidates = _count(corpus, config, folder=folder, progress=tell, threads=threads)
+    candidates = _count(corpus, config, folder=folder, progress=tell, workers=workers)
     pool = choose_pool(candidates, config)
-    cutter = PoolCutter(corpus, candidates, pool, config=config, threads=threads)
+    cutter = PoolCutter(corpus, candidates, pool, config=config, workers=workers)
     stage = Stage(folder, "pruning", asdict(config))
     saved = stage.load()
     alive = saved["alive"] if saved else np.ones(len(pool), dtype=np.bool_)
@@ -104,7 +106,7 @@ def _count(
     *,
     folder: Path | None,
     progress: Progress,
-    threads: int,
+    workers: Workers,
 ) -> Candidates:
     stage = Stage(folder, "candidates", _settings(config, _COUNTING))
     names = [each.name for each in fields(Grams)]
@@ -112,7 +114,7 @@ def _count(
         grams = Grams(**{name: saved[name] for name in names})
         parts = Strings(saved["part_content"], saved["part_offsets"])
         return Candidates(parts, saved["part_counts"], grams)
-    found = mine_candidates(corpus, config, threads=threads, progress=progress)
+    found = mine_candidates(corpus, config, workers=workers, progress=progress)
     stage.save(
         {
             "part_content": found.parts.content,

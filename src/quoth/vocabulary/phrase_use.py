@@ -17,7 +17,6 @@ def spell_words(
     cutter: int,
     content: Bytes,
     offsets: Longs,
-    share: tuple[int, int],
     nearest: Ids,
     deepest: Ids,
     nodes: Nodes,
@@ -26,10 +25,10 @@ def spell_words(
 ) -> None:
     """Spell a run of words: what each is as a symbol, and the part chosen at each of its bytes."""
     room = 1
-    for word in range(share[0], share[1]):
+    for word in range(len(offsets) - 1):
         room = max(room, offsets[word + 1] - offsets[word])
     work = make_work(room)
-    for word in range(share[0], share[1]):
+    for word in range(len(offsets) - 1):
         start, end = offsets[word], offsets[word + 1]
         for at in range(start, end):
             work[0][LONGEST, at - start] = nearest[deepest[at]] if deepest[at] >= 0 else -1

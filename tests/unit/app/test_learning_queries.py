@@ -19,6 +19,7 @@ from quoth.app.learning_queries import (
     Unit,
     list_units,
     make_training_queries,
+    one_by_one,
     read_written,
     write_queries,
 )
@@ -78,9 +79,9 @@ def test_writing_goes_on_after_the_last_whole_chunk(units: list[Unit], tmp_path:
         pass
 
     with pytest.raises(KeyboardInterrupt):
-        write_queries(units, rows, tmp_path / "cut", interrupted, progress=ignore)
-    write_queries(units, rows, tmp_path / "cut", interrupted, progress=ignore)
-    write_queries(units, rows, tmp_path / "whole", _write, progress=ignore)
+        write_queries(units, rows, tmp_path / "cut", one_by_one(interrupted), progress=ignore)
+    write_queries(units, rows, tmp_path / "cut", one_by_one(interrupted), progress=ignore)
+    write_queries(units, rows, tmp_path / "whole", one_by_one(_write), progress=ignore)
     assert sum(calls) == len(rows) + calls[1]  # only the chunk that was cut is written twice
     found = read_written(tmp_path / "cut")
     assert found == read_written(tmp_path / "whole") and list(found) == rows

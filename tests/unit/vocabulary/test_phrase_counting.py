@@ -13,6 +13,7 @@ from quoth.vocabulary import phrase_counting
 from quoth.vocabulary.phrase_counting import Grams, Limits, Sequences, count_grams, count_symbols
 from quoth.vocabulary.phrase_interning import Interner
 from quoth.vocabulary.phrase_text import join_strings
+from quoth.vocabulary.phrase_workers import Threads
 
 NUM_SYMBOLS = 5
 TEXTS = st.lists(
@@ -59,7 +60,7 @@ def count_brute(texts: list[tuple[list[int], int]], limits: Limits) -> dict[tupl
 @given(TEXTS, st.integers(1, 4))
 def test_the_same_as_counting_everything(texts: list[tuple[list[int], int]], least: int) -> None:
     sequences, limits = make_sequences(texts), make_limits(min_count=least)
-    grams = count_grams(sequences, limits, threads=1)
+    grams = count_grams(sequences, limits, workers=Threads(1))
     expected = count_brute(texts, limits)
     found = {read_gram(grams, node): int(grams.counts[node]) for node in range(len(grams.counts))}
     assert found == expected
@@ -80,9 +81,9 @@ def test_threads_and_parts_change_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     chance = np.random.default_rng(3)
     texts = [(list(chance.integers(0, 4, size=20)), 1) for _ in range(200)]
     sequences, limits = make_sequences(texts), make_limits(min_count=3)
-    one = count_grams(sequences, limits, threads=1)
+    one = count_grams(sequences, limits, workers=Threads(1))
     monkeypatch.setattr(phrase_counting, "_PART", 500)
-    many = count_grams(sequences, limits, threads=3)
+    many = count_grams(sequences, limits, workers=Threads(3))
     assert len(one.counts) > 100
     for field in ("parents", "symbols", "counts", "spans", "lengths", "deepest"):
         assert np.array_equal(getattr(one, field), getattr(many, field))

@@ -15,6 +15,7 @@ from quoth.vocabulary.phrase_mining import mine_candidates, read_corpus
 from quoth.vocabulary.phrase_pruning import choose_pool
 from quoth.vocabulary.phrase_report import report_phrases
 from quoth.vocabulary.phrase_training import train_phrases
+from quoth.vocabulary.phrase_workers import Threads
 from quoth.vocabulary.phrases import PhraseVocabulary
 
 CONFIG = PhraseConfig(size=420, min_count=2, piece_count=2)
@@ -90,7 +91,7 @@ def test_counts_are_the_same_as_repeats() -> None:
 
 def test_threads_do_not_matter() -> None:
     texts = make_texts()
-    one, three = (train_phrases(texts, CONFIG, threads=threads) for threads in (1, 3))
+    one, three = (train_phrases(texts, CONFIG, workers=Threads(threads)) for threads in (1, 3))
     assert one.fingerprint == three.fingerprint
 
 
@@ -103,7 +104,7 @@ def test_no_texts_leave_the_bytes() -> None:
 def test_candidates_keep_to_the_limits() -> None:
     config = PhraseConfig(min_count=3, max_length=12, max_words=2, piece_length=4, piece_count=3)
     corpus = read_corpus(make_texts(), None, lowercase=True, progress=quiet)
-    candidates = mine_candidates(corpus, config, threads=1, progress=quiet)
+    candidates = mine_candidates(corpus, config, workers=Threads(1), progress=quiet)
     pool = choose_pool(candidates, config)
     assert candidates.phrases.spans.max() == 2
     assert pool.lengths.max() <= 12
@@ -144,7 +145,7 @@ def test_going_on_after_a_stop(tmp_path: Path, stage: str, after: int) -> None:
     assert resumed.fingerprint == train_phrases(texts, CONFIG).fingerprint
     if stage == "pruning":
         corpus = read_corpus(texts, None, lowercase=True, progress=quiet)
-        candidates = mine_candidates(corpus, CONFIG, threads=1, progress=quiet)
+        candidates = mine_candidates(corpus, CONFIG, workers=Threads(1), progress=quiet)
         assert rounds[0] < len(choose_pool(candidates, CONFIG))
 
 

@@ -8,7 +8,15 @@ from typing import Annotated
 import typer
 
 from quoth.app import show
-from quoth.app.commands.arguments import AsJson, Collection, ConfigFile, open_engine
+from quoth.app.commands.arguments import (
+    AsJson,
+    Collection,
+    ConfigFile,
+    RayAddress,
+    joining,
+    open_engine,
+    read_layers,
+)
 from quoth.app.options import with_settings
 from quoth.records import Problem
 
@@ -27,14 +35,25 @@ def add(
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at the first bad input.", metavar="")
     ] = False,
+    ray: RayAddress = "",
     config: ConfigFile = None,
     as_json: AsJson = False,
     settings: Mapping[str, str],
 ) -> None:
     """Add documents, or update those whose content changed."""
     problems = _Problems(limit=None if as_json else 20)
-    with open_engine(collection, config, settings) as engine:
-        report = engine.add(sources, report=None if strict else problems)
+    tell = None if strict else problems
+    if ray:
+        from quoth.app.cluster_adding import add_with_cluster
+
+        layers = read_layers(config, settings)
+        with show.progress_bar() as progress, joining(ray):
+            report = add_with_cluster(
+                collection, sources, settings=layers, report=tell, progress=progress
+            )
+    else:
+        with open_engine(collection, config, settings) as engine:
+            report = engine.add(sources, report=tell)
     counts = {
         "added": report.added,
         "updated": report.updated,

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from quoth.app import show
-from quoth.app.commands.arguments import AsJson, Collection, ConfigFile, open_engine
+from quoth.app.commands.arguments import (
+    AsJson,
+    Collection,
+    ConfigFile,
+    RayAddress,
+    joining,
+    open_engine,
+    open_whole,
+    read_layers,
+)
 from quoth.app.learning_plan import Wanted
 from quoth.app.options import with_settings
+
+if TYPE_CHECKING:
+    from quoth.app.config import Values
+    from quoth.app.learning_plan import Elsewhere
 
 Minutes = Annotated[
     float | None,
@@ -71,6 +84,15 @@ Resume = Annotated[
         "--resume/--restart", help="Go on where an earlier call stopped, or anew.", metavar=""
     ),
 ]
+Workers = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        help="Processes that train together, with --ray; a step then reads so many times as many"
+        " queries.",
+        metavar="N",
+    ),
+]
 
 
 @with_settings("dense", "fusion", "collection")
@@ -78,6 +100,7 @@ def encode(
     collection: Collection,
     *,
     seed: Annotated[int, typer.Option(help="Seed of the trial queries for fusion.")] = 0,
+    ray: RayAddress = "",
     config: ConfigFile = None,
     as_json: AsJson = False,
     settings: Mapping[str, str],
@@ -86,6 +109,8 @@ def encode(
 
     Interrupted, it resumes where it stopped; afterwards add and remove keep the vectors in step.
     """
+    if ray:
+        _fill_on_cluster(collection, ray, read_layers(config, settings))
     with open_engine(collection, config, settings) as engine:
         calibration = engine.encode(seed=seed)
         status = engine.status()["indexes"]["dense"]
@@ -131,6 +156,8 @@ def learn(
     unpack: Unpack = None,
     report: ReportFile = None,
     resume: Resume = True,
+    ray: RayAddress = "",
+    workers: Workers = 1,
     config: ConfigFile = None,
     as_json: AsJson = False,
     settings: Mapping[str, str],
@@ -146,10 +173,12 @@ def learn(
     from quoth.app.learning_text import render_report
     from quoth.app.searchers import missing_neural
 
-    wanted = Wanted(pairs=pairs, pack=pack, unpack=unpack, restart=not resume)
+    helped = _helped(workers) if ray else None
+    wanted = Wanted(pairs=pairs, pack=pack, unpack=unpack, restart=not resume, elsewhere=helped)
     short = {"learn.minutes": minutes, "learn.device": device, "learn.seed": seed}
     given = {name: str(value) for name, value in short.items() if value is not None}
-    with open_engine(collection, config, {**settings, **given}) as engine:
+    settings = {**settings, **given}
+    with joining(ray), open_whole(collection, config, settings, what="quoth learn") as engine:
         try:
             outcome = engine.learn(wanted, note=show.note)
         except ImportError as error:
@@ -167,6 +196,24 @@ def learn(
     if outcome.is_old:
         show.note("learned with these very settings before; --restart learns again")
     show.note(f"the report with plots: {report or outcome.page}")
+
+
+def _fill_on_cluster(collection: Path, ray: str, layers: Sequence[Values]) -> None:
+    """Make the vectors elsewhere; what follows finds them there."""
+    from quoth.app.searchers import missing_neural
+
+    try:
+        from quoth.app.cluster_encoding import fill_vectors
+    except ImportError as error:
+        raise missing_neural(error) from error
+    with show.progress_bar() as progress, joining(ray):
+        fill_vectors(collection, settings=layers, progress=progress, note=show.note)
+
+
+def _helped(workers: int) -> Elsewhere:
+    from quoth.app.cluster_learning import ClusterHelp
+
+    return ClusterHelp(workers)
 
 
 def _show_packed(collection: Path, packed: Path, *, as_json: bool) -> None:

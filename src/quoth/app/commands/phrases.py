@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quoth.app import show
-from quoth.app.commands.arguments import AsJson
+from quoth.app.commands.arguments import AsJson, RayAddress, joining
 from quoth.errors import ConfigError, MissingExtra
 from quoth.vocabulary.phrase_config import CUTTERS, NUM_BYTES, PhraseConfig
 
 if TYPE_CHECKING:
     from quoth.vocabulary.phrase_report import PhraseReport
+    from quoth.vocabulary.phrase_workers import Workers
     from quoth.vocabulary.phrases import PhraseVocabulary
 
 phrases = typer.Typer(name="phrases", no_args_is_help=True)
@@ -70,6 +71,7 @@ def build(
     size: Size = _USUAL.size,
     min_count: MinCount = _USUAL.min_count,
     cutter: Cutter = _USUAL.cutter,
+    ray: RayAddress = "",
     as_json: AsJson = False,
 ) -> None:
     """Choose the phrases that cover texts best.
@@ -82,8 +84,10 @@ def build(
         from quoth.app.generative_phrases import build_phrases
     except ImportError as error:
         raise _missing(error) from error
-    with show.progress_bar() as progress:
-        made, report = build_phrases(source, config, out=out, progress=progress)
+    with show.progress_bar() as progress, joining(ray):
+        made, report = build_phrases(
+            source, config, out=out, progress=progress, workers=_workers(ray)
+        )
     _show(out, made, report, most=10, as_json=as_json)
 
 
@@ -125,6 +129,17 @@ def segment(
         return
     show.out().print("|".join(show.make_safe(each) for each in cut), markup=False, soft_wrap=True)
     show.note(f"{show.count(len(ids), 'phrase')}: {', '.join(map(str, ids))}")
+
+
+def _workers(ray: str) -> Workers:
+    """Give who counts: the cluster that is joined, or threads here."""
+    if ray:
+        from quoth.cluster.counting import ClusterWorkers
+
+        return ClusterWorkers()
+    from quoth.app.generative_phrases import THREADS
+
+    return THREADS
 
 
 def _show(

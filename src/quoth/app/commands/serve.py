@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,11 +16,20 @@ from quoth.app.options import with_settings
 from quoth.errors import ConfigError
 
 if TYPE_CHECKING:
-    from quoth.app.engine import Engine
+    from quoth.app.opening import OpenedEngine
     from quoth.app.server_config import ServerConfig
 
 _KEY_VARIABLE = "QUOTH_KEY"
-_SECTIONS = ("server", "lexical", "dense", "generative", "fusion", "answer", "candidates")
+_SECTIONS = (
+    "server",
+    "cluster",
+    "lexical",
+    "dense",
+    "generative",
+    "fusion",
+    "answer",
+    "candidates",
+)
 
 Served = Annotated[
     Path | None,
@@ -60,6 +70,24 @@ Mcp = Annotated[
         metavar="",
     ),
 ]
+RayAddress = Annotated[
+    str,
+    typer.Option(
+        "--ray",
+        help="Serve a collection in shards from a Ray cluster: HOST:PORT of its head, auto for the"
+        " one this machine is in, local to start one here.",
+        metavar="ADDRESS",
+        show_default=False,
+    ),
+]
+Replicas = Annotated[
+    int | None,
+    typer.Option(
+        help="As cluster.replicas: processes per shard, with --ray.",
+        metavar="N",
+        show_default=False,
+    ),
+]
 StatsOf = Annotated[
     str,
     typer.Option(
@@ -81,6 +109,8 @@ def serve(
     new_key: NewKey = "",
     allow_writes: AllowWrites = False,
     mcp: Mcp = False,
+    ray: RayAddress = "",
+    replicas: Replicas = None,
     stats: StatsOf = "",
     config: ConfigFile = None,
     settings: Mapping[str, str],
@@ -98,15 +128,39 @@ def serve(
     if collection is None:
         raise ConfigError("no collection was named; run quoth serve COLLECTION")
     given = dict(settings)
-    short = {"server.host": host, "server.port": port}
+    short = {"server.host": host, "server.port": port, "cluster.replicas": replicas}
     given |= {name: str(value) for name, value in short.items() if value is not None}
-    with open_engine(collection, config, given) as engine:
+    if ray and allow_writes:
+        raise ConfigError(
+            "--allow-writes does not go with --ray; write with quoth add, and the replicas follow"
+        )
+    if replicas is not None and not ray:
+        raise ConfigError("--replicas needs --ray ADDRESS, the cluster to start them on")
+    with _open(collection, config, given, ray=ray) as engine:
         if mcp:
             from quoth.app.mcp_server import run_stdio
 
             run_stdio(engine)
         else:
             _listen(engine, _server_config(config, given), keys, allow_writes=allow_writes)
+
+
+@contextmanager
+def _open(
+    collection: Path, config: Path | None, given: Mapping[str, str], *, ray: str
+) -> Iterator[OpenedEngine]:
+    """Open a collection here, or through replicas on a cluster."""
+    if not ray:
+        with open_engine(collection, config, given) as engine:
+            yield engine
+        return
+    from quoth.app.cluster_serving import open_from_cluster
+    from quoth.app.config import overrides_from_text, read_toml
+
+    layers = [] if config is None else [read_toml(config)]
+    settings = [*layers, overrides_from_text(given)]
+    with open_from_cluster(collection, ray, settings=settings) as served:
+        yield served
 
 
 def _server_config(path: Path | None, given: Mapping[str, str]) -> ServerConfig:
@@ -116,7 +170,9 @@ def _server_config(path: Path | None, given: Mapping[str, str]) -> ServerConfig:
     return build_config(*layers, overrides_from_text(given)).server
 
 
-def _listen(engine: Engine, config: ServerConfig, keys: Path | None, *, allow_writes: bool) -> None:
+def _listen(
+    engine: OpenedEngine, config: ServerConfig, keys: Path | None, *, allow_writes: bool
+) -> None:
     from quoth.app.serving import require_safe, run_server
 
     known = require_safe(config, keys)

@@ -53,7 +53,7 @@ export function request(state, offset, searcher = state.searcher) {
 function showHits(view, found, { state, page }) {
   if (!found.hits.length) {
     replace(view, nothing(state, page));
-    page.tell("Nothing found.");
+    page.tell(`Nothing found${outOfReach(found)}.`);
     return;
   }
   const list = make("ol", { class: "hits" });
@@ -61,8 +61,16 @@ function showHits(view, found, { state, page }) {
   append(list, found, { state, page });
   page.tell(
     `${count(found.hits.length, "hit")} by ${found.searcher} search` +
-      `${found.seconds?.search === undefined ? "" : ` in ${duration(found.seconds.search)}`}`,
+      `${found.seconds?.search === undefined ? "" : ` in ${duration(found.seconds.search)}`}` +
+      outOfReach(found),
   );
+}
+
+/** Say how many documents could not be searched, if any could not. */
+function outOfReach(found) {
+  if (!found.unreachable?.length) return "";
+  const documents = found.unreachable.reduce((sum, shard) => sum + shard.documents, 0);
+  return `; ${count(documents, "document")} out of reach`;
 }
 
 function append(list, found, { state, page }) {

@@ -1,0 +1,173 @@
+"""What is measured of collections that are built: latency in turns, memory, and exactness."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.lexical.quality import read
+from benchmarks.serve.load import quantiles_ms
+from quoth.app.cluster_serving import open_from_cluster
+from quoth.app.engine import Engine
+from quoth.app.sharded_engine import ShardedEngine
+from quoth.collection.shards import create_shards, open_shards
+from quoth.evaluation.files import read_queries
+from quoth.records import Query, Run
+
+Ask = Callable[[str], object]
+TURN = 25  # queries before the next system has its turn
+_DEPTH = 100
+_SHOWN = 50  # queries per set that are searched one by one
+
+
+def time_in_turns(systems: dict[str, Ask], queries: Sequence[str]) -> dict[str, Any]:
+    """Ask all systems the same queries, some at a time, so that a slow minute hits all of them."""
+    times: dict[str, list[float]] = {name: [] for name in systems}
+    for ask in systems.values():
+        for text in queries[:TURN]:  # warm up
+            ask(text)
+    for at in range(0, len(queries), TURN):
+        for name, ask in systems.items():
+            times[name] += [_timed(ask, text) for text in queries[at : at + TURN]]
+    return {name: {"queries": len(own), **quantiles_ms(own)} for name, own in times.items()}
+
+
+def _timed(ask: Ask, text: str) -> float:
+    begun = time.perf_counter()
+    ask(text)
+    return time.perf_counter() - begun
+
+
+@contextmanager
+def opened(folders: dict[str, Path], *, through_ray: bool) -> Iterator[dict[str, Ask]]:
+    """Open all collections: searched in this process, and those in shards through Ray as well."""
+    with ExitStack() as stack:
+        asks: dict[str, Ask] = {}
+        for name, folder in folders.items():
+            kind = Engine if name == "plain" else ShardedEngine
+            engine = stack.enter_context(kind.open(folder))
+            asks[name] = functools.partial(engine.search, k=10, syntax=False)
+        for name, folder in folders.items():
+            if name != "plain" and through_ray:
+                served = stack.enter_context(
+                    open_from_cluster(folder, "local", settings=[{"cluster": {"cpus": 0.1}}])
+                )
+                asks[f"{name}-ray"] = functools.partial(served.search, k=10, syntax=False)
+        yield asks
+
+
+def replica_megabytes(folder: Path) -> list[dict[str, float]]:
+    """Read the memory of the processes that serve the shards of a collection, in their order.
+
+    *private* is what each has for itself; *resident* counts mapped index files as well.
+    """
+    name = f"quoth-{open_shards(folder).identity[:12]}-"
+    found: dict[str, dict[str, float]] = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            title = (process / "cmdline").read_text()
+            if name in title and "ServeReplica" in title:
+                found[title] = _memory(process)
+        except OSError:  # it has just ended
+            continue
+    return [found[title] for title in sorted(found)]
+
+
+def _memory(process: Path) -> dict[str, float]:
+    lines = (process / "smaps_rollup").read_text().splitlines()[1:]
+    sizes = {
+        name: int(rest.split()[0]) for name, _, rest in (each.partition(":") for each in lines)
+    }
+    private = sizes["Private_Dirty"] + sizes["Private_Clean"]
+    return {"private_mb": private / 1024, "resident_mb": sizes["Rss"] / 1024}
+
+
+def check_exactness(data: Path, counts: Sequence[int], *, num_queries: int) -> dict[str, Any]:
+    """Compare the 100 best of all shards with those of the collection in one piece, on one set."""
+    queries = read_queries(data / "queries.jsonl.gz")[:num_queries]
+    documents = list(read(data))
+    with tempfile.TemporaryDirectory() as scratch:
+        with Engine.open(Path(scratch) / "plain.quoth") as engine:
+            engine.add_documents(documents)
+            expected = engine.run(queries, k=_DEPTH)
+            shown = _search_all(engine, queries)
+        row: dict[str, Any] = {
+            "set": data.name,
+            "documents": len(documents),
+            "queries": len(queries),
+            "shards": {},
+        }
+        for count in counts:
+            folder = Path(scratch) / f"shards-{count}"
+            create_shards(folder, count=count)
+            with ShardedEngine.open(folder) as sharded:
+                sharded.add_documents(documents)
+                bulk = compare_runs(expected, sharded.run(queries, k=_DEPTH), queries)
+                double = compare_runs(shown, _search_all(sharded, queries), queries[:_SHOWN])
+            row["shards"][str(count)] = {"bulk": bulk, "shown": double}
+    logging.info("%s: %s", data.name, row["shards"])
+    return row
+
+
+def _search_all(engine: Engine | ShardedEngine, queries: Sequence[Query]) -> Run:
+    """Search some queries one by one, as a user does: scores are in double precision."""
+    return Run(
+        "shown",
+        {
+            query.qid: engine.search(query.text, k=_DEPTH, syntax=False)
+            for query in queries[:_SHOWN]
+        },
+    )
+
+
+def check_vectors(data: Path, counts: Sequence[int], *, num_queries: int) -> dict[str, Any]:
+    """The same by vectors and fused, on a set that is small enough to encode here."""
+    from quoth.app.sharding import split_collection
+
+    queries = read_queries(data / "queries.jsonl.gz")[:num_queries]
+    row: dict[str, Any] = {"set": data.name, "queries": len(queries), "searchers": {}}
+    with tempfile.TemporaryDirectory() as scratch:
+        plain = Path(scratch) / "plain.quoth"
+        with Engine.open(plain) as engine:
+            engine.add_documents(read(data))
+            begun = time.perf_counter()
+            engine.encode()
+            row["documents"] = len(engine.docids())
+            row["encode_seconds"] = time.perf_counter() - begun
+            names = ("dense", "hybrid")
+            expected = {name: engine.run(queries, k=_DEPTH, searcher=name) for name in names}
+        for count in counts:
+            folder = Path(scratch) / f"shards-{count}"
+            split_collection(plain, folder, count=count)
+            with ShardedEngine.open(folder) as sharded:
+                for name in names:
+                    found = sharded.run(queries, k=_DEPTH, searcher=name)
+                    own = row["searchers"].setdefault(name, {})
+                    own[str(count)] = compare_runs(expected[name], found, queries)
+    logging.info("%s: %s", data.name, row["searchers"])
+    return row
+
+
+def compare_runs(expected: Run, found: Run, queries: Sequence[Query]) -> dict[str, float]:
+    """Count the queries with the same 100 best, and give the largest difference of scores.
+
+    Documents whose scores agree to 1e-5 may change places: bulk runs of a collection in one piece
+    carry tantivy's single precision.
+    """
+    same, largest = 0, 0.0
+    for query in queries:
+        wanted = {hit.docid: hit.score for hit in expected.hits[query.qid]}
+        given = {hit.docid: hit.score for hit in found.hits[query.qid]}
+        least = min(wanted.values(), default=0.0)
+        differing = wanted.keys() ^ given.keys()
+        values = wanted | given
+        same += all(abs(values[docid] - least) <= 1e-5 for docid in differing)
+        shared = wanted.keys() & given.keys()
+        largest = max([largest, *(abs(wanted[each] - given[each]) for each in shared)])
+    return {"same_top_100": same / len(queries), "largest_difference": largest}

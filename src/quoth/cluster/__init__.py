@@ -1,0 +1,1 @@
+"""Ray, and nothing else imports it: what takes long, on more than one machine."""

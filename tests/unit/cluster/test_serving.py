@@ -1,0 +1,228 @@
+"""Serving shards without a cluster: what a replica answers, and what a line to replicas makes of
+answers, of losses and of silence. Real replicas are in tests/end_to_end/test_cluster_serve.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from ray.exceptions import ActorDiedError, RayTaskError
+
+from quoth.cluster.serving_config import ClusterConfig
+from quoth.cluster.serving_port import RemotePort, ShardLine
+from quoth.cluster.serving_replica import Reply, ShardReplica
+from quoth.errors import (
+    ClusterError,
+    ConfigError,
+    Damaged,
+    FilterError,
+    OutOfDate,
+    ShardDown,
+)
+from quoth.records import Document, Hit, Query, Run
+
+QUERY = Query("q", "owl")
+
+
+class Port:
+    """A shard that is none: it says what it was asked, or what is wrong with it."""
+
+    number = 3
+
+    def __init__(self) -> None:
+        self.threads = {threading.get_ident()}
+
+    def run(
+        self, queries: Sequence[Query], *, k: int, where: str, searcher: str, syntax: bool
+    ) -> Run:
+        """Find one document that is named by what was asked for."""
+        self.threads.add(threading.get_ident())
+        if where:
+            raise FilterError(f"{where} is no condition")
+        return Run(
+            searcher, {each.qid: (Hit(f"{each.text} {k} {syntax}", 1.0),) for each in queries}
+        )
+
+    def fetch(self, docids: Sequence[str]) -> tuple[Document, ...]:
+        """Be broken in a way that nobody foresaw."""
+        raise ZeroDivisionError(str(docids))
+
+
+class Answer:
+    """What a handle gives for a question: a value, or an error when asked for it."""
+
+    def __init__(self, outcome: Any) -> None:
+        self._outcome = outcome
+        self.is_cancelled = False
+
+    def result(self, *, timeout_s: float) -> Any:
+        """Give the value."""
+        assert timeout_s == 0.25
+        if isinstance(self._outcome, Exception):
+            raise self._outcome
+        return self._outcome
+
+    def cancel(self) -> None:
+        """Note that nobody waits any more."""
+        self.is_cancelled = True
+
+
+class Handle:
+    """Stands for a handle of Ray Serve: each call takes the next of some outcomes."""
+
+    def __init__(self, outcomes: Sequence[Any], pings: Sequence[Any] = ()) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+        self.answers: list[Answer] = []
+        self._outcomes, self._pings = list(outcomes), list(pings)
+        self.ask, self.ping = _Method(self._ask), _Method(self._ping)
+        self.is_pinged = threading.Event()
+
+    def _ask(self, *arguments: Any) -> Answer:
+        self.asked.append(arguments)
+        self.answers.append(Answer(self._outcomes.pop(0)))
+        return self.answers[-1]
+
+    def _ping(self) -> Answer:
+        outcome = self._pings.pop(0)
+        if not self._pings:
+            self.is_pinged.set()
+        return Answer(outcome)
+
+
+class _Method:
+    def __init__(self, call: Callable[..., Answer]) -> None:
+        self.remote = call
+
+
+def _line(handle: Handle) -> ShardLine:
+    return ShardLine(3, handle, wait_seconds=0.25)  # type: ignore[arg-type]
+
+
+def _find(port: RemotePort, where: str = "") -> str:
+    run = port.run([QUERY], k=5, where=where, searcher="lexical", syntax=True)
+    return run.hits["q"][0].docid
+
+
+def test_a_replica_answers_on_the_thread_that_opened_its_port() -> None:
+    replica = ShardReplica(Port)
+    options = {"k": 5, "where": "", "searcher": "lexical", "syntax": True}
+    reply = asyncio.run(replica.ask("run", [[QUERY]], options))
+    assert reply.value.hits["q"][0].docid == "owl 5 True"
+    assert len(replica._port.threads) == 1
+    assert threading.get_ident() not in replica._port.threads
+
+
+def test_errors_of_ours_travel_as_replies_and_others_as_they_are() -> None:
+    replica = ShardReplica(Port)
+    options = {"k": 5, "where": "years", "searcher": "lexical", "syntax": True}
+    reply = asyncio.run(replica.ask("run", [[QUERY]], options))
+    assert reply == Reply(None, "FilterError", "years is no condition")
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(replica.ask("fetch", [["a"]], {}))
+
+
+def test_a_port_that_cannot_be_opened_ends_the_replica() -> None:
+    def broken() -> Port:
+        raise Damaged("a file is missing")
+
+    with pytest.raises(Damaged, match="a file is missing"):
+        ShardReplica(broken)
+
+
+def test_the_ports_methods_arrive_with_their_arguments() -> None:
+    run = Run("lexical", {"q": (Hit("a", 1.0),)})
+    handle = Handle([Reply(run), Reply(()), Reply(()), Reply((None,)), Reply({"documents": 2})])
+    port = RemotePort(_line(handle))
+    assert _find(port) == "a"
+    assert port.explain(QUERY, ["a"], searcher="dense", syntax=False) == ()
+    assert port.fetch(["a"]) == ()
+    assert port.best_passages(QUERY, ["a"], searcher="dense") == (None,)
+    assert port.status() == {"documents": 2}
+    searched = {"k": 5, "where": "", "searcher": "lexical", "syntax": True}
+    assert handle.asked == [
+        ("run", ([QUERY],), searched),
+        ("explain", (QUERY, ["a"]), {"searcher": "dense", "syntax": False}),
+        ("fetch", (["a"],), {}),
+        ("best_passages", (QUERY, ["a"]), {"searcher": "dense"}),
+        ("status", (), {}),
+    ]
+
+
+def test_what_is_wrong_with_the_question_is_raised_as_it_was() -> None:
+    port = RemotePort(_line(Handle([Reply(None, "FilterError", "years is no condition")])))
+    with pytest.raises(FilterError, match="years is no condition"):
+        _find(port, where="years")
+
+
+@pytest.mark.parametrize("kind", [Damaged, OutOfDate])
+def test_what_is_wrong_with_the_shard_puts_it_out_of_reach(kind: type[Exception]) -> None:
+    port = RemotePort(_line(Handle([Reply(None, kind.__name__, "the reason"), Reply({"a": 1})])))
+    with pytest.raises(ShardDown, match="out of reach: the reason"):
+        port.status()
+    assert port.status() == {"a": 1}, "it is asked again: its replicas live"
+
+
+@pytest.mark.parametrize("loss", [ActorDiedError(), TimeoutError()])
+def test_a_lost_replica_costs_one_more_attempt(loss: Exception) -> None:
+    handle = Handle([loss, Reply({"documents": 2})])
+    assert RemotePort(_line(handle)).status() == {"documents": 2}
+    assert handle.answers[0].is_cancelled == isinstance(loss, TimeoutError)
+
+
+def test_a_silent_shard_is_refused_at_once_until_it_answers_a_ping() -> None:
+    gate = threading.Event()
+
+    class Held(Answer):
+        def result(self, *, timeout_s: float) -> Any:
+            gate.wait()
+            return super().result(timeout_s=timeout_s)
+
+    handle = Handle([TimeoutError(), ActorDiedError(), Reply({"documents": 2})])
+    handle.ping = _Method(lambda: Held(None))
+    line = _line(handle)
+    port = RemotePort(line)
+    for _question in range(3):
+        with pytest.raises(ShardDown, match="its process or machine was lost"):
+            port.status()
+    assert len(handle.asked) == 2, "the second and third questions were not sent"
+    gate.set()
+    while line.is_down:
+        pass
+    assert port.status() == {"documents": 2}
+
+
+def test_looking_for_a_shard_goes_on_until_it_is_back() -> None:
+    handle = Handle([TimeoutError(), TimeoutError(), Reply({})], pings=[TimeoutError(), None])
+    line = _line(handle)
+    with pytest.raises(ShardDown, match=r"no replica answered within 0\.25 seconds"):
+        RemotePort(line).status()
+    assert handle.is_pinged.wait(30)
+    while line.is_down:
+        pass
+    assert RemotePort(line).status() == {}
+
+
+def test_what_nobody_foresaw_is_no_partial_result() -> None:
+    class Failed(RayTaskError):
+        def __init__(self) -> None:
+            Exception.__init__(self)
+
+        def __str__(self) -> str:
+            return "Traceback\nZeroDivisionError: oh"
+
+    port = RemotePort(_line(Handle([Failed()])))
+    with pytest.raises(ClusterError, match="shard 3 failed at fetch: ZeroDivisionError"):
+        port.fetch(["a"])
+
+
+def test_settings_that_make_no_sense_are_named_all_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        ClusterConfig(replicas=0, target_queries=0, cpus=-1, wait_seconds=0)
+    for name in ("replicas", "target_queries", "cpus", "wait_seconds"):
+        assert f"{name} is " in str(caught.value)
+    with pytest.raises(ConfigError, match="max_replicas is 1, expected 0 or at least 2"):
+        ClusterConfig(replicas=2, max_replicas=1)
