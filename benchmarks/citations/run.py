@@ -78,7 +78,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--source", default="ngrams", help="phrases: ngrams or chunks")
     parser.add_argument("--candidates", type=int, default=1_000)
-    parser.add_argument("--no-repeat", type=int, default=0, help="see decoding.no_repeat_subwords")
+    parser.add_argument(
+        "--free", action="store_true", help="answers may begin with any token and be spliced"
+    )
     parser.add_argument("--limit", type=int, default=0, help="questions of a set; 0 for all")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
@@ -108,12 +110,13 @@ def answering(
     model: DynamicLM, folder: Path, given: argparse.Namespace, *, phrases: bool
 ) -> Respond:
     """Answer as `quoth ask` does, with or without phrases."""
+    answer = AnswerConfig(
+        threshold=1.0, phrase_first=not given.free, splice_penalty=0.0 if given.free else 8.0
+    )
     settings = AnswerSettings(
-        answer=AnswerConfig(threshold=1.0),
+        answer=answer,
         candidates=CandidateConfig(source=given.source, max_candidates=given.candidates),
-        decoding=DecodingConfig(
-            max_subwords=MAX_SUBWORDS, phrases=phrases, no_repeat_subwords=given.no_repeat
-        ),
+        decoding=answer.steady(DecodingConfig(max_subwords=MAX_SUBWORDS, phrases=phrases)),
         abstention=open_abstention(folder),
     )
     answerer = Answerer(model, settings)
@@ -128,9 +131,7 @@ def answering(
 
 def one_shot(model: DynamicLM, given: argparse.Namespace) -> Respond:
     """Answer with markers, after one example."""
-    config = DecodingConfig(
-        max_subwords=MAX_SUBWORDS, phrases=False, no_repeat_subwords=given.no_repeat
-    )
+    config = AnswerConfig().steady(DecodingConfig(max_subwords=MAX_SUBWORDS, phrases=False))
     inputs = model.inputs
 
     def respond(questions: Sequence[Question]) -> list[dict[str, Any]]:

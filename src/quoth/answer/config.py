@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from quoth.errors import ConfigError
 
@@ -11,6 +11,7 @@ SHIPPED = "dynamic-vocabulary"
 
 _SOURCES = ("ngrams", "chunks")
 _METHODS = ("greedy", "nucleus")
+_NO_REPEAT_SUBWORDS = 8  # of answers; an answer never says the same twice
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,13 @@ class AnswerConfig:
     threshold: float = 0.5
     """Quoth says that the documents hold no answer where that is more probable; 1 means never."""
 
+    phrase_first: bool = True
+    """Begin answers with a phrase of the passages: whether to refuse is decided before."""
+
+    splice_penalty: float = 8.0
+    """Taken off the score of a phrase that stands elsewhere than where the phrase before it ended,
+    in the middle of a sentence; 0 lets sentences be put together from several places."""
+
     cache_megabytes: int = 128
     """Room for the vectors of phrases kept with a collection, so that they are encoded once."""
 
@@ -45,10 +53,21 @@ class AnswerConfig:
             )
         if not 0.0 <= self.threshold <= 1.0:
             problems.append(f"threshold is {self.threshold}, expected 0 to 1")
+        if not self.splice_penalty >= 0.0:
+            problems.append(f"splice_penalty is {self.splice_penalty}, expected 0 or more")
         if self.cache_megabytes < 0:
             problems.append(f"cache_megabytes is {self.cache_megabytes}, expected 0 or more")
         if problems:
             raise ConfigError("answer: " + "; ".join(problems))
+
+    def steady(self, decoding: DecodingConfig) -> DecodingConfig:
+        """Give the decoding of answers: no repetitions, and quotations that hold together."""
+        return replace(
+            decoding,
+            no_repeat_subwords=decoding.no_repeat_subwords or _NO_REPEAT_SUBWORDS,
+            phrase_first=self.phrase_first or decoding.phrase_first,
+            splice_penalty=max(self.splice_penalty, decoding.splice_penalty),
+        )
 
     def check(self, text: str) -> None:
         """Refuse a question, or a text to continue, that is empty or too long to be read."""
@@ -120,6 +139,12 @@ class DecodingConfig:
     """Never write the same stretch of this many subwords twice; 0 lets texts repeat, though answers
     never repeat 8."""
 
+    phrase_first: bool = False
+    """Begin with a phrase, where any is on offer; answers do by `answer.phrase_first`."""
+
+    splice_penalty: float = 0.0
+    """As `answer.splice_penalty`, of which the larger one counts for answers."""
+
     max_phrase_uses: int = 0
     """How often one phrase may be chosen in a text; 0 means as often as it likes."""
 
@@ -147,6 +172,8 @@ class DecodingConfig:
                 problems.append(f"{name} is {getattr(self, name)}, expected above 0, at most 1")
         if not 0.0 <= self.first_share <= 1.0:
             problems.append(f"first_share is {self.first_share}, expected 0 to 1")
+        if not self.splice_penalty >= 0.0:
+            problems.append(f"splice_penalty is {self.splice_penalty}, expected 0 or more")
         if not self.temperature > 0.0:
             problems.append(f"temperature is {self.temperature}, expected above 0")
         for name in ("max_subwords", "growth_every", "best_kept"):

@@ -137,6 +137,7 @@ class Decoder:
         """Choose a text's next token; None where it ends."""
         text = self._texts[number]
         scores = self._scores(self._states[at : at + 1], text)[0]
+        text.adjust(scores, self._network.num_subwords)
         text.note_best(scores[self._network.num_subwords :])
         token_id = text.choose(scores, self._network.num_subwords)
         logarithm = float(scores.log_softmax(0)[token_id])
@@ -199,6 +200,7 @@ class _Text:
 
     def __init__(self, prompt: Prompt, config: DecodingConfig) -> None:
         self._config = config
+        self._before: int | None = None  # the phrase that was written last, if one was
         self._chance = torch.Generator().manual_seed(config.seed)
         self._written: list[int] = []
         self._stretches: set[tuple[int, ...]] = set()
@@ -242,8 +244,22 @@ class _Text:
             scores = scores.clone()
             scores[token_id] = -torch.inf
 
+    def adjust(self, scores: Tensor, num_subwords: int) -> None:
+        """Change scores (V + C,) in place, for what a text begins with and what is spliced."""
+        if not self._written and self._config.phrase_first and len(self.rows):
+            scores[:num_subwords] = -torch.inf
+        penalty = self._config.splice_penalty
+        if not penalty or self._before is None:
+            return
+        before = self.vocabulary.candidates[self._before]
+        if not before.ends_sentence:
+            candidates = self.vocabulary.candidates
+            elsewhere = [not candidates[row].goes_on(before) for row in self.rows]
+            scores[num_subwords:] -= penalty * torch.tensor(elsewhere, device=scores.device)
+
     def append(self, token: Token) -> None:
         """Write a token; then let the offer grow or shrink as configured."""
+        self._before = token.row
         span = self._config.no_repeat_subwords
         for subword in token.subword_ids:
             self._written.append(subword)

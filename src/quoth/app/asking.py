@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 _CACHE = "phrase-vectors"
 _BYTES = 1_000_000
-_NO_REPEAT_SUBWORDS = 8  # of answers; an answer never says the same twice
 
 
 class Asking:
@@ -30,9 +29,7 @@ class Asking:
     def ask(self, question: str, hits: Sequence[Hit], *, config: Config) -> AnswerStream:
         """Answer from the passages of hits, piece by piece."""
         best = max((hit.score for hit in hits), default=0.0)
-        span = config.decoding.no_repeat_subwords or _NO_REPEAT_SUBWORDS
-        steady = replace(config, decoding=replace(config.decoding, no_repeat_subwords=span))
-        answerer = self._answerer(steady)
+        answerer = self._answerer(replace(config, decoding=config.answer.steady(config.decoding)))
         return answerer.stream(question, passages_of(hits), best_score=best)
 
     def generate(self, prefix: str, hits: Sequence[Hit], *, config: Config) -> AnswerStream:
