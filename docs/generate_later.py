@@ -1,10 +1,11 @@
-"""The parts of the benchmarks page about identifiers, serving and shards, in their order."""
+"""The parts of the benchmarks page about identifiers, answers, serving and shards, in their order."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from generate_answers import citations_section
 from generate_cluster import cluster_section
 from generate_pixar import (
     Table,
@@ -25,6 +26,7 @@ SECTIONS: tuple[tuple[Callable[[dict[str, Any], Table], Iterable[str]], str], ..
     (three_section, "pixar_quality/results/hybrid.json"),
     (robustness_section, "pixar_quality/results/robustness.json"),
     (keywords_section, "pixar_quality/results/keywords.json"),
+    (citations_section, "citations/results/citations.json"),
     (serving_section, "serve/results/serve.json"),
     (cluster_section, "cluster/results/cluster.json"),
 )

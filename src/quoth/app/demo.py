@@ -15,14 +15,16 @@ from rich.text import Text
 from quoth.app import show
 from quoth.app.engine import Engine
 from quoth.app.searching import look_up
+from quoth.errors import ConfigError, MissingExtra
 
 _QUERY = "walk a directory tree and match file names"
 _PHRASE = '+priority "heap queue"'
 _FILTERED = 'kind == "class"'
+_QUESTION = "What happens when the queue is empty and get_nowait is called?"
 
 
 def play(folder: Path | None) -> None:
-    """Index the standard library's docstrings, then search, explain and filter them."""
+    """Index the standard library's docstrings, then search, explain, filter and ask them."""
     console = show.out()
     path = folder or default_folder()
     console.print(Rule("1. Add documents"))
@@ -32,6 +34,7 @@ def play(folder: Path | None) -> None:
         _show_search(engine, console, path)
         _show_explanation(engine, console, path)
         _show_filter(engine, console, path)
+        _show_answer(engine, console, path)
     console.print(Rule("What to try next"))
     console.print(_next_steps(path), soft_wrap=True)
 
@@ -89,6 +92,22 @@ def _show_filter(engine: Engine, console: Console, path: Path) -> None:
         console.print(show.hit_text(rank, each.hit, each.document, each.snippet))
 
 
+def _show_answer(engine: Engine, console: Console, path: Path) -> None:
+    console.print(Rule("5. Ask: the answer quotes, and every quotation has its source"))
+    _type(console, f'quoth ask {quote(str(path))} "{_QUESTION}"')
+    try:
+        stream = engine.ask(_QUESTION)
+    except (MissingExtra, ConfigError) as error:  # without a language model the demo ends here
+        console.print(Text(show.make_safe(str(error))))
+        return
+    from quoth.app.asking_text import answer_text, follow
+
+    if stream.notice:
+        show.note(stream.notice)
+    follow(stream, console)
+    console.print(answer_text(stream.answer()))
+
+
 def _type(console: Console, command: str) -> None:
     """Show a command as typed: in one line, so that it can be copied."""
     console.print(Text(f"$ {command}", style="bold"), soft_wrap=True)
@@ -96,7 +115,7 @@ def _type(console: Console, command: str) -> None:
 
 def _next_steps(path: Path) -> Text:
     return Text(
-        f'  quoth search {quote(str(path))} "YOUR QUESTION"\n'
+        f'  quoth ask {quote(str(path))} "YOUR QUESTION"\n'
         f"  quoth serve {quote(str(path))}\n"
         "                                         the same as a page, at http://127.0.0.1:8080\n"
         "  quoth add notes.quoth ~/notes          your own txt, md, html, pdf, docx, csv, jsonl\n"

@@ -15,7 +15,11 @@ from quoth.errors import ConfigError
     [
         (AnswerConfig, {"model": "", "prompt_subwords": 3}, ["model is empty", "prompt_subwords"]),
         (AnswerConfig, {"max_question_chars": 0, "threshold": -1.0}, ["chars is 0", "is -1.0"]),
-        (AnswerConfig, {"cache_megabytes": -1}, ["cache_megabytes is -1"]),
+        (
+            AnswerConfig,
+            {"cache_megabytes": -1, "splice_penalty": -1.0},
+            ["cache_megabytes is -1", "splice_penalty is -1.0"],
+        ),
         (CandidateConfig, {"source": "x", "min_subwords": 9}, ["ngrams or chunks", "(8)"]),
         (CandidateConfig, {"max_subwords": 65, "max_candidates": -1}, ["most 64", "is -1"]),
         (DecodingConfig, {"method": "beam", "nucleus": 0.0}, ["greedy or nucleus", "nucleus is 0"]),
@@ -25,6 +29,7 @@ from quoth.errors import ConfigError
             ["first_share", "growth_share"],
         ),
         (DecodingConfig, {"temperature": 0.0, "max_subwords": 0}, ["temperature", "max_subwords"]),
+        (DecodingConfig, {"splice_penalty": -0.5}, ["splice_penalty is -0.5"]),
         (DecodingConfig, {"growth_every": 0, "best_kept": 0}, ["growth_every", "best_kept"]),
         (
             DecodingConfig,
@@ -39,3 +44,10 @@ def test_all_problems_are_reported_at_once(
     with pytest.raises(ConfigError) as raised:
         kind(**given)
     assert all(each in str(raised.value) for each in said)
+
+
+def test_answers_hold_together_unless_told_otherwise() -> None:
+    steady = AnswerConfig().steady(DecodingConfig())
+    assert steady.no_repeat_subwords and steady.phrase_first and steady.splice_penalty
+    free = AnswerConfig(phrase_first=False, splice_penalty=0.0)
+    assert free.steady(DecodingConfig(no_repeat_subwords=5)) == DecodingConfig(no_repeat_subwords=5)

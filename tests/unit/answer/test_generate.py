@@ -301,3 +301,35 @@ def test_the_seed_decides_what_is_drawn(model: DynamicLM, prompts: list[Prompt])
 
 def test_no_prompts_give_no_texts(model: DynamicLM) -> None:
     assert generate(model, [], config=GREEDY) == []
+
+
+def test_a_text_begins_with_a_phrase_where_it_has_to(
+    model: DynamicLM, prompts: list[Prompt]
+) -> None:
+    weak = [replace(each, vectors=each.vectors * 0.01) for each in prompts]
+    free = generate(model, weak, config=GREEDY)
+    bound = generate(model, weak, config=replace(GREEDY, phrase_first=True))
+    assert all(text[0].row is None for text in free)
+    assert all(text[0].row is not None for text in bound)
+    none = replace(GREEDY, phrase_first=True, phrases=False)
+    assert generate(model, weak, config=none) == generate(
+        model, weak, config=replace(GREEDY, phrases=False)
+    )
+
+
+def test_a_sentence_is_not_put_together_from_two_places(
+    model: DynamicLM, prompts: list[Prompt]
+) -> None:
+    def splices(config: DecodingConfig) -> int:
+        found = 0
+        for prompt, text in zip(prompts, generate(model, prompts, config=config), strict=True):
+            for one, two in pairwise(text):
+                if one.row is None or two.row is None:
+                    continue
+                before, after = (prompt.vocabulary.candidates[each.row] for each in (one, two))
+                found += not before.ends_sentence and not after.goes_on(before)
+        return found
+
+    strong = replace(GREEDY, phrase_first=True)
+    assert splices(strong) > 0
+    assert splices(replace(strong, splice_penalty=1000.0)) == 0
