@@ -33,7 +33,7 @@ $(VENV)/.bench: $(VENV)/.dev
 demo: $(VENV)/.answers
 	$(BIN)/quoth demo
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow
 check: $(VENV)/.dev

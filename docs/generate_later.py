@@ -1,4 +1,4 @@
-"""The parts of the benchmarks page about identifiers, answers, serving and shards, in their order."""
+"""The later parts of the benchmarks page: identifiers, answers, serving and shards."""
 
 from __future__ import annotations
 

@@ -572,7 +572,12 @@ def test_the_stand_in_speaks_like_the_server() -> None:
         (ExplainResponse, page_server.explain(told)),
         (AnswerResponse, page_server.answer(QUESTION)),
     ):
-        assert model.model_validate(canned).model_dump().keys() == canned.keys()
+        made = model.model_validate(canned)
+        assert (
+            made.model_dump(exclude_defaults=True).keys()
+            <= canned.keys()
+            <= made.model_dump().keys()
+        )
 
 
 def test_the_real_server_serves_the_page(tab: Any, tmp_path: Path) -> None:

@@ -86,8 +86,8 @@ def main(folder: str, step: str) -> None:
     with engine._writing() as (store, config):
         cut = partial(cut_document, config=config.passages)
         with store._db.transaction():
-            store._put(Document("d1", {"text": ("night owl",)}), cut, store._field_ids())
-            store._put(Document("new", {"text": ("barn",)}), cut, store._field_ids())
+            store._put(Document("d1", {"text": ("night owl",)}), cut, store._field_ids(), None)
+            store._put(Document("new", {"text": ("barn",)}), cut, store._field_ids(), None)
             live = store._live("d2")
             assert live is not None
             store._retire(live[0], store._log("remove", "d2", live[1]))
