@@ -83,10 +83,10 @@ def citations_section(results: dict[str, Any], table: Table) -> Iterable[str]:
     yield "model without phrases, which cites nothing; *refused*: answerable questions to which it"
     yield "wrote that the documents do not say. Abstaining is switched off: *quoth* answers every"
     yield "question, beginning with a phrase, and splices no sentences; *free* may do otherwise."
-    yield "*quoth* ran on two CPU cores in bf16, the others on one H200 in fp32, with the same weights."
-    yield "A whole quoted sentence is similar to itself: that its citations hold says that nothing was"
-    yield "made up or put together wrongly, EM and F1 whether it was the right sentence. Where *plain*"
-    yield "refuses, its EM says little."
+    yield "*quoth* ran on two CPU cores in bf16, the others on one H200 in fp32, all with the same"
+    yield "weights. A whole quoted sentence is similar to itself: that its citations hold says that"
+    yield "nothing was made up or put together wrongly; EM and F1 say whether it was the right one."
+    yield "Where *plain* refuses, its EM says little."
     yield ""
     yield table(
         [
