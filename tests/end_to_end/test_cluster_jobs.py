@@ -45,6 +45,7 @@ from quoth.vocabulary.phrase_training import train_phrases
 from quoth.vocabulary.phrase_workers import Threads
 
 pytest.importorskip("ray")
+pytestmark = pytest.mark.slow  # three nodes on a small machine take minutes
 
 _QUICK_TO_NOTICE = {
     "health_check_initial_delay_ms": 1000,
@@ -224,7 +225,7 @@ def test_a_writer_gets_its_documents_in_order_and_its_errors_are_told(
         add_on_cluster(bad, report=problems.append, progress=lambda _done: None)
 
 
-@pytest.mark.parametrize("count", [0, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [0, 2])
 def test_vectors_made_on_a_cluster_that_loses_a_node_are_those_made_here(
     nodes: Nodes,
     models: tuple[Path, Path],

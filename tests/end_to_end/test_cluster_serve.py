@@ -36,7 +36,10 @@ WORDS = ("owl", "raven", "hen", "heron", "wren", "stork", "swift", "finch", "rob
 QUERIES = ("owl", "raven heron", "the swift crane", "finch -owl", "robin hen stork")
 NUM_SHARDS = 2
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own, which come from many threads
+pytestmark = [
+    pytest.mark.slow,  # three nodes on a small machine take minutes
+    pytest.mark.filterwarnings("ignore"),  # Ray's own, which come from many threads
+]
 
 
 def _documents() -> list[Document]:
