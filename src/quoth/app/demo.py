@@ -20,7 +20,7 @@ from quoth.errors import ConfigError, MissingExtra
 _QUERY = "walk a directory tree and match file names"
 _PHRASE = '+priority "heap queue"'
 _FILTERED = 'kind == "class"'
-_QUESTION = "What happens when the queue is empty and get_nowait is called?"
+_QUESTION = "Which class is used to count hashable items?"
 
 
 def play(folder: Path | None) -> None:
