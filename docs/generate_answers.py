@@ -86,8 +86,8 @@ def citations_section(results: dict[str, Any], table: Table) -> Iterable[str]:
     yield "*quoth* ran on two CPU cores in bf16, the others on one H200 in fp32, all with the same"
     yield "weights. A whole quoted sentence is similar to itself: that its citations hold says that"
     yield "nothing was made up or put together wrongly; EM and F1 say whether it was the right one."
-    yield "Where *plain* refuses, its EM says little. The two rules of *quoth* were thought of after"
-    yield "reading some of the answers under *free*; their strength was set on training questions."
+    yield "Where *plain* refuses, its EM says little. The two rules of *quoth* were thought of"
+    yield "after reading some of *free*'s answers; their strength was set on training questions."
     yield ""
     yield table(
         [
