@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shlex
@@ -11,17 +10,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import log2
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import BIRDS, Outcome, Quoth, make_runner, write_lines
 from typer.testing import CliRunner
 
 from quoth import __version__
-from quoth.app.cli import app, main
+from quoth.app.cli import app
 from quoth.app.engine import Engine
 
 COMMANDS = (
@@ -30,53 +28,11 @@ COMMANDS = (
 )
 QUOTH = Path(sys.executable).parent / "quoth"
 DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "ir"
-BIRDS = [
-    {"_id": "owl", "title": "Barn owl", "text": "An owl hunts. The owl is an owl.", "year": 2019},
-    {"_id": "raven", "title": "Raven", "text": "A raven watches an owl at dusk.", "year": 2020},
-    {"_id": "hen", "title": "Hen", "text": "A hen sleeps in the barn at night.", "year": 2021},
-    {"_id": "swift", "title": "Swift", "text": "Swifts sleep on the wing.", "year": 2022},
-]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-    def json(self) -> Any:
-        assert self.code in (0, 1), self.err
-        return json.loads(self.out)
-
-    def assert_fails(self, code: int, *expected: str) -> None:
-        """A failure is one line that says what to do, without a traceback and without output."""
-        assert self.code == code, self.err
-        assert self.out == ""
-        assert self.err.startswith("error: ") and self.err.count("\n") == 1, self.err
-        assert "Traceback" not in self.err
-        for text in expected:
-            assert text in self.err
-
-
-Quoth = Callable[..., Outcome]
 
 
 @pytest.fixture
 def quoth(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Quoth:
-    """Run the command in this process, through the same `main` as the installed one."""
-
-    def run(*arguments: object, stdin: bytes = b"") -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["quoth", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        with pytest.raises(SystemExit) as ended:
-            main()
-        captured = capsys.readouterr()
-        code = ended.value.code
-        return Outcome(code if isinstance(code, int) else 0, captured.out, captured.err)
-
-    return run
+    return make_runner(monkeypatch, capsys)
 
 
 def _spawn(*arguments: object, **options: Any) -> subprocess.Popen[str]:
@@ -94,17 +50,11 @@ def _heed_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def _jsonl(path: Path, records: Sequence[object]) -> Path:
-    lines = (each if isinstance(each, str) else json.dumps(each) for each in records)
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return path
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made") / "birds.quoth"
     with Engine.open(folder) as engine:
-        engine.add([str(_jsonl(folder.parent / "birds.jsonl", BIRDS))])
+        engine.add([str(write_lines(folder.parent / "birds.jsonl", BIRDS))])
     return folder
 
 
@@ -255,14 +205,14 @@ def test_missing_collection(
 
 
 def test_a_file_in_place_of_a_collection(quoth: Quoth, tmp_path: Path) -> None:
-    source = _jsonl(tmp_path / "birds.jsonl", BIRDS)
+    source = write_lines(tmp_path / "birds.jsonl", BIRDS)
     quoth("add", source, source).assert_fails(3, "cannot hold a collection", "name another folder")
 
 
 def test_other_settings_than_the_collection_was_made_with(
     quoth: Quoth, birds: Path, tmp_path: Path
 ) -> None:
-    source = _jsonl(tmp_path / "x.jsonl", [{"_id": "x", "text": "Eulen"}])
+    source = write_lines(tmp_path / "x.jsonl", [{"_id": "x", "text": "Eulen"}])
     german = ("--analyser.language", "german")
     quoth("add", birds, source, *german).assert_fails(
         3, "analyser.language = 'english' (now 'german')", f'"quoth verify {birds} --repair"'
@@ -307,7 +257,7 @@ def test_verify_and_repair_after_the_index_is_gone(quoth: Quoth, birds: Path) ->
 
 
 def test_add_shows_a_table(quoth: Quoth, tmp_path: Path) -> None:
-    source = _jsonl(tmp_path / "birds.jsonl", BIRDS)
+    source = write_lines(tmp_path / "birds.jsonl", BIRDS)
     added = quoth("add", tmp_path / "c.quoth", source)
     assert (added.code, added.err) == (0, "")
     assert _table(added.out) == {"added": "4", "updated": "0", "unchanged": "0", "skipped": "0"}
@@ -320,7 +270,7 @@ def _table(text: str) -> dict[str, str]:
 
 
 def test_add_json_lists_every_problem_on_stdout_alone(quoth: Quoth, tmp_path: Path) -> None:
-    source = _jsonl(tmp_path / "bad.jsonl", [BIRDS[0], *["{bad"] * 25, BIRDS[0]])
+    source = write_lines(tmp_path / "bad.jsonl", [BIRDS[0], *["{bad"] * 25, BIRDS[0]])
     outcome = quoth("add", tmp_path / "c.quoth", source, "--json")
     assert (outcome.code, outcome.err) == (1, "")
     found = outcome.json()
@@ -331,7 +281,7 @@ def test_add_json_lists_every_problem_on_stdout_alone(quoth: Quoth, tmp_path: Pa
 
 
 def test_add_shows_the_first_problems_and_counts_the_rest(quoth: Quoth, tmp_path: Path) -> None:
-    source = _jsonl(tmp_path / "bad.jsonl", [BIRDS[0], *["{bad"] * 1_025])
+    source = write_lines(tmp_path / "bad.jsonl", [BIRDS[0], *["{bad"] * 1_025])
     outcome = quoth("add", tmp_path / "c.quoth", source)
     assert outcome.code == 1 and _table(outcome.out)["skipped"] == "1,025"
     lines = outcome.err.splitlines()
@@ -339,12 +289,12 @@ def test_add_shows_the_first_problems_and_counts_the_rest(quoth: Quoth, tmp_path
     assert lines[0].startswith(f"skipped {source}:2: not valid JSON")
     assert lines[19].startswith(f"skipped {source}:21: ")
     assert lines[20] == "… and 1,005 more (--json lists them all)"
-    few = quoth("add", tmp_path / "d.quoth", _jsonl(source, ["{bad"] * 20))
+    few = quoth("add", tmp_path / "d.quoth", write_lines(source, ["{bad"] * 20))
     assert len(few.err.splitlines()) == 20
 
 
 def test_strict_stops_at_the_first_problem(quoth: Quoth, tmp_path: Path) -> None:
-    source = _jsonl(tmp_path / "bad.jsonl", [BIRDS[0], "{bad", BIRDS[1]])
+    source = write_lines(tmp_path / "bad.jsonl", [BIRDS[0], "{bad", BIRDS[1]])
     outcome = quoth("add", tmp_path / "c.quoth", source, "--strict")
     outcome.assert_fails(4, f"{source}:2: not valid JSON")
     quoth("add", tmp_path / "c.quoth", tmp_path / "no.txt", "--strict").assert_fails(
@@ -441,7 +391,7 @@ def test_finding_nothing_is_no_error(
 @pytest.fixture
 def judged(tmp_path: Path) -> tuple[Path, Path]:
     """For "owl" the second of two is relevant; for "sleeping" both are, one more than the other."""
-    queries = _jsonl(
+    queries = write_lines(
         tmp_path / "queries.jsonl",
         [{"_id": "q1", "text": "owl"}, {"_id": "q2", "text": "night sleeping"}],
     )
@@ -553,7 +503,7 @@ def test_search_is_as_good_as_bm25_should_be(
 
 
 def test_exit_codes_of_the_installed_command(birds: Path, tmp_path: Path) -> None:
-    bad = _jsonl(tmp_path / "bad.jsonl", ["{bad"])
+    bad = write_lines(tmp_path / "bad.jsonl", ["{bad"])
     expected = {
         0: ["search", birds, "owl"],
         1: ["add", birds, bad],
@@ -575,7 +525,7 @@ def test_an_interrupted_add_keeps_what_was_acknowledged_and_resumes(
 ) -> None:
     folder = tmp_path / "c.quoth"
     lines = [{"_id": f"d{number}", "text": f"owl number {number}"} for number in range(4_000)]
-    source = _jsonl(tmp_path / "many.jsonl", lines)
+    source = write_lines(tmp_path / "many.jsonl", lines)
     batches = ("--collection.batch-documents", "100")
     process = _spawn("add", folder, "-", *batches, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None
@@ -619,7 +569,7 @@ def test_output_that_nobody_reads_is_no_error(birds: Path, form: list[str]) -> N
 
 def test_piping_into_head(tmp_path: Path) -> None:
     folder = tmp_path / "c.quoth"
-    source = _jsonl(
+    source = write_lines(
         tmp_path / "many.jsonl",
         [{"_id": f"d{number:03}", "text": "owl " + "word " * 60} for number in range(300)],
     )
@@ -644,7 +594,7 @@ def test_a_full_disk_is_one_line(birds: Path, form: list[str]) -> None:
 def test_an_output_without_unicode_is_served_too(tmp_path: Path) -> None:
     text = "naïve 東京 owl"
     with Engine.open(tmp_path / "c.quoth") as engine:
-        engine.add([str(_jsonl(tmp_path / "a.jsonl", [{"_id": "é", "text": text}]))])
+        engine.add([str(write_lines(tmp_path / "a.jsonl", [{"_id": "é", "text": text}]))])
     env = {**os.environ, "PYTHONIOENCODING": "ascii"}
     for form in ([], ["--json"]):
         process = _spawn(

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
+from commands import Outcome, Quoth, make_runner, write_lines
 from tiny_encoder import save_tiny_encoder
-
-from quoth.app.cli import main
 
 BIRDS = [
     {"_id": "owl", "title": "Barn owl", "text": "An owl hunts. The owl is a bird of the night."},
@@ -23,28 +18,6 @@ BIRDS = [
     {"_id": "swift", "title": "Swift", "text": "Swifts sleep on the wing."},
 ]
 NEURAL = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "faiss")
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-    def json(self) -> Any:
-        assert self.code == 0, self.err
-        return json.loads(self.out)
-
-    def assert_fails(self, code: int, *expected: str) -> None:
-        assert self.code == code and self.out == "", self.err
-        assert self.err.startswith("error: ") and self.err.count("\n") == 1, self.err
-        for text in expected:
-            assert text in self.err
-
-
-Quoth = Callable[..., Outcome]
 
 
 @pytest.fixture(scope="module")
@@ -56,27 +29,18 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def quoth(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tiny: Path) -> Quoth:
     """Run the command in this process with the tiny encoder, unless another is named."""
 
-    def run(command: str, *arguments: object, encoder: str = str(tiny)) -> Outcome:
-        chosen = ["--dense.encoder", encoder]
-        monkeypatch.setattr(sys, "argv", ["quoth", command, *map(str, arguments), *chosen])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        captured = capsys.readouterr()
-        code = ended.value.code
-        return Outcome(code if isinstance(code, int) else 0, captured.out, captured.err)
+    plain = make_runner(monkeypatch, capsys)
+
+    def run(*arguments: object, encoder: str = str(tiny)) -> Outcome:
+        return plain(*arguments, "--dense.encoder", encoder)
 
     return run
-
-
-def _jsonl(path: Path, records: list[Any]) -> Path:
-    path.write_text("".join(json.dumps(each) + "\n" for each in records))
-    return path
 
 
 @pytest.fixture
 def birds(tmp_path: Path, quoth: Quoth) -> Path:
     collection = tmp_path / "birds.quoth"
-    assert quoth("add", collection, _jsonl(tmp_path / "birds.jsonl", BIRDS)).code == 0
+    assert quoth("add", collection, write_lines(tmp_path / "birds.jsonl", BIRDS)).code == 0
     return collection
 
 
@@ -97,7 +61,7 @@ def test_encoding_says_what_it_made_and_how_it_will_fuse(birds: Path, quoth: Quo
 
 
 def test_encoding_tells_how_much_was_cut(birds: Path, quoth: Quoth, tmp_path: Path) -> None:
-    long = _jsonl(tmp_path / "long.jsonl", [{"_id": "long", "text": "zyxwvutsrq " * 30}])
+    long = write_lines(tmp_path / "long.jsonl", [{"_id": "long", "text": "zyxwvutsrq " * 30}])
     quoth("add", birds, long)
     told = quoth("encode", birds)
     assert "of the text found no room in the vectors, from 1 document" in told.err
@@ -143,7 +107,7 @@ def test_explain_shows_what_the_encoder_looked_at(encoded: Path, quoth: Quoth, n
 def test_run_and_evaluate_with_vectors(
     encoded: Path, quoth: Quoth, tmp_path: Path, name: str
 ) -> None:
-    queries = _jsonl(
+    queries = write_lines(
         tmp_path / "queries.jsonl",
         [{"_id": "q1", "text": "Raven A raven watches an owl at dusk."}],
     )
@@ -164,7 +128,7 @@ def test_run_and_evaluate_with_vectors(
 def test_adding_and_removing_keep_vectors_in_step(
     encoded: Path, quoth: Quoth, tmp_path: Path
 ) -> None:
-    more = _jsonl(tmp_path / "more.jsonl", [{"_id": "mouse", "text": "a mouse of the field"}])
+    more = write_lines(tmp_path / "more.jsonl", [{"_id": "mouse", "text": "a mouse of the field"}])
     assert quoth("add", encoded, more).code == 0
     hits = quoth("search", encoded, "a mouse of the field", "--with", "dense", "--json").json()
     assert hits["hits"][0]["docid"] == "mouse" and hits["hits"][0]["score"] > 0.99
@@ -225,7 +189,7 @@ def test_words_work_without_torch_and_encoding_says_what_to_install(
     )
     status = _without_neural("status", encoded, "--json", *with_tiny).json()
     assert "quoth[neural]" in status["indexes"]["dense"]["unavailable"]
-    more = _jsonl(tmp_path / "more.jsonl", [{"_id": "mouse", "text": "a mouse of the field"}])
+    more = write_lines(tmp_path / "more.jsonl", [{"_id": "mouse", "text": "a mouse of the field"}])
     added = _without_neural("add", encoded, more, "--json", *with_tiny)
     assert added.json()["added"] == 1 and "vectors are not up to date" in added.err
     hits = _without_neural("search", encoded, "mouse", "--json", *with_tiny).json()["hits"]

@@ -2,76 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-from quoth.app.cli import main
-
-BIRDS = [
-    {"_id": "owl", "title": "Barn owl", "text": "An owl hunts. The owl is an owl.", "year": 2019},
-    {"_id": "raven", "title": "Raven", "text": "A raven watches an owl at dusk.", "year": 2020},
-    {"_id": "hen", "title": "Hen", "text": "A hen sleeps in the barn at night.", "year": 2021},
-    {"_id": "swift", "title": "Swift", "text": "Swifts sleep on the wing.", "year": 2022},
-]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-    def json(self) -> Any:
-        assert self.code in (0, 1), self.err
-        return json.loads(self.out)
-
-    def assert_fails(self, code: int, *expected: str) -> None:
-        """A failure is one line that says what to do, without output."""
-        assert self.code == code and self.out == "", self.err
-        assert self.err.startswith("error: ") and self.err.count("\n") == 1, self.err
-        for text in expected:
-            assert text in self.err
-
-
-Quoth = Callable[..., Outcome]
+from commands import BIRDS, Outcome, Quoth, make_runner, write_lines
 
 
 @pytest.fixture
 def quoth(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Quoth:
-    """Run the command in this process."""
-
-    def run(*arguments: object) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["quoth", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        captured = capsys.readouterr()
-        code = ended.value.code
-        return Outcome(code if isinstance(code, int) else 0, captured.out, captured.err)
-
-    return run
-
-
-def _jsonl(path: Path, records: list[Any]) -> Path:
-    path.write_text("".join(json.dumps(each) + "\n" for each in records))
-    return path
+    return make_runner(monkeypatch, capsys)
 
 
 @pytest.fixture
 def birds(tmp_path: Path, quoth: Quoth) -> Path:
     collection = tmp_path / "birds.quoth"
-    assert quoth("add", collection, _jsonl(tmp_path / "birds.jsonl", BIRDS)).code == 0
+    assert quoth("add", collection, write_lines(tmp_path / "birds.jsonl", BIRDS)).code == 0
     return collection
 
 
@@ -89,7 +39,7 @@ def _hits(found: Outcome) -> list[tuple[str, float]]:
 def test_commands_say_the_same_of_shards(
     birds: Path, shards: Path, quoth: Quoth, tmp_path: Path
 ) -> None:
-    more = _jsonl(tmp_path / "more.jsonl", [{"_id": "eagle-owl", "text": "The largest owl."}])
+    more = write_lines(tmp_path / "more.jsonl", [{"_id": "eagle-owl", "text": "The largest owl."}])
     assert quoth("add", shards, more, "--json").json() == quoth("add", birds, more, "--json").json()
     assert quoth("remove", shards, "hen", "nobody").code == 1
     assert quoth("remove", birds, "hen", "nobody").code == 1
@@ -107,7 +57,7 @@ def test_commands_say_the_same_of_shards(
 def test_runs_and_measures_are_the_same(
     birds: Path, shards: Path, quoth: Quoth, tmp_path: Path
 ) -> None:
-    queries = _jsonl(tmp_path / "q.jsonl", [{"_id": "1", "text": "owl at dusk"}])
+    queries = write_lines(tmp_path / "q.jsonl", [{"_id": "1", "text": "owl at dusk"}])
     qrels = tmp_path / "qrels.tsv"
     qrels.write_text("query-id\tcorpus-id\tscore\n1\traven\t1\n")
     for folder in (birds, shards):
@@ -134,7 +84,7 @@ def test_shards_are_joined_to_the_collection_they_were(
 def test_empty_shards_are_made_and_filled(quoth: Quoth, tmp_path: Path) -> None:
     folder = tmp_path / "new.shards"
     assert quoth("shard", "--new", folder, "--shards", 3).code == 0
-    assert quoth("add", folder, _jsonl(tmp_path / "birds.jsonl", BIRDS)).code == 0
+    assert quoth("add", folder, write_lines(tmp_path / "birds.jsonl", BIRDS)).code == 0
     assert [docid for docid, _ in _hits(quoth("search", folder, "owl", "--json"))] == [
         "owl",
         "raven",
@@ -144,7 +94,9 @@ def test_empty_shards_are_made_and_filled(quoth: Quoth, tmp_path: Path) -> None:
 def test_statistics_are_exchanged_on_demand(
     birds: Path, shards: Path, quoth: Quoth, tmp_path: Path
 ) -> None:
-    more = _jsonl(tmp_path / "more.jsonl", [{"_id": "eagle", "text": "No owl at all, an eagle."}])
+    more = write_lines(
+        tmp_path / "more.jsonl", [{"_id": "eagle", "text": "No owl at all, an eagle."}]
+    )
     (one,) = [path for path in shards.iterdir() if path.is_dir() and _belongs(path, "eagle")]
     assert quoth("add", one, more).code == 0
     assert quoth("add", birds, more).code == 0

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quoth.app.config import Config
-from quoth.records import Hit, Passage
+from quoth.records import Answer, Hit, Passage
 
 if TYPE_CHECKING:
     from quoth.answer.answerer import Answerer, AnswerStream
@@ -65,6 +66,52 @@ class Asking:
             max_bytes=config.answer.cache_megabytes * _BYTES,
         )
         return Answerer(opened.model, settings, shelf=shelf, notice=opened.notice)
+
+
+class AnsweringEngine(ABC):
+    """Answering as every engine does it: search, then hand the hits to the language model."""
+
+    _asking: Asking
+
+    @property
+    @abstractmethod
+    def config(self) -> Config:
+        """The settings in force."""
+
+    @abstractmethod
+    def search(
+        self,
+        text: str,
+        *,
+        k: int = 10,
+        where: str = "",
+        searcher: str = "lexical",
+        syntax: bool = True,
+        rerank: bool = False,
+    ) -> tuple[Hit, ...]:
+        """Find the k best documents for a query, each with its best passage."""
+
+    def ask(
+        self, question: str, *, k: int = 3, where: str = "", searcher: str = "lexical"
+    ) -> AnswerStream:
+        """Answer from the k best documents, piece by piece: iterate, then take `answer()`."""
+        self.config.answer.check(question)
+        hits = self.search(question, k=k, where=where, searcher=searcher, syntax=False)
+        return self._asking.ask(question, hits, config=self.config)
+
+    def answer(
+        self, question: str, *, k: int = 3, where: str = "", searcher: str = "lexical"
+    ) -> Answer:
+        """Answer in the documents' own words, with a citation for every quotation."""
+        return self.ask(question, k=k, where=where, searcher=searcher).answer()
+
+    def generate(
+        self, prefix: str, *, k: int = 32, where: str = "", searcher: str = "lexical"
+    ) -> AnswerStream:
+        """Continue a text, with the phrases of the k best documents as further vocabulary."""
+        self.config.answer.check(prefix)
+        hits = self.search(prefix, k=k, where=where, searcher=searcher, syntax=False)
+        return self._asking.generate(prefix, hits, config=self.config)
 
 
 def passages_of(hits: Sequence[Hit]) -> list[Passage]:

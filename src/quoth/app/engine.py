@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from quoth.app.asking import Asking
+from quoth.app.asking import AnsweringEngine, Asking
 from quoth.app.config import Config, Values, build_config
 from quoth.app.describing import describe
 from quoth.app.encoding import encode_all
@@ -30,7 +30,6 @@ from quoth.collection.schema import require_collection
 from quoth.collection.store import FILE_NAME, Store, Written
 from quoth.errors import Busy, IndexMoved
 from quoth.records import (
-    Answer,
     Attention,
     Document,
     Hit,
@@ -48,14 +47,13 @@ from quoth.text.readers.reading import Report, read_documents
 from quoth.text.words import Analyser
 
 if TYPE_CHECKING:
-    from quoth.answer.answerer import AnswerStream
     from quoth.app.learning import Outcome
 
 _ATTEMPTS = 5
 _T = TypeVar("_T")
 
 
-class Engine:
+class Engine(AnsweringEngine):
     """One collection, opened. Searching needs no lock; writing takes it for as long as it lasts."""
 
     def __init__(self, folder: Path, given: Sequence[Values], progress: Progress) -> None:
@@ -223,30 +221,6 @@ class Engine:
     def docids(self) -> tuple[str, ...]:
         """List the docids of all documents, in the order they were added."""
         return self._read(lambda store: store.all_docids())
-
-    # Answering -------------------------------------------------------------------------------
-
-    def ask(
-        self, question: str, *, k: int = 3, where: str = "", searcher: str = "lexical"
-    ) -> AnswerStream:
-        """Answer from the k best documents, piece by piece: iterate, then take `answer()`."""
-        self.config.answer.check(question)
-        hits = self.search(question, k=k, where=where, searcher=searcher, syntax=False)
-        return self._asking.ask(question, hits, config=self.config)
-
-    def answer(
-        self, question: str, *, k: int = 3, where: str = "", searcher: str = "lexical"
-    ) -> Answer:
-        """Answer in the documents' own words, with a citation for every quotation."""
-        return self.ask(question, k=k, where=where, searcher=searcher).answer()
-
-    def generate(
-        self, prefix: str, *, k: int = 32, where: str = "", searcher: str = "lexical"
-    ) -> AnswerStream:
-        """Continue a text, with the phrases of the k best documents as further vocabulary."""
-        self.config.answer.check(prefix)
-        hits = self.search(prefix, k=k, where=where, searcher=searcher, syntax=False)
-        return self._asking.generate(prefix, hits, config=self.config)
 
     # Learning --------------------------------------------------------------------------------
 

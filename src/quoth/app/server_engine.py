@@ -66,11 +66,9 @@ class WorkerEngine(Engine):
 
     def choose(self, searcher: str) -> str:
         """Give the best searcher that the collection has where it may choose."""
-        if searcher != AUTO:
-            return searcher
-        has_torch = importlib.util.find_spec("torch") is not None
-        is_encoded = self._read(lambda _store: self._ways.is_encoded)
-        return "hybrid" if has_torch and is_encoded else "lexical"
+        return choose_searcher(
+            searcher, is_encoded=lambda: self._read(lambda _store: self._ways.is_encoded)
+        )
 
     def find(
         self,
@@ -208,6 +206,14 @@ class WorkerEngine(Engine):
         )
         ways.stages = self.stages
         return ways
+
+
+def choose_searcher(searcher: str, *, is_encoded: Callable[[], bool]) -> str:
+    """Give the best searcher that a collection has where one may be chosen."""
+    if searcher != AUTO:
+        return searcher
+    has_torch = importlib.util.find_spec("torch") is not None
+    return "hybrid" if has_torch and is_encoded() else "lexical"
 
 
 def join_conditions(where: Sequence[str]) -> str:

@@ -6,13 +6,18 @@ says which shards the last search had to do without.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping, Sequence
 from typing import Self
 
 from quoth.app.asking import Asking
 from quoth.app.server_answer import AnswerInMaking
-from quoth.app.server_engine import AUTO, SNIPPET_CHARS, Served, join_conditions, steady
+from quoth.app.server_engine import (
+    SNIPPET_CHARS,
+    Served,
+    choose_searcher,
+    join_conditions,
+    steady,
+)
 from quoth.app.server_errors import NotFound
 from quoth.app.server_searchers import SharedModels
 from quoth.app.server_stages import Stages
@@ -107,10 +112,7 @@ class ShardedWorker:
 
     def choose(self, searcher: str) -> str:
         """Give the best searcher that the collection has where it may choose."""
-        if searcher != AUTO:
-            return searcher
-        has_torch = importlib.util.find_spec("torch") is not None
-        return "hybrid" if has_torch and self._engine.is_encoded else "lexical"
+        return choose_searcher(searcher, is_encoded=lambda: self._engine.is_encoded)
 
     def find(
         self,

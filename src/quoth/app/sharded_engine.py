@@ -15,9 +15,9 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
-from quoth.app.asking import Asking
+from quoth.app.asking import AnsweringEngine, Asking
 from quoth.app.config import Config, Values, build_config
 from quoth.app.intake import AddReport, pass_once, raise_problem, take_in
 from quoth.app.loading import LoadedModels
@@ -45,7 +45,6 @@ from quoth.collection.shards import open_shards
 from quoth.collection.store import Written
 from quoth.errors import CollectionError, ConfigError, OutOfDate
 from quoth.records import (
-    Answer,
     Attention,
     Document,
     Hit,
@@ -61,13 +60,10 @@ from quoth.search.merged import FanOut, MergedSearcher, ShardPort
 from quoth.search.searcher import Progress, Searcher, ignore_progress
 from quoth.text.readers.reading import Report, read_documents
 
-if TYPE_CHECKING:
-    from quoth.answer.answerer import AnswerStream
-
 _T = TypeVar("_T")
 
 
-class ShardedEngine:
+class ShardedEngine(AnsweringEngine):
     """All shards of one collection, opened."""
 
     def __init__(
@@ -289,30 +285,6 @@ class ShardedEngine:
         """List the docids of all documents, in the order they were added."""
         found = [each for engine in self._engines for each in engine.docids_by_row().items()]
         return tuple(docid for _row, docid in sorted(found))
-
-    # Answering -------------------------------------------------------------------------------
-
-    def ask(
-        self, question: str, *, k: int = 3, where: str = "", searcher: str = "lexical"
-    ) -> AnswerStream:
-        """Answer from the k best documents, piece by piece: iterate, then take `answer()`."""
-        self.config.answer.check(question)
-        hits = self.search(question, k=k, where=where, searcher=searcher, syntax=False)
-        return self._asking.ask(question, hits, config=self.config)
-
-    def answer(
-        self, question: str, *, k: int = 3, where: str = "", searcher: str = "lexical"
-    ) -> Answer:
-        """Answer in the documents' own words, with a citation for every quotation."""
-        return self.ask(question, k=k, where=where, searcher=searcher).answer()
-
-    def generate(
-        self, prefix: str, *, k: int = 32, where: str = "", searcher: str = "lexical"
-    ) -> AnswerStream:
-        """Continue a text, with the phrases of the k best documents as further vocabulary."""
-        self.config.answer.check(prefix)
-        hits = self.search(prefix, k=k, where=where, searcher=searcher, syntax=False)
-        return self._asking.generate(prefix, hits, config=self.config)
 
     # Learning and looking after --------------------------------------------------------------
 
