@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _default_dtype() -> Iterator[None]:
-    """Loading models in several threads must not change torch's default dtype for the process."""
+    """No thread may change torch's default dtype: it is the whole process's."""
     yield
     torch = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "set_default_dtype"):

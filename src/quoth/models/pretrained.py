@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import re
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,10 +21,6 @@ from torch import nn
 from transformers import AutoModel, AutoTokenizer
 
 from quoth.errors import ConfigError, Damaged, MissingExtra
-
-LOADING = threading.Lock()
-"""Held while transformers loads a model: it sets torch's default dtype for the whole process, and
-two threads that load in different dtypes would leave the wrong one behind."""
 
 DEFAULT_NAME = "all-MiniLM-L6-v2"
 DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -61,8 +56,7 @@ class EncoderSource:
 def load_encoder(folder: Path) -> nn.Module:
     """Load a Hugging Face encoder in fp32."""
     try:
-        with LOADING:
-            encoder: nn.Module = AutoModel.from_pretrained(str(folder), dtype=torch.float32)
+        encoder: nn.Module = AutoModel.from_pretrained(str(folder), dtype=torch.float32)
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ConfigError(

@@ -30,7 +30,7 @@ from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.network import DynamicNetwork
 from quoth.models.language_models import EMBEDDED_NAME, digest_language_model
 from quoth.models.lora import adapter_tensors, is_transposed, load_adapters, target_names
-from quoth.models.pretrained import LOADING, EncoderSource, find_folder
+from quoth.models.pretrained import EncoderSource, find_folder
 
 KIND, FORMAT = "dynamic-lm", 1
 MODEL_FOLDER, ENCODER_FOLDER, PROJECTION_FILE = (
@@ -210,14 +210,16 @@ def _save_whole(
 
 
 def _load(kind: Any, folder: Path, *, dtype: torch.dtype) -> nn.Module:
+    """Load in fp32, then cast: transformers would set torch's default dtype for all threads."""
     try:
-        with LOADING:
-            model: nn.Module = kind.from_pretrained(str(folder), dtype=dtype)
+        model: nn.Module = kind.from_pretrained(str(folder), dtype=torch.float32)
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ConfigError(
             f"{folder} is not a causal model in the Hugging Face layout ({reason})"
         ) from error
+    for parameter in model.parameters():  # not the buffers: rotations stay in fp32
+        parameter.data = parameter.data.to(dtype)
     return model
 
 

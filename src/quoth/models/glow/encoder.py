@@ -42,7 +42,7 @@ from quoth.models.glow.network import (
 from quoth.models.glow.quick import can_quicken, quicken
 from quoth.models.glow.subword_counts import digest_counts, load_counts, save_counts
 from quoth.models.glow.weights import WordCounts
-from quoth.models.pretrained import LOADING, digest_weights, find_folder, load_tokenizer
+from quoth.models.pretrained import digest_weights, find_folder, load_tokenizer
 from quoth.text.words import Analyser, AnalyserConfig
 from quoth.vocabulary.counting import CountedTerms
 
@@ -206,12 +206,11 @@ def load_base(folder: str) -> torch.nn.Module:
     Other kinds keep their own: they would take the masks that ours goes by for something else.
     """
     kind = AutoConfig.from_pretrained(folder).model_type
-    with LOADING:
-        base: torch.nn.Module = AutoModel.from_pretrained(
-            folder,
-            attn_implementation=IMPLEMENTATION if kind in WEIGHTABLE else None,
-            dtype=torch.float32,
-        )
+    base: torch.nn.Module = AutoModel.from_pretrained(
+        folder,
+        attn_implementation=IMPLEMENTATION if kind in WEIGHTABLE else None,
+        dtype=torch.float32,
+    )
     return base
 
 

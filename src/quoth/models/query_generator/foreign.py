@@ -18,7 +18,6 @@ from transformers import AutoModelForSeq2SeqLM
 from transformers.modeling_outputs import BaseModelOutput
 
 from quoth.errors import ConfigError
-from quoth.models.pretrained import LOADING
 from quoth.models.query_generator.network import TextBatch, cross_entropy, decoder_inputs, spread
 
 KINDS = ("bart", "t5")
@@ -166,8 +165,7 @@ class ForeignDecoding:
 def load_foreign(folder: Path) -> ForeignNetwork:
     """Load another's model from a folder in the Hugging Face layout."""
     try:
-        with LOADING:
-            model = AutoModelForSeq2SeqLM.from_pretrained(str(folder), dtype=torch.float32)
+        model = AutoModelForSeq2SeqLM.from_pretrained(str(folder), dtype=torch.float32)
     except (OSError, ValueError, KeyError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ConfigError(
