@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import itertools
 import json
 import math
@@ -85,17 +86,36 @@ class Connection:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def post(self, path: str, body: bytes) -> tuple[int, bytes]:
-        """Send a request and give status and body."""
-        if self._streams is None:
-            self._streams = await asyncio.open_connection(self._host, self._port)
-        reader, writer = self._streams
-        writer.write(
+        """Send a request and give status and body.
+
+        A server may close a connection that rests just when it is used again; what was sent on one
+        that is then closed without a word is sent anew.
+        """
+        message = (
             f"POST {path} HTTP/1.1\r\nHost: {self._host}:{self._port}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
             + body
         )
+        status = b""
+        if self._streams is not None:
+            with contextlib.suppress(ConnectionError):
+                status = await self._send(message, self._streams)
+        if not status:
+            self.close()
+            self._streams = await asyncio.open_connection(self._host, self._port)
+            status = await self._send(message, self._streams)
+        return int(status.split()[1]), await self._receive(self._streams[0])
+
+    async def _send(
+        self, message: bytes, streams: tuple[asyncio.StreamReader, asyncio.StreamWriter]
+    ) -> bytes:
+        """Send a request and give the first line of the response, nothing where it was closed."""
+        reader, writer = streams
+        writer.write(message)
         await writer.drain()
-        status = int((await reader.readline()).split()[1])
+        return await reader.readline()
+
+    async def _receive(self, reader: asyncio.StreamReader) -> bytes:
         length, closes = 0, False
         while line := (await reader.readline()).strip().lower():
             name, _, value = line.partition(b":")
@@ -104,7 +124,7 @@ class Connection:
         content = await reader.readexactly(length)
         if closes:
             self.close()
-        return status, content
+        return content
 
     def close(self) -> None:
         """Hang up."""

@@ -23,6 +23,7 @@ EXAMPLES = 20
 REFUSED = {400, 404, 405, 413, 422}
 OPERATIONS = (
     *("POST /search", "POST /explain", "POST /answer", "POST /documents"),
+    *("GET /documents", "DELETE /documents"),
     *("GET /documents/{docid}", "DELETE /documents/{docid}"),
     *("GET /status", "GET /report", "GET /limits", "GET /stats", "GET /metrics"),
     *("GET /health/live", "GET /health/ready"),
@@ -31,7 +32,7 @@ TRIED = [
     (label, mode)
     for label in OPERATIONS
     for mode in GenerationMode
-    if mode is GenerationMode.POSITIVE or label.startswith("POST") or "{" in label
+    if mode is GenerationMode.POSITIVE or label.startswith("POST") or "/documents" in label
 ]
 """Operations with requests that fit, and with wrong ones where something could be wrong."""
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qsl
 
 from learning_reports import make_report
 
@@ -179,13 +179,27 @@ TOKENS: tuple[tuple[str, int | None], ...] = (
     ("enough to place a mouse to within a degree", 1),
     (".", None),
 )
+PIECES: tuple[tuple[str, int | None], ...] = (
+    ("A sound from below", 1),
+    (" comes ", None),
+    ("thirty millionths of a second", 1),
+    (" sooner, ", None),
+    ("of a second, and that is enough", 1),
+    (".", None),
+)
+"""One sentence in pieces, two of which overlap where they come from."""
+
+
+def tokens_of(question: str) -> tuple[tuple[str, int | None], ...]:
+    """Choose an answer."""
+    return PIECES if "pieces" in question else TOKENS
 
 
 def answer(question: str) -> dict[str, Any]:
-    """Answer /answer with the tokens above, each quotation cited; offsets count characters."""
+    """Answer /answer with tokens from above, each quotation cited; offsets count characters."""
     hits = [make_hit(1, "birds/barn-owl.md"), make_hit(2, "birds/hearing.md")]
     text, citations = ("\U0001f989 " if "\U0001f989" in question else ""), []
-    for token, at in TOKENS:
+    for token, at in tokens_of(question):
         if at is not None:
             passage = hits[at]["passage"]
             start = passage["text"].index(token)
@@ -204,6 +218,7 @@ def answer(question: str) -> dict[str, Any]:
                     "document_end": start + len(token),
                     "quoted": token,
                     "sentence": sentence,
+                    "sentence_start": passage["text"].index(sentence),
                 }
             )
         text += token
@@ -271,7 +286,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"  # connections are kept, which halves the time of a page
 
     def do_GET(self) -> None:
-        path = unquote(self.path.partition("?")[0])
+        path, _, query = self.path.partition("?")
         name = "index.html" if path == "/" else path.removeprefix("/assets/")
         if path == "/" or path.startswith("/assets/"):
             content = files("quoth.app").joinpath("web", name).read_bytes()
@@ -284,8 +299,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._json(STATS)
         if path == "/report" and self.server.has_report:
             return self._json(make_report().to_record())
-        docid = path.removeprefix("/documents/")
-        if docid in DOCUMENTS:
+        docid = dict(parse_qsl(query)).get("docid", "")
+        if path == "/documents" and docid in DOCUMENTS:
             return self._json({"docid": docid, **DOCUMENTS[docid]})
         return self._error(404, "NotFound", "there is no such thing here")
 
@@ -313,7 +328,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._head(200, "text/event-stream")
         self.send_header("Connection", "close")  # its end is the end of the answer
         self.end_headers()
-        for at, (text, passage) in enumerate(() if record["abstained"] else TOKENS):
+        tokens = () if record["abstained"] else tokens_of(record["question"])
+        for at, (text, passage) in enumerate(tokens):
             if at == 2:
                 self.server.gate.wait(20)
                 if breaks:

@@ -250,8 +250,8 @@ def test_removing_names_what_was_not_there() -> None:
     with _stand_in(*replies) as server, Client(server.url) as client:
         assert client.remove(["a/b", "c"]) == ("c",)
     assert [path for _method, path, *_rest in server.requests] == [
-        "/documents/a%2Fb",
-        "/documents/c",
+        "/documents?docid=a%2Fb",
+        "/documents?docid=c",
     ]
 
 

@@ -10,12 +10,13 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import Depends, FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, StreamingResponse
 from fastapi.security import HTTPBearer
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
@@ -36,7 +37,7 @@ from quoth.app.server_bodies import (
     StoredResponse,
     WrittenResponse,
 )
-from quoth.app.server_config import LIMITS, ServerConfig
+from quoth.app.server_config import LIMITS, MAX_DOCID_CHARS, ServerConfig
 from quoth.app.server_edge import Edge, Gate
 from quoth.app.server_errors import (
     NotFound,
@@ -69,6 +70,13 @@ _ABOUT = (
     + ". Too many requests at a time are answered 429 with Retry-After."
 )
 _COMPRESS_FROM_BYTES = 1_000
+_Docid = Annotated[str, Query(min_length=1, max_length=MAX_DOCID_CHARS)]
+
+
+class _DocidConvertor(PathConvertor):
+    """All that follows in a path, line breaks as well."""
+
+    regex = "(?s:.*)"
 
 
 def create_app(
@@ -98,6 +106,7 @@ def create_app(
         responses=_RESPONSES,
         dependencies=[Depends(HTTPBearer(auto_error=False))],
     )
+    register_url_convertor("docid", _DocidConvertor())
     _add_pages(app)
     _add_reading(app, service)
     _add_answering(app, service)
@@ -176,9 +185,14 @@ def _add_reading(app: FastAPI, service: Service) -> None:
         """Say what the scores of documents are made of."""
         return await service.explain(asked)
 
-    @app.get("/documents/{docid:path}", response_model=StoredResponse)
+    @app.get("/documents/{docid:docid}", response_model=StoredResponse)
     async def document(docid: str) -> dict[str, Any]:
         """Fetch a document."""
+        return await service.document(docid)
+
+    @app.get("/documents", response_model=StoredResponse)
+    async def document_named(docid: _Docid) -> dict[str, Any]:
+        """Fetch a document whose docid may be no part of a path, such as ".."."""
         return await service.document(docid)
 
     @app.get("/status")
@@ -237,9 +251,14 @@ def _add_writing(app: FastAPI, service: Service) -> None:
         """Add documents, or update those whose content changed; durable when answered."""
         return await service.add(asked)
 
-    @app.delete("/documents/{docid:path}", response_model=RemovedResponse)
+    @app.delete("/documents/{docid:docid}", response_model=RemovedResponse)
     async def remove(docid: str) -> dict[str, Any]:
         """Remove a document."""
+        return await service.remove(docid)
+
+    @app.delete("/documents", response_model=RemovedResponse)
+    async def remove_named(docid: _Docid) -> dict[str, Any]:
+        """Remove a document whose docid may be no part of a path, such as ".."."""
         return await service.remove(docid)
 
 

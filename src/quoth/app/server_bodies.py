@@ -155,7 +155,10 @@ class SearchResponse(BaseModel):
 
 
 class CitationBody(BaseModel):
-    """A quotation: characters start to end of the answer, and where they stand in a document."""
+    """A quotation: characters start to end of the answer, and where they stand in a document.
+
+    `sentence_start` counts in the document's field, like `document_start`.
+    """
 
     number: int
     start: int
@@ -167,6 +170,7 @@ class CitationBody(BaseModel):
     document_end: int
     quoted: str
     sentence: str
+    sentence_start: int
 
 
 class AnswerResponse(BaseModel):

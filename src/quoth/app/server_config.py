@@ -70,6 +70,10 @@ class ServerConfig:
     write_seconds: float = 300.0
     """Longest wait for documents to be written; they are written even if nobody waits any more."""
 
+    keep_alive_seconds: int = 75
+    """How long a connection may rest before the server closes it. Clients keep theirs for about a
+    minute; a request that crosses with the closing would be lost to them."""
+
     origins: tuple[str, ...] = ()
     """Web origins whose pages may use the server from a browser, as https://example.org."""
 
@@ -90,6 +94,9 @@ class ServerConfig:
         for name in ("patience_seconds", "timeout_seconds", "answer_seconds", "write_seconds"):
             if not 0.0 < getattr(self, name) <= 86_400.0:
                 problems.append(f"{name} is {getattr(self, name)}, expected above 0, up to 86,400")
+        if not 1 <= self.keep_alive_seconds <= 86_400:
+            found = self.keep_alive_seconds
+            problems.append(f"keep_alive_seconds is {found}, expected 1 to 86,400")
         for origin in self.origins:
             if not origin.startswith(("http://", "https://")) or origin.count("/") != 2:
                 problems.append(f"origins has {origin!r}, expected such as https://example.org")

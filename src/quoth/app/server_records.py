@@ -160,6 +160,7 @@ def _citation(citation: Citation, number: int) -> dict[str, Any]:
         "document_end": place.end,
         "quoted": passage.text[quoted.start : quoted.end],
         "sentence": passage.text[sentence.start : sentence.end],
+        "sentence_start": passage.span.start + sentence.start,
     }
 
 

@@ -12,7 +12,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quoth.app import show
 from quoth.app.opening import OpenedEngine
@@ -20,7 +20,12 @@ from quoth.app.server_config import ACCESS_LOG, ServerConfig
 from quoth.app.server_keys import Keys
 from quoth.errors import ConfigError, MissingExtra
 
+if TYPE_CHECKING:
+    import uvicorn
+    from fastapi import FastAPI
+
 _BACKLOG = 2_048
+_MAX_HEAD_BYTES = 128 * 1024  # the longest docid, every character of it escaped, and headers
 _STATS_SECONDS = 10.0
 _MAX_STATS_BYTES = 1_000_000
 
@@ -42,29 +47,36 @@ def run_server(
 ) -> None:
     """Serve until interrupted; what was begun is finished first."""
     try:
-        import uvicorn
-
         from quoth.app.server import create_app
+
+        has_mcp = importlib.util.find_spec("mcp") is not None
+        app = create_app(engine, config, keys=keys, allow_writes=allow_writes, mcp=has_mcp)
+        server = make_server(app, config)
     except ImportError as error:
         raise MissingExtra(
             f'serving needs {error.name}; run pip install "quoth[server]"'
         ) from error
-    has_mcp = importlib.util.find_spec("mcp") is not None
-    app = create_app(engine, config, keys=keys, allow_writes=allow_writes, mcp=has_mcp)
-    longest = max(config.timeout_seconds, config.answer_seconds, config.write_seconds)
-    server = uvicorn.Server(
-        uvicorn.Config(
-            app,
-            access_log=False,
-            log_config=None,
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=int(longest) + 1,
-        )
-    )
     with _listen(config) as listening, _logging_to_standard_error():
         show.note(f"serving {engine.folder} at {address_of(listening)}")
         server.run(sockets=[listening])
+
+
+def make_server(app: FastAPI, config: ServerConfig) -> uvicorn.Server:
+    """Make what speaks HTTP for an application."""
+    import uvicorn
+
+    longest = max(config.timeout_seconds, config.answer_seconds, config.write_seconds)
+    settings = uvicorn.Config(
+        app,
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=config.keep_alive_seconds,
+        timeout_graceful_shutdown=int(longest) + 1,
+        h11_max_incomplete_event_size=_MAX_HEAD_BYTES,
+    )
+    return uvicorn.Server(settings)
 
 
 def address_of(listening: socket.socket) -> str:

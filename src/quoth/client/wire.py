@@ -52,10 +52,13 @@ def write_batches(documents: Iterable[Document]) -> Iterator[bytes]:
 def document_path(docid: str) -> str:
     """Say where a document stands.
 
+    Not as a part of the path: what stands between client and server may take "..", "//" or "%2F"
+    in one for something else.
+
     >>> document_path("notes/a b?.md")
-    '/documents/notes%2Fa%20b%3F.md'
+    '/documents?docid=notes%2Fa%20b%3F.md'
     """
-    return "/documents/" + urllib.parse.quote(docid, safe="")
+    return "/documents?docid=" + urllib.parse.quote(docid, safe="")
 
 
 def read_document(record: Mapping[str, Any]) -> Document:

@@ -62,6 +62,7 @@ export function readError(body, status = 0) {
 const FALLBACK = "The server said no more than that. Its log knows the reason.";
 const TITLES = {
   MissingExtra: "Something is not installed",
+  NoCollection: "Nothing here yet",
   400: "That cannot be done here",
   401: "A key is needed",
   403: "This key may not do that",

@@ -2,10 +2,20 @@
 
 import { readError, stream } from "./api.js";
 import { failure, find, foreign, make, marked, message, replace } from "./dom.js";
+import { nothingYet } from "./search.js";
 import { foldQuotations, hideSource, inviteToChoose, openDocument, openSource } from "./source.js";
-import { count, countCharacters, duration, makeSafe, oneLine, partBySpans } from "./text.js";
+import {
+  count,
+  countCharacters,
+  cutter,
+  duration,
+  makeSafe,
+  oneLine,
+  partBySpans,
+} from "./text.js";
 
 const COLOURS = 6;
+const LONGEST_SENTENCE = 600;
 let latest = null;
 
 /** Give up what is under way; true if something was. */
@@ -90,7 +100,8 @@ function showAnswer(view, answer, page) {
   const notice = answer.notice ? foreign(answer.notice, "p", { class: "notice" }) : null;
   if (answer.abstained) {
     hideSource();
-    replace(view, ...[notice, ...makeAbstention(answer)].filter(Boolean));
+    const empty = nothingYet(page);
+    replace(view, notice, ...(empty ? [empty] : makeAbstention(answer)));
     page.tell("No answer in these documents.");
     return;
   }
@@ -184,7 +195,6 @@ function makeSources(answer) {
     const { docid, field } = quoted[0];
     const at = sourceOf(quoted[0], answer);
     const hit = answer.passages[at];
-    const sentences = new Map(quoted.map((each) => [each.sentence || each.quoted, each.quoted]));
     return make(
       "li",
       { value: number, "data-source": at % COLOURS },
@@ -195,7 +205,7 @@ function makeSources(answer) {
         onclick: () => openDocument(docid, hit?.passage ?? null, quoted.map(spanOf)),
       }),
       make("p", { class: "origin" }, foreign(oneLine(`${docid} · ${field}`, 140))),
-      ...[...sentences].map(([sentence, words]) => makeSentence(sentence, words)),
+      ...joinSentences(quoted).map(makeSentence),
     );
   });
   if (!cards.length) {
@@ -205,12 +215,37 @@ function makeSources(answer) {
   return [make("h2", {}, "Sources"), make("ol", { class: "sources" }, ...cards)];
 }
 
-function makeSentence(sentence, words) {
-  const text = oneLine(sentence, 600);
-  const at = text.indexOf(oneLine(words, 600));
-  const start = countCharacters(text.slice(0, Math.max(at, 0)));
-  const spans = at < 0 ? [] : [{ start, end: start + countCharacters(oneLine(words, 600)) }];
-  return make("p", { class: "snippet", dir: "auto" }, ...marked(text, spans));
+/** Give each sentence that is quoted from once, with all that is quoted of it. */
+function joinSentences(quoted) {
+  const sentences = [];
+  for (const each of [...quoted].sort((one, other) => one.sentence_start - other.sentence_start)) {
+    const { sentence: text, sentence_start: start } = each;
+    const last = sentences.at(-1);
+    const shared = last ? last.start + countCharacters(last.text) - start : 0;
+    if (shared <= 0) sentences.push({ text, start, spans: [spanOf(each)] });
+    else {
+      last.text += cutter(text)(shared, countCharacters(text));
+      last.spans.push(spanOf(each));
+    }
+  }
+  return sentences;
+}
+
+function makeSentence({ text, start, spans }) {
+  const first = Math.min(...spans.map((span) => span.start)) - start;
+  const from = first > LONGEST_SENTENCE / 2 ? first - LONGEST_SENTENCE / 4 : 0;
+  const to = Math.min(countCharacters(text), from + LONGEST_SENTENCE);
+  const moved = spans.map((span) => ({
+    start: span.start - start - from,
+    end: span.end - start - from,
+  }));
+  return make(
+    "p",
+    { class: "snippet", dir: "auto" },
+    from > 0 ? "… " : null,
+    ...marked(cutter(text)(from, to), moved),
+    to < countCharacters(text) ? " …" : null,
+  );
 }
 
 function spanOf(citation) {

@@ -7,7 +7,7 @@ import { find, make, replace } from "./dom.js";
 import { NAMES } from "./hits.js";
 import { focusQuery, listenToKeys, open } from "./keyboard.js";
 import { showReport } from "./report.js";
-import { showSearch, stopSearching } from "./search.js";
+import { nothingYet, showSearch, stopSearching } from "./search.js";
 import { closeSource, hideSource } from "./source.js";
 import { SEARCHERS, addressOf, longestQuery, readState, writeState } from "./state.js";
 import { showStats, stopWatching } from "./stats.js";
@@ -173,10 +173,11 @@ async function describeCollection() {
     const sizes = [count(status.documents, "document"), count(status.passages, "passage")];
     replace(find("collection"), [oneLine(name, 60), ...sizes].join(" · "));
     if (status.indexes) nameMissing(Object.keys(status.indexes));
-    if (state.mode === "search" && !state.q) show();
   } catch (error) {
+    if (error.kind === "NoCollection") page.collection = { name: "", documents: 0 };
     replace(find("collection"), oneLine(error.message, 120));
   }
+  if (state.mode === "search" && (!state.q || nothingYet(page))) show();
 }
 
 /** Searchers whose index is not built cannot be chosen. */

@@ -21,7 +21,7 @@ export async function showSearch(state, page) {
   const view = find("search");
   if (!state.q.trim()) {
     view.setAttribute("aria-busy", "false");
-    replace(view, welcome(page));
+    replace(view, nothingYet(page) ?? welcome(page));
     page.tell("");
     return;
   }
@@ -52,7 +52,7 @@ export function request(state, offset, searcher = state.searcher) {
 
 function showHits(view, found, { state, page }) {
   if (!found.hits.length) {
-    replace(view, nothing(state, page));
+    replace(view, nothingYet(page) ?? nothing(state, page));
     page.tell(`Nothing found${outOfReach(found)}.`);
     return;
   }
@@ -95,6 +95,14 @@ function append(list, found, { state, page }) {
     }
   });
   list.after(more);
+}
+
+/** Say that there is nothing to search yet, and what to do about it; null where there is. */
+export function nothingYet(page) {
+  if (page.collection?.documents !== 0) return null;
+  const where = page.collection.name ? `${oneLine(page.collection.name, 60)} has` : "There are";
+  const how = "Add some with quoth add, then look here again.";
+  return message("Nothing here yet", `${where} no documents. ${how}`);
 }
 
 function welcome(page) {

@@ -87,7 +87,7 @@ export async function openDocument(docid, passage = null, spans = null) {
   replace(body, make("p", { class: "quiet waiting" }, "Fetching the document…"));
   if (!dialog.open) dialog.showModal();
   try {
-    const found = await get(`/documents/${encodeURIComponent(docid)}`);
+    const found = await get(`/documents?docid=${encodeURIComponent(docid)}`);
     const title = [found.fields.title ?? found.fields.name ?? []].flat()[0];
     if (title) replace(find("document-title"), foreign(oneLine(title, 140)));
     replace(body, ...makeFields(found, passage, spans));
@@ -125,18 +125,21 @@ function length(text) {
 /** Show a text from a little before its marks; the rest follows on demand, part by part. */
 function makeText(text, given, kind) {
   const length = countCharacters(text);
-  const spans = given.filter(({ start, end }) => start > 0 || end < length); // all is no mark
+  const isAll = ({ start, end }) => kind === "stretch" && start === 0 && end === length;
+  const spans = given.filter((span) => !isAll(span)); // a passage that is all of it needs no mark
   const cut = cutter(text);
-  const first = Math.max(0, (spans[0]?.start ?? 0) - MOST_AT_ONCE / 2);
-  const from = length <= MOST_AT_ONCE ? 0 : first;
+  const show = (from, to) => {
+    const moved = spans.map(({ start, end }) => ({ start: start - from, end: end - from }));
+    return make("p", { class: "passage", dir: "auto" }, ...marked(cut(from, to), moved, kind));
+  };
+  const marksFrom = spans.length ? Math.min(...spans.map(({ start }) => start)) : 0;
+  const from = length <= MOST_AT_ONCE ? 0 : Math.max(0, marksFrom - MOST_AT_ONCE / 2);
   const to = Math.min(length, from + MOST_AT_ONCE);
-  const moved = spans.map(({ start, end }) => ({ start: start - from, end: end - from }));
-  const shown = make("p", { class: "passage", dir: "auto" }, ...marked(cut(from, to), moved, kind));
-  const [before, after] = [makeRest(cut, 0, from, "before"), makeRest(cut, to, length, "after")];
-  return make("div", {}, before, shown, after);
+  const [before, after] = [makeRest(show, 0, from, "before"), makeRest(show, to, length, "after")];
+  return make("div", {}, before, show(from, to), after);
 }
 
-function makeRest(cut, from, to, side) {
+function makeRest(show, from, to, side) {
   if (from >= to) return null;
   const isBefore = side === "before";
   const size = Math.min(MOST_AT_ONCE, to - from);
@@ -144,8 +147,8 @@ function makeRest(cut, from, to, side) {
   const told = `${count(to - from, "character")} ${side}`;
   const button = make("button", { type: "button", class: "plain" }, told);
   button.addEventListener("click", () => {
-    const text = foreign(cut(start, end), "p", { class: "passage" });
-    const more = isBefore ? makeRest(cut, from, start, side) : makeRest(cut, end, to, side);
+    const text = show(start, end);
+    const more = isBefore ? makeRest(show, from, start, side) : makeRest(show, end, to, side);
     button.replaceWith(...(isBefore ? [more, text] : [text, more]).filter(Boolean));
   });
   return button;

@@ -1,0 +1,103 @@
+"""A real Chromium for tests of the page, and a real server for it to look at."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quoth.app.opening import OpenedEngine
+
+CHROMIUM = Path("/usr/bin/chromium")
+SCREENSHOTS = Path(__file__).resolve().parents[2] / "docs" / "screenshots"
+
+
+class Browsing:
+    """Shows addresses in one tab and keeps what goes wrong there."""
+
+    def __init__(self, tab: Any, address: str) -> None:
+        self._tab = tab
+        self._address = address
+        self.problems: list[str] = []
+        self._listeners = {
+            "console": self._note,
+            "pageerror": lambda error: self.problems.append(f"thrown: {error}"),
+            "request": self._check_request,
+        }
+        for event, listener in self._listeners.items():
+            tab.on(event, listener)
+
+    def open(
+        self, path: str = "/", *, width: int = 1100, height: int = 760, dark: bool = False
+    ) -> Any:
+        """Open the page at a path."""
+        self._tab.set_viewport_size({"width": width, "height": height})
+        self._tab.emulate_media(color_scheme="dark" if dark else "light")
+        self._tab.goto(self._address + path)
+        return self._tab
+
+    def close(self) -> None:
+        """Leave the page."""
+        for event, listener in self._listeners.items():
+            self._tab.remove_listener(event, listener)
+        self._tab.goto("about:blank")
+
+    def _note(self, said: Any) -> None:
+        if said.type in ("error", "warning"):
+            self.problems.append(said.text)
+
+    def _check_request(self, request: Any) -> None:
+        if not request.url.startswith(self._address + "/"):
+            self.problems.append(f"outside request: {request.url}")
+
+
+@contextlib.contextmanager
+def open_tab() -> Iterator[Any]:
+    """One tab for all tests: every server has a port, so an origin and a storage, of its own."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playing:
+        browser = playing.chromium.launch(
+            executable_path=str(CHROMIUM),
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+        )
+        page = browser.new_page()
+        page.set_default_timeout(5000)
+        yield page
+        browser.close()
+
+
+def take_picture(page: Any, name: str) -> None:
+    """Write what the page shows into docs/screenshots, nothing of it pointed at."""
+    image = pytest.importorskip("PIL.Image", reason="Pillow makes the pictures small")
+    SCREENSHOTS.mkdir(exist_ok=True)
+    page.mouse.move(2, 2)
+    taken = page.screenshot(animations="disabled", caret="hide")
+    small = image.open(io.BytesIO(taken)).convert("RGB").quantize(96, dither=image.Dither.NONE)
+    small.save(SCREENSHOTS / f"{name}.png", optimize=True)
+
+
+@contextlib.contextmanager
+def serve_collection(engine: OpenedEngine) -> Iterator[str]:
+    """Run the application in a thread, on a free port; models are not loaded, which takes long."""
+    pytest.importorskip("fastapi", reason="fastapi is not installed")
+    uvicorn = pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+    from quoth.app.server import create_app
+
+    listening = socket.create_server(("127.0.0.1", 0))
+    settings = uvicorn.Config(create_app(engine), lifespan="off", log_config=None, ws="none")
+    running = uvicorn.Server(settings)
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        running.should_exit = True
+        thread.join()
+        listening.close()
