@@ -6,17 +6,19 @@ is divided by the length has one divisor in each of these tries. A node is a `St
 rows that share a prefix, and how long that prefix is. There is one root per length.
 
 Two lists stand beside the sequences. Postings say which rows of a collection own an identifier,
-many to many. And each identifier is listed under its rarest phrase: whoever wants all identifiers
-that are made of some phrases alone need look at no others than those listed under these phrases.
+many to many. And each identifier is listed under its rarest phrase, with its second rarest beside
+it: whoever wants all identifiers that are made of some phrases alone need look at no others than
+those listed under these phrases, and among them only at those whose second one is wanted too.
 
     phrase_ids     int32  the identifiers, one after the other
     length_rows    int64  the identifiers of n phrases are rows length_rows[n] to length_rows[n + 1]
     owner_starts          row r is owned by owners[owner_starts[r] : owner_starts[r + 1]], sorted
     owners
-    rarest_starts  int32  under phrase p stand rarest_rows[rarest_starts[p] : rarest_starts[p + 1]]
-    rarest_rows    int32
+    rarest_starts  int32  under phrase p stand entries rarest_starts[p] to rarest_starts[p + 1]
+    rarest_pairs   uint16 three for each entry: a row, and as much of a phrase as fits
 
-Owners and their starts are stored in int32 where that is enough, else in int64.
+Owners and their starts are stored in int32 where that is enough, else in int64. An entry's 48 bits
+hold a row in as many as the largest needs; above it the phrase, less its lowest bits if it must be.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ ARRAYS = (
     "owner_starts",
     "owners",
     "rarest_starts",
-    "rarest_rows",
+    "rarest_pairs",
 )
 """The arrays a trie is made of."""
 
@@ -78,7 +80,7 @@ class Trie:
     owner_starts: NDArray[np.signedinteger[Any]]
     owners: NDArray[np.signedinteger[Any]]
     rarest_starts: PhraseIds
-    rarest_rows: PhraseIds
+    rarest_pairs: NDArray[np.uint16]
     num_owners: int
 
     def __len__(self) -> int:

@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 
 from quoth.errors import ConfigError
 from quoth.index.trie import Sequences, Trie, find_length_starts
-from quoth.index.trie_walk import Integers, PhraseIds, compare_rows
+from quoth.index.trie_walk import (
+    Integers,
+    PhraseIds,
+    Shorts,
+    compare_rows,
+    split_bits,
+    write_pair,
+)
 
 MOST_PHRASES = 255
 """Longest identifier that a trie takes."""
@@ -196,48 +203,66 @@ def _join_groups(groups: list[_Group], num_phrases: int) -> Trie:
     owners = np.concatenate([*(each.owners for each in groups), np.empty(0, dtype=np.int64)])
     if length_rows[-1] > MOST_IDENTIFIERS:
         raise ConfigError(f"{length_rows[-1]:,} identifiers, expected {MOST_IDENTIFIERS:,} at most")
-    rarest_starts, rarest_rows = _list_by_rarest(_freeze(phrase_ids), length_rows, num_phrases)
+    rarest_starts, rarest_pairs = _list_by_rarest(
+        _freeze(phrase_ids),
+        length_rows,
+        num_phrases,
+        *split_bits(int(length_rows[-1]), num_phrases),
+    )
     return Trie(
         phrase_ids=_freeze(phrase_ids),
         length_rows=_freeze(length_rows),
         owner_starts=_freeze(_shrink(np.concatenate([*starts, pairs[-1:]]))),
         owners=_freeze(_shrink(owners)),
         rarest_starts=_freeze(rarest_starts),
-        rarest_rows=_freeze(rarest_rows),
+        rarest_pairs=_freeze(rarest_pairs),
         num_owners=len(np.unique(owners)),
     )
 
 
 @njit(cache=True, nogil=True)
 def _list_by_rarest(
-    phrase_ids: PhraseIds, length_rows: Integers, num_phrases: int
-) -> tuple[PhraseIds, PhraseIds]:
-    """List each identifier, in order, under the phrase of it that occurs least."""
+    phrase_ids: PhraseIds, length_rows: Integers, num_phrases: int, row_bits: int, lost: int
+) -> tuple[PhraseIds, Shorts]:
+    """List each identifier, in order, under the phrase of it that occurs least.
+
+    Beside it stands the phrase that occurs least of the others; of one phrase alone, that one.
+    """
     counts = np.zeros(num_phrases, dtype=np.int64)
     for phrase_id in phrase_ids:
         counts[phrase_id] += 1
-    rarest = np.empty(length_rows[-1], dtype=np.int32)
+    rarest = np.empty((length_rows[-1], 2), dtype=np.int32)
     starts = np.zeros(num_phrases + 1, dtype=np.int32)
     place, row = 0, 0
     for length in range(1, len(length_rows) - 1):
         for _ in range(length_rows[length + 1] - length_rows[length]):
-            best = phrase_ids[place]
-            for at in range(place + 1, place + length):
-                other = phrase_ids[at]
-                if (counts[other], other) < (counts[best], best):
-                    best = other
-            rarest[row] = best
-            starts[best + 1] += 1
+            rarest[row] = _find_rarest(phrase_ids[place : place + length], counts)
+            starts[rarest[row, 0] + 1] += 1
             place += length
             row += 1
     for phrase_id in range(num_phrases):
         starts[phrase_id + 1] += starts[phrase_id]
     free = starts[:-1].copy()
-    rows = np.empty(len(rarest), dtype=np.int32)
+    pairs = np.empty(3 * len(rarest), dtype=np.uint16)
     for at in range(len(rarest)):
-        rows[free[rarest[at]]] = at
-        free[rarest[at]] += 1
-    return starts, rows
+        first, second = rarest[at]
+        write_pair(pairs, free[first], (np.int64(second >> lost) << row_bits) | at)
+        free[first] += 1
+    return starts, pairs
+
+
+@njit(cache=True, nogil=True)
+def _find_rarest(phrases: PhraseIds, counts: Integers) -> tuple[np.int32, np.int32]:
+    """Give the two rarest distinct phrases of an identifier; the only one twice."""
+    first = second = phrases[0]
+    for other in phrases:
+        if (counts[other], other) < (counts[first], first):
+            first, second = other, first
+        elif other != first and (
+            second == first or (counts[other], other) < (counts[second], second)
+        ):
+            second = other
+    return first, second
 
 
 def _shrink(values: Integers) -> NDArray[np.signedinteger[Any]]:

@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quoth.artifact import Artifact, FileSeal, find_damage, open_artifact, save_artifact
-from quoth.errors import Damaged, NoCollection
+from quoth.errors import Damaged, FormatMismatch, NoCollection
 from quoth.index.dense_files import explain, make_folder, map_array, write_array
 from quoth.index.trie import ARRAYS, Trie, find_length_starts
 
 KIND = "trie"
-VERSION = 1
+VERSION = 2
 _OURS = re.compile(rf"({'|'.join(ARRAYS)})-[0-9a-f]{{16}}\.npy|({'|'.join(ARRAYS)})\.npy\.tmp")
-_DTYPES = ("int32", "int64")
+_DTYPES = ("int32", "int64", "uint16")
 
 
 def save_trie(trie: Trie, folder: Path, *, change: int = 0) -> None:
@@ -49,7 +49,10 @@ def save_trie(trie: Trie, folder: Path, *, change: int = 0) -> None:
 
 def open_trie(folder: Path, *, deep: bool = False) -> Trie:
     """Map a saved trie into memory; `deep` reads every file to compare it with its checksum."""
-    artifact = open_artifact(folder, kind=KIND, version=VERSION)
+    try:
+        artifact = open_artifact(folder, kind=KIND, version=VERSION)
+    except FormatMismatch as error:
+        raise FormatMismatch(f"{error}; build the identifiers' index again") from error
     if artifact is None:
         raise NoCollection(f"{folder} holds no trie; build the identifiers' index again")
     problems = find_damage(folder, artifact, deep=deep)
@@ -89,7 +92,7 @@ def _check_sizes(folder: Path, trie: Trie) -> None:
         "phrase_ids": int(find_length_starts(trie.length_rows)[-1]),
         "owner_starts": len(trie) + 1,
         "owners": int(trie.owner_starts[-1]),
-        "rarest_rows": len(trie),
+        "rarest_pairs": 3 * len(trie),
     }
     found = {name: len(getattr(trie, name)) for name in expected}
     problems = [

@@ -14,6 +14,10 @@ from numpy.typing import NDArray
 
 PhraseIds = NDArray[np.int32]
 Integers = NDArray[np.int64]
+Shorts = NDArray[np.uint16]
+
+_PAIR_BITS = 48
+_ONE, _TWO = np.uint64(1), np.uint64(2)
 
 
 @njit(cache=True, nogil=True)
@@ -38,6 +42,38 @@ def seek(phrase_ids: PhraseIds, first: int, stride: int, lo: int, hi: int, phras
         else:
             end = middle
     return lo
+
+
+def split_bits(num_rows: int, num_phrases: int) -> tuple[int, int]:
+    """Say how many bits of a pair hold the row, and how many the phrase loses.
+
+    >>> split_bits(10_000_000, 5_000_000), split_bits(2**31, 5_000_000)
+    ((24, 0), (31, 6))
+    """
+    row_bits = max(1, num_rows - 1).bit_length()
+    return row_bits, max(0, max(1, num_phrases - 1).bit_length() + row_bits - _PAIR_BITS)
+
+
+@njit(cache=True, nogil=True)
+def write_pair(pairs: Shorts, at: int, pair: np.int64) -> None:
+    """Store 48 bits."""
+    pairs[3 * at] = pair & 0xFFFF
+    pairs[3 * at + 1] = (pair >> 16) & 0xFFFF
+    pairs[3 * at + 2] = pair >> 32
+
+
+@njit(cache=True, nogil=True)
+def read_pair(pairs: Shorts, at: int) -> np.int64:
+    """Read 48 bits.
+
+    >>> pairs = np.zeros(6, dtype=np.uint16)
+    >>> write_pair(pairs, 1, 2**40 + 7)
+    >>> read_pair(pairs, 1) == 2**40 + 7
+    True
+    """
+    first = np.uint64(3 * at)  # without a sign, so that no index counts from the end
+    middle, high = np.int64(pairs[first + _ONE]), np.int64(pairs[first + _TWO])
+    return np.int64(pairs[first]) | (middle << 16) | (high << 32)
 
 
 @njit(cache=True, nogil=True)

@@ -32,9 +32,11 @@ from numba import njit
 
 from quoth.errors import ConfigError
 from quoth.index.trie import Trie, find_length_starts
+from quoth.index.trie_walk import split_bits
 from quoth.search.decode_config import DecodeConfig
+from quoth.search.decode_places import mark_places
 from quoth.search.decode_scan import scan_all, scan_lists
-from quoth.search.decode_score import Float32, Int32, Int64, Kept, Lookup, Sheet
+from quoth.search.decode_score import BLOCK_BITS, Float32, Int32, Int64, Kept, Lookup, Sheet
 from quoth.search.decode_sheet import (
     BagNorms,
     PhraseScores,
@@ -66,7 +68,6 @@ class Decoder:
         self._depth = min(config.depth, len(trie))
         self._divisors = find_divisors(trie.length_rows, config, norms=norms)
         self._phrase_weights = None if norms is None else norms.phrase_weights
-        self._spare_positions: list[Int32] = []
 
     def decode(self, batch: Sequence[PhraseScores]) -> list[Decoded]:
         """Find the best identifiers of each query."""
@@ -77,20 +78,14 @@ class Decoder:
         shortlist = freeze(scores.phrase_ids.astype(np.int32, copy=False))
         if self._depth == 0 or len(shortlist) == 0:
             return Decoded(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32))
-        positions = self._borrow_positions()
-        positions[shortlist] = np.arange(len(shortlist), dtype=np.int32)
-        try:
-            sheet = fill_sheet(
-                scores,
-                self._config,
-                positions=positions,
-                divisors=self._divisors,
-                phrase_weights=self._phrase_weights,
-            )
-            kept = self._find(sheet, shortlist)
-        finally:
-            positions[shortlist] = -1
-            self._spare_positions.append(positions)
+        sheet = fill_sheet(
+            scores,
+            self._config,
+            places=mark_places(shortlist, self._num_phrases),
+            divisors=self._divisors,
+            phrase_weights=self._phrase_weights,
+        )
+        kept = self._find(sheet, shortlist)
         size = int(kept.size[0])
         order = np.lexsort((kept.rows[:size], -kept.scores[:size]))
         return Decoded(kept.rows[order], kept.scores[order])
@@ -108,13 +103,6 @@ class Decoder:
         threshold = float(kept.scores[0]) if kept.size[0] == depth else -math.inf
         return walk_best_first(self._lookup, sheet, shortlist, depth, threshold)
 
-    def _borrow_positions(self) -> Int32:
-        """Take a table that says of each phrase that it is outside; filling one takes long."""
-        try:
-            return self._spare_positions.pop()
-        except IndexError:
-            return np.full(self._num_phrases, -1, dtype=np.int32)
-
 
 def _make_lookup(trie: Trie) -> Lookup:
     starts = find_length_starts(trie.length_rows)
@@ -122,12 +110,17 @@ def _make_lookup(trie: Trie) -> Lookup:
         trie.phrase_ids[lo : hi : max(1, length * FIRSTS_APART)]
         for length, (lo, hi) in enumerate(pairwise(starts.tolist()))
     ]
+    blocks = np.arange(0, len(trie), 1 << BLOCK_BITS)
+    row_bits, lost_bits = split_bits(len(trie), trie.num_phrases)
     return Lookup(
         phrase_ids=trie.phrase_ids,
         length_rows=trie.length_rows,
         length_starts=freeze(starts),
+        block_lengths=freeze(np.searchsorted(trie.length_rows, blocks, side="right") - 1),
         rarest_starts=trie.rarest_starts,
-        rarest_rows=trie.rarest_rows,
+        rarest_pairs=trie.rarest_pairs,
+        row_bits=row_bits,
+        lost_bits=lost_bits,
         firsts=freeze(np.concatenate(firsts)),
         first_starts=freeze(np.cumsum([0, *map(len, firsts)])),
     )

@@ -1,6 +1,7 @@
 """Find the best identifiers among those listed under the phrases of the shortlist.
 
-An identifier made of shortlisted phrases alone is listed under one of them, its rarest. Lists are
+An identifier made of shortlisted phrases alone is listed under one of them, its rarest, and the
+phrase that stands beside it there is one of them too: most are dropped by that, unread. Lists are
 read from the phrase with the highest score down; what a phrase and the best others of an identifier
 could add up to tells when no list that is left can hold a better identifier: exact, unless told to
 stop before. With a score for phrases outside the shortlist every identifier counts, and all are
@@ -11,12 +12,19 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
+from quoth.index.trie_walk import read_pair
+from quoth.models.pixar.shortlist.kernel import mark, prefetch
+from quoth.search.decode_places import has_bit
 from quoth.search.decode_score import Float32, Int32, Kept, Lookup, Sheet, make_kept, try_rows
 
 _BUCKETS = 1024
 _CHECK_EVERY = 64
-_AT_ONCE = 512  # identifiers that are scored together
+_AT_ONCE = 1024  # identifiers that are scored together
+_AHEAD = 16  # lists between the one read and the one asked for
+_PAIR_BYTES = 6
+_LINE = 64  # bytes that memory gives at once
 
 
 @njit(cache=True, nogil=True)
@@ -25,10 +33,13 @@ def scan_lists(lookup: Lookup, sheet: Sheet, shortlist: Int32, depth: int, reach
 
     No further list is read once `reach` identifiers were looked at.
     """
-    kept, listed = make_kept(sheet, depth, -np.inf), lookup.rarest_rows
+    kept = make_kept(sheet, depth, -np.inf)
+    pairs, row_bits, lost = lookup.rarest_pairs, lookup.row_bits, lookup.lost_bits
+    seconds = np.zeros(len(sheet.places.words), dtype=np.uint64)
+    mark(shortlist >> lost, seconds)
     scores, los, his = _find_lists(lookup.rarest_starts, sheet.best, shortlist)
     order, step = order_roughly(scores), _bucket_width(scores)
-    rows, count, seen = np.empty(_AT_ONCE, dtype=np.int64), 0, 0
+    rows, count, seen = np.empty(_AT_ONCE, dtype=np.int64), np.int64(0), 0
     for turn in range(len(order)):
         own = order[turn]
         if turn % _CHECK_EVERY == 0 and _is_done(sheet, kept, scores[own] + step):
@@ -36,14 +47,31 @@ def scan_lists(lookup: Lookup, sheet: Sheet, shortlist: Int32, depth: int, reach
         if seen >= reach:
             break
         seen += his[own] - los[own]
-        for at in range(los[own], his[own]):
-            rows[count] = listed[at]
-            count += 1
+        if turn + _AHEAD < len(order):
+            following = order[turn + _AHEAD]
+            _ask_for(pairs, los[following], his[following])
+        at = los[own]
+        while at < his[own]:
+            end = min(his[own], at + _AT_ONCE - count)
+            for place in range(at, end):  # no branches: reads run side by side
+                pair = read_pair(pairs, place)
+                rows[count] = pair & ((1 << row_bits) - 1)
+                count += has_bit(seconds, pair >> row_bits)
+            at = end
             if count == _AT_ONCE:
                 try_rows(lookup, sheet, kept, rows)
-                count = 0
+                count = np.int64(0)
     try_rows(lookup, sheet, kept, rows[:count])
     return kept
+
+
+@njit(cache=True, nogil=True)
+def _ask_for(pairs: NDArray[np.uint16], lo: int, hi: int) -> None:
+    """Ask memory for a list; of a long one the rest comes by itself."""
+    start = np.int64(lo) * _PAIR_BYTES
+    prefetch(pairs, start)
+    prefetch(pairs, start + _LINE)
+    prefetch(pairs, np.int64(hi) * _PAIR_BYTES - 1)
 
 
 @njit(cache=True, nogil=True)

@@ -13,10 +13,16 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from quoth.models.pixar.shortlist.kernel import prefetch
+from quoth.search.decode_places import Places, Words, count_before, find_place, has_bit
+
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
+
+BLOCK_BITS = 14
+"""Rows of a block, as a power of two."""
 
 _SLACK = 1e-6  # rounding of a score and of a bound, relative to what they are made of
 
@@ -27,8 +33,11 @@ class Lookup(NamedTuple):
     phrase_ids: Int32
     length_rows: Int64
     length_starts: Int64
+    block_lengths: Int64  # how long the first identifier of each block of rows is
     rarest_starts: Int32
-    rarest_rows: Int32
+    rarest_pairs: NDArray[np.uint16]
+    row_bits: int  # of a pair; the other bits hold a phrase
+    lost_bits: int  # lowest bits of the phrase that are not in a pair
     firsts: Int32  # the first phrase of every so many identifiers, to seek one from a root
     first_starts: Int64  # (L + 2,) where the first phrases of each length start
 
@@ -36,7 +45,7 @@ class Lookup(NamedTuple):
 class Sheet(NamedTuple):
     """All that scoring one query needs; L is the longest identifier, M the shortlist."""
 
-    positions: Int32  # (P,) place of each phrase in the shortlist, -1 outside
+    places: Places  # of phrases in the shortlist
     gains: Float32  # (S, M) what a phrase adds in a slot; one row where slots do not matter
     best: Float32  # (M,) the most that a phrase can add
     is_ordered: bool  # the phrase of depth t is scored in slot t, else in row 0
@@ -102,71 +111,105 @@ def bound_score(sheet: Sheet, length: int, total: float) -> float:
 def try_rows(lookup: Lookup, sheet: Sheet, kept: Kept, rows: Int64) -> None:
     """Score identifiers, each as far as it stays promising, and keep those among the best.
 
-    Rows come many at a time, and arrays are named here once: passing them costs more than a row.
+    Rows come many at a time, in steps that each ask memory for what the next one reads.
     """
-    phrase_ids = lookup.phrase_ids
-    positions, gains, best, rest = sheet.positions, sheet.gains, sheet.best, sheet.rest
-    needs, norms, floor, is_ordered = kept.needs, sheet.norms, sheet.floor, sheet.is_ordered
-    places, starts, lengths = _sift(lookup, positions, rows, np.isnan(floor))
-    for at in range(len(places)):
-        row, length, start = rows[places[at]], lengths[at], starts[at]
-        total, is_good = 0.0, True
-        for depth in range(length):
-            place = positions[phrase_ids[start + depth]]
-            if place >= 0:
-                total += gains[depth, place] if is_ordered else best[place]
-            else:  # minus infinity, and thus never good, where no phrase may be missing
-                total += -np.inf if np.isnan(floor) else floor
-            if total + rest[length, depth + 1] < needs[length] or total == -np.inf:
-                is_good = False
-                break
-        if is_good:
-            if sheet.is_assigned:
-                total = _sum_assigned(phrase_ids[start : start + length], sheet)
-            if len(norms):
-                score = total / norms[row]
-            else:
-                score = (total + sheet.offsets[length]) / sheet.divisors[length]
-            _offer(kept, sheet, np.float32(score), row)
+    tried = _locate(lookup, rows)
+    if np.isnan(sheet.floor):
+        tried = _drop_incomplete(lookup.phrase_ids, sheet.places.words, tried)
+    tried, totals = _sum_up(lookup.phrase_ids, sheet, kept.needs, tried)
+    norms, needs, best, is_full = (
+        sheet.norms,
+        kept.needs,
+        kept.scores,
+        kept.size[0] == len(kept.rows),
+    )
+    for at in range(len(totals)):
+        row, length, total = tried.rows[at], tried.lengths[at], totals[at]
+        if total < needs[length]:
+            continue
+        if sheet.is_assigned:
+            start = tried.starts[at]
+            total = _sum_assigned(lookup.phrase_ids[start : start + length], sheet)
+        if len(norms):
+            score = np.float32(total / norms[row])
+        else:
+            score = np.float32((total + sheet.offsets[length]) / sheet.divisors[length])
+        if not is_full or score >= best[0]:  # asked here, since calls with so many arrays cost
+            is_full = _offer(kept, sheet, score, row)
+
+
+class _Tried(NamedTuple):
+    """Identifiers that are looked at, where each starts, and how long it is."""
+
+    rows: Int64
+    starts: Int64
+    lengths: Int64
 
 
 @njit(cache=True, nogil=True)
-def _sift(
-    lookup: Lookup, positions: Int32, rows: Int64, excludes: bool
-) -> tuple[Int64, Int64, Int64]:
-    """Drop identifiers whose first, middle or last phrase is missing, if that excludes them.
+def _locate(lookup: Lookup, rows: Int64) -> _Tried:
+    """Find where identifiers stand, and ask for their phrases."""
+    phrase_ids, block_lengths = lookup.phrase_ids, lookup.block_lengths
+    length_rows, length_starts = lookup.length_rows, lookup.length_starts
+    starts, lengths = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+    for at in range(len(rows)):
+        length = block_lengths[rows[at] >> BLOCK_BITS]
+        while rows[at] >= length_rows[length + 1]:  # seldom: there are fewer lengths than blocks
+            length += 1
+        start = length_starts[length] + (rows[at] - length_rows[length]) * length
+        prefetch(phrase_ids, start * 4)
+        prefetch(phrase_ids, (start + length - 1) * 4)
+        starts[at], lengths[at] = start, length
+    return _Tried(rows.copy(), starts, lengths)
 
-    Gives which rows are left, where they start and how long they are. Most identifiers get no
-    further. Short loops without branches let reads from afar run side by side: twice as fast.
+
+@njit(cache=True, nogil=True)
+def _drop_incomplete(phrase_ids: Int32, words: Words, tried: _Tried) -> _Tried:
+    """Leave out identifiers whose first, middle or last phrase is outside the shortlist.
+
+    Most end here, where no branch has to be guessed.
     """
-    phrase_ids, length_rows, length_starts = (
-        lookup.phrase_ids,
-        lookup.length_rows,
-        lookup.length_starts,
-    )
-    left = np.empty(len(rows), np.int64)
-    starts, lengths = np.empty(len(rows), np.int64), np.zeros(len(rows), np.int64)
+    rows, starts, lengths = tried
+    count = np.int64(0)
     for at in range(len(rows)):
-        for more in range(1, len(length_rows) - 1):
-            lengths[at] += rows[at] >= length_rows[more]
-        starts[at] = (
-            length_starts[lengths[at]] + (rows[at] - length_rows[lengths[at]]) * lengths[at]
-        )
-    for at in range(len(rows)):
-        left[at] = phrase_ids[starts[at]]
+        start, length = starts[at], lengths[at]
+        first, last = phrase_ids[start], phrase_ids[start + length - 1]
+        middle = phrase_ids[start + (length >> 1)]
+        rows[count], starts[count], lengths[count] = rows[at], start, length
+        count += has_bit(words, first) & has_bit(words, middle) & has_bit(words, last)
+    return _Tried(rows[:count], starts[:count], lengths[:count])
+
+
+@njit(cache=True, nogil=True)
+def _sum_up(
+    phrase_ids: Int32, sheet: Sheet, needs: Float64, tried: _Tried
+) -> tuple[_Tried, Float64]:
+    """Add up phrases, leaving out identifiers whose sum can no longer be good enough."""
+    rows, starts, lengths = tried
+    words, before = sheet.places
+    gains, best, rest, norms = sheet.gains, sheet.best, sheet.rest, sheet.norms
+    floor, is_ordered = sheet.floor, sheet.is_ordered
+    totals = np.empty(len(rows))
     count = 0
     for at in range(len(rows)):
-        is_there = positions[left[at]] >= 0
-        left[count], starts[count], lengths[count] = at, starts[at], lengths[at]
-        count += is_there | (not excludes)
-    found, count = count, 0
-    for at in range(found):
-        start, length = starts[at], lengths[at]
-        middle = positions[phrase_ids[start + length // 2]]
-        last = positions[phrase_ids[start + length - 1]]
-        left[count], starts[count], lengths[count] = left[at], start, length
-        count += (min(middle, last) >= 0) | (not excludes)
-    return left[:count], starts[:count], lengths[:count]
+        row, start, length = rows[at], starts[at], lengths[at]
+        total, is_good = 0.0, True
+        for depth in range(length):
+            phrase_id = phrase_ids[start + depth]
+            if has_bit(words, phrase_id):
+                place = count_before(words, before, phrase_id)
+                total += gains[depth, place] if is_ordered else best[place]
+            else:
+                total += floor  # NaN, and thus never good, where no phrase may be missing
+            if not total + rest[length, depth + 1] >= needs[length]:
+                is_good = False
+                break
+        if is_good:
+            if len(norms):
+                prefetch(norms, row * 4)
+            rows[count], starts[count], lengths[count], totals[count] = row, start, length, total
+            count += 1
+    return _Tried(rows[:count], starts[:count], lengths[:count]), totals[:count]
 
 
 # --- the best so far -----------------------------------------------------------------------------
@@ -186,8 +229,11 @@ def _swap(kept: Kept, one: int, other: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _offer(kept: Kept, sheet: Sheet, score: np.float32, row: int) -> None:
-    """Keep an identifier if it is among the best; once all places are taken, the worst goes."""
+def _offer(kept: Kept, sheet: Sheet, score: np.float32, row: int) -> bool:
+    """Keep an identifier if it is among the best; once all places are taken, the worst goes.
+
+    Gives whether they are.
+    """
     size, depth = kept.size[0], len(kept.rows)
     if size < depth:
         at = size
@@ -198,9 +244,9 @@ def _offer(kept: Kept, sheet: Sheet, score: np.float32, row: int) -> None:
             at = (at - 1) // 2
         if size + 1 == depth:
             _set_needs(kept.needs, sheet, 0.0 + kept.scores[0])
-        return
+        return bool(size + 1 == depth)
     if score < kept.scores[0] or (score == kept.scores[0] and row > kept.rows[0]):
-        return
+        return True
     worst = kept.scores[0]
     kept.scores[0], kept.rows[0] = score, row
     at = 0
@@ -214,6 +260,7 @@ def _offer(kept: Kept, sheet: Sheet, score: np.float32, row: int) -> None:
         at = child
     if kept.scores[0] != worst:
         _set_needs(kept.needs, sheet, 0.0 + kept.scores[0])
+    return True
 
 
 # --- phrases that choose slots -------------------------------------------------------------------
@@ -241,7 +288,7 @@ def _sum_assigned(phrases: Int32, sheet: Sheet) -> float:
     )
     total, placed = 0.0, 0
     for phrase_id in phrases:
-        place = sheet.positions[phrase_id]
+        place = find_place(sheet.places, phrase_id)
         if place < 0:
             total += sheet.floor
         else:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from quoth.errors import ConfigError
 from quoth.search.decode_config import DecodeConfig
+from quoth.search.decode_places import Places
 from quoth.search.decode_score import Float32, Float64, Int32, Int64, Sheet
 
 _BY_SLOT = ("ordered", "perm_slots")
@@ -78,7 +79,7 @@ def fill_sheet(
     scores: PhraseScores,
     config: DecodeConfig,
     *,
-    positions: Int32,
+    places: Places,
     divisors: Divisors,
     phrase_weights: Float32 | None,
 ) -> Sheet:
@@ -94,7 +95,7 @@ def fill_sheet(
         offsets[:known] = scores.end_scores[:known]
         is_legal[known:] = False
     return Sheet(
-        positions=positions,
+        places=places,
         gains=gains,
         best=best,
         is_ordered=config.order == "ordered",

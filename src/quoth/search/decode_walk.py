@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 
 from quoth.index.trie_walk import seek
+from quoth.search.decode_places import Places, find_place
 from quoth.search.decode_scan import order_roughly
 from quoth.search.decode_score import (
     Float32,
@@ -74,7 +75,7 @@ def walk_best_first(
         rest = sheet.rest[length, level + 1]
         least = kept.needs[length] - total - rest
         node = _Node(lo, hi, length, level)
-        places, ranges = _branch(lookup, sheet.positions, shortlist, everything, gains, node, least)
+        places, ranges = _branch(lookup, sheet.places, shortlist, everything, gains, node, least)
         for at in range(len(places)):
             own = total + gains[places[at]]
             bound = bound_score(sheet, length, own + rest)
@@ -127,9 +128,7 @@ def _advance(
         node = _Node(lo, hi, length, level)
         if len(following) == beam:
             least = max(least, following[0][0])
-        places, ranges = _branch(
-            lookup, sheet.positions, shortlist, fan, gains, node, least - total
-        )
+        places, ranges = _branch(lookup, sheet.places, shortlist, fan, gains, node, least - total)
         for at in range(len(places)):
             state = (total + gains[places[at]], ranges[at, 0], ranges[at, 1])
             if len(following) < beam:
@@ -142,7 +141,7 @@ def _advance(
 @njit(cache=True, nogil=True)
 def _branch(
     lookup: Lookup,
-    positions: Int32,
+    known: Places,
     shortlist: Int32,
     fan: Int32,
     gains: Float32,
@@ -165,7 +164,7 @@ def _branch(
     while at < end and (walks or tried < len(fan)):
         if walks:
             phrase_id = lookup.phrase_ids[first + at * stride]
-            place = positions[phrase_id]
+            place = find_place(known, phrase_id)
         else:
             place = fan[tried]
             phrase_id = shortlist[place]

@@ -34,6 +34,7 @@ FOLDER, TRIE = "generative", "trie"
 KIND, VERSION = "generative model", 1
 OLD, UNFINISHED = ".old", ".tmp"
 _INDEX_KIND, _INDEX_VERSION = "generative index", 1
+_TRIE_VERSION = 2  # as in `index/trie_files.py`, which needs numba; another one: built anew
 
 
 # --- models --------------------------------------------------------------------------------------
@@ -123,6 +124,7 @@ def index_settings(config: GenerativeConfig) -> dict[str, Any]:
         "max_phrases": config.max_phrases,
         "weighting": config.weighting,
         "sorted": config.order == "sorted_trie",
+        "trie": _TRIE_VERSION,
     }
 
 

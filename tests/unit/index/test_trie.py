@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quoth.artifact import FILE_NAME
-from quoth.errors import CollectionError, ConfigError, Damaged, NoCollection
-from quoth.index import trie_files
+from quoth.errors import CollectionError, ConfigError, Damaged, FormatMismatch, NoCollection
+from quoth.index import trie_files, trie_walk
 from quoth.index.trie import ARRAYS, Sequences, State, Trie
 from quoth.index.trie_build import MOST_PHRASES, build_trie, update_trie
 from quoth.index.trie_files import open_trie, save_trie
+from quoth.index.trie_walk import read_pair, split_bits
 
 NUM_PHRASES = 6
 Pair = tuple[tuple[int, ...], int]
@@ -105,13 +106,31 @@ def test_walking_reaches_every_identifier_and_nothing_else(pairs: list[Pair]) ->
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(pairs=PAIRS)
 def test_each_identifier_is_listed_under_its_rarest_phrase(pairs: list[Pair]) -> None:
+    """And the second rarest of its phrases, if it has one, stands beside it."""
     trie = make_trie(pairs)
     counts = np.bincount(trie.phrase_ids, minlength=NUM_PHRASES)
-    expected: list[list[int]] = [[] for _ in range(NUM_PHRASES)]
+    expected: list[list[tuple[int, int]]] = [[] for _ in range(NUM_PHRASES)]
     for row, (sequence, _) in enumerate(read(trie)):
-        expected[min(sequence, key=lambda each: (counts[each], each))].append(row)
-    starts = trie.rarest_starts
-    assert [trie.rarest_rows[lo:hi].tolist() for lo, hi in pairwise(starts)] == expected
+        rarest = sorted(set(sequence), key=lambda each: (counts[each], each))
+        expected[rarest[0]].append((row, rarest[:2][-1]))
+    assert list_pairs(trie) == expected
+
+
+def list_pairs(trie: Trie) -> list[list[tuple[int, int]]]:
+    """Row and phrase of all entries, phrase by phrase."""
+    bits, _ = split_bits(len(trie), trie.num_phrases)
+    entries = [int(read_pair(trie.rarest_pairs, at)) for at in range(len(trie))]
+    found = [(entry & ((1 << bits) - 1), entry >> bits) for entry in entries]
+    return [found[lo:hi] for lo, hi in pairwise(trie.rarest_starts)]
+
+
+def test_a_phrase_that_does_not_fit_loses_its_lowest_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        trie_walk, "_PAIR_BITS", 3
+    )  # two for three rows, one of the three for 0 to 5
+    trie = make_trie([((5, 0), 0), ((4, 1), 1), ((5, 4), 2)])
+    assert split_bits(len(trie), NUM_PHRASES) == (2, 2)
+    assert list_pairs(trie)[:2] == [[(1, 5 >> 2)], [(0, 4 >> 2)]]
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -264,12 +283,22 @@ def test_arrays_of_two_tries_are_noticed(tmp_path: Path, pairs: list[Pair]) -> N
     """What a wrong description could do must not reach the kernels, which check no bounds."""
     trie, other = make_trie(pairs), make_trie(pairs[:5])
     mixed = Trie(
-        **{name: getattr(trie, name) for name in ARRAYS if name != "rarest_rows"},
-        rarest_rows=other.rarest_rows,
+        **{name: getattr(trie, name) for name in ARRAYS if name != "rarest_pairs"},
+        rarest_pairs=other.rarest_pairs,
         num_owners=1,
     )
     save_trie(mixed, tmp_path)
-    with pytest.raises(Damaged, match="rarest_rows, expected"):
+    with pytest.raises(Damaged, match="rarest_pairs, expected"):
+        open_trie(tmp_path)
+
+
+def test_another_format_is_refused(
+    tmp_path: Path, pairs: list[Pair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(trie_files, "VERSION", 1)
+        save_trie(make_trie(pairs), tmp_path)
+    with pytest.raises(FormatMismatch, match=r"format 1.* build the identifiers' index again"):
         open_trie(tmp_path)
 
 

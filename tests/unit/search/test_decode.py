@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quoth.errors import ConfigError
+from quoth.index import trie_walk
 from quoth.index.trie import Sequences, Trie
 from quoth.index.trie_build import build_trie
 from quoth.index.trie_files import open_trie, save_trie
@@ -182,6 +183,61 @@ def test_many_identifiers_are_found_through_long_walks(method: str) -> None:
     config = DecodeConfig(method=method, depth=50, beam=8)
     [found] = Decoder(trie, config).decode([PhraseScores(shortlist, pooled_scores=gains)])
     assert found.rows.tolist() == [row for _, row in expected]
+
+
+def score_pooled(
+    trie: Trie, shortlist: Any, gains: Any, *, depth: int
+) -> list[tuple[np.float32, int]]:
+    """The best mean scores of complete identifiers, ties by row."""
+    gain_by_phrase = dict(zip(shortlist.tolist(), gains.tolist(), strict=True))
+    rows = [
+        (np.float32(sum(gain_by_phrase[each] for each in own) / len(own)), at)
+        for at, own in enumerate(read(trie))
+        if all(each in gain_by_phrase for each in own)
+    ]
+    return sorted(rows, key=lambda each: (-each[0], each[1]))[:depth]
+
+
+@pytest.mark.parametrize("method", EXACT)
+@pytest.mark.parametrize("share", [0.02, 0.3, 1.0])
+def test_ties_repeated_phrases_and_long_identifiers_are_ranked_by_row(
+    method: str, share: float
+) -> None:
+    """Few distinct scores, so that thousands tie with the last one kept."""
+    rng = np.random.default_rng(8)
+    drawn = [tuple(rng.zipf(1.3, n) % 200) for n in rng.integers(1, 5, 3000).tolist()]
+    drawn += [(phrase,) * n for phrase in range(200) for n in (2, 3, 64)]
+    drawn += [tuple(rng.integers(0, 200, 255)) for _ in range(5)]
+    trie = make_trie(drawn, num_phrases=200)
+    shortlist = np.flatnonzero(rng.random(200) < share).astype(np.int32)
+    gains = rng.integers(-2, 1, len(shortlist)).astype(np.float32)
+    expected = score_pooled(trie, shortlist, gains, depth=70)
+    config = DecodeConfig(method=method, depth=70)
+    [found] = Decoder(trie, config).decode([PhraseScores(shortlist, pooled_scores=gains)])
+    assert list(zip(found.scores, found.rows.tolist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_one_phrase_finds_what_is_made_of_it_alone(method: str) -> None:
+    trie = make_trie([(4,), (4, 4), (4, 4, 4, 4), (4, 5), (5, 4, 4), (11,), (0, 4)])
+    scores = PhraseScores(np.array([4], np.int32), pooled_scores=np.array([-2], np.float32))
+    [found] = Decoder(trie, DecodeConfig(method=method)).decode([scores])
+    assert [read(trie)[row] for row in found.rows.tolist()] == [(4,), (4, 4), (4, 4, 4, 4)]
+    assert found.scores.tolist() == [-2, -2, -2]
+
+
+def test_pairs_without_room_for_a_whole_phrase_lose_no_identifier(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trie_walk, "_PAIR_BITS", 15)  # 12 for the rows, 3 of 8 for a phrase
+    rng = np.random.default_rng(3)
+    drawn = [tuple(rng.integers(0, 200, n)) for n in rng.integers(1, 4, 3000).tolist()]
+    trie = make_trie(drawn, num_phrases=200)
+    shortlist = np.flatnonzero(rng.random(200) < 0.3).astype(np.int32)
+    gains = rng.normal(size=len(shortlist)).astype(np.float32)
+    expected = score_pooled(trie, shortlist, gains, depth=300)
+    [found] = Decoder(trie, DecodeConfig()).decode([PhraseScores(shortlist, pooled_scores=gains)])
+    assert found.rows.tolist() == [row for _, row in expected] and len(expected) > 50
 
 
 @pytest.mark.parametrize("method", ["beam", "skim"])

@@ -18,9 +18,10 @@ from tiny_generative import make_model
 
 from quoth.collection.store import Store
 from quoth.errors import CollectionError, ConfigError, Damaged, IndexMismatch
+from quoth.index import trie_files
 from quoth.index.trie import ARRAYS
 from quoth.records import Document, Part, Query
-from quoth.search import generative_index
+from quoth.search import generative_index, generative_state
 from quoth.search.generative import GenerativeSearcher
 from quoth.search.generative_config import GenerativeConfig
 from quoth.search.generative_files import GenerativeModel, save_generative_model
@@ -307,6 +308,19 @@ def test_other_settings_name_the_documents_anew(store: Store, make: Make) -> Non
     after = make(other)
     assert after.is_current(store.change) and not before.is_current(store.change)
     assert after.describe()["identifiers"] < 31 and after.describe()["documents"] == 30
+
+
+def test_a_trie_of_another_format_is_built_anew(
+    store: Store, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _fill(store)
+    with monkeypatch.context() as patched:
+        patched.setattr(trie_files, "VERSION", 1)
+        patched.setattr(generative_state, "_TRIE_VERSION", 1)
+        expected = make().search([QUERY], k=5, allowed=None)
+    searcher = make()
+    assert searcher.search([QUERY], k=5, allowed=None) == expected
+    assert searcher.is_current(store.change)
 
 
 def test_a_crash_while_saving_leaves_the_old_state(

@@ -83,7 +83,7 @@ def _generate_prefetch(_typing: Any, array: Any, offset: Any) -> Any:
     return types.void(array, offset), generate
 
 
-_prefetch: Any = intrinsic(_generate_prefetch)
+prefetch: Any = intrinsic(_generate_prefetch)
 
 
 def _generate_count(_typing: Any, word: Any) -> Any:
@@ -95,7 +95,7 @@ def _generate_count(_typing: Any, word: Any) -> Any:
     return types.uint64(types.uint64), generate
 
 
-_count_ones: Any = intrinsic(_generate_count)
+count_ones: Any = intrinsic(_generate_count)
 
 
 def _read_row(builder: Any, code: Any, address: Any) -> list[Any]:
@@ -229,9 +229,9 @@ def score_rows(
         last = min(at + 1, count - 1)
         for ahead in range(at + _AHEAD, min(at + _AHEAD + _ROWS_AT_ONCE, count)):
             place = np.int64(places[ahead])
-            _prefetch(labels, place * 8)
+            prefetch(labels, place * 8)
             for offset in range(0, size, _LINE):
-                _prefetch(codes, place * size + offset)
+                prefetch(codes, place * size + offset)
         one, two = np.int64(places[at]), np.int64(places[last])
         for start in range(0, num_vectors, VECTORS_AT_ONCE):
             _multiply(codes, one * columns, two * columns, vectors, start * width, width, sums)
@@ -270,14 +270,14 @@ def list_marked(words: NDArray[np.uint64]) -> NDArray[np.int32]:
     """List the places whose bits are set, in order."""
     count = np.int64(0)
     for word in words:
-        count += np.int64(_count_ones(word))
+        count += np.int64(count_ones(word))
     places = np.empty(count, dtype=np.int32)
     one = np.uint64(1)
     found = 0
     for at in range(len(words)):
         word = words[at]
         while word:
-            places[found] = at * 64 + np.int64(_count_ones((word & (~word + one)) - one))
+            places[found] = at * 64 + np.int64(count_ones((word & (~word + one)) - one))
             found += 1
             word &= word - one
     return places
@@ -292,10 +292,10 @@ def find_ranks(ids: NDArray[np.int32], limit: int) -> tuple[NDArray[np.int32], N
     total = np.int64(0)
     for at in range(len(words)):
         before[at] = total
-        total += np.int64(_count_ones(words[at]))
+        total += np.int64(count_ones(words[at]))
     positions = np.empty(len(ids), dtype=np.int32)
     one = np.uint64(1)
     for at, number in enumerate(ids):
         below = words[number >> 6] & ((one << np.uint64(number & 63)) - one)
-        positions[at] = before[number >> 6] + np.int64(_count_ones(below))
+        positions[at] = before[number >> 6] + np.int64(count_ones(below))
     return list_marked(words), positions
