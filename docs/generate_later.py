@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from generate_answers import citations_section
+from generate_answers import citations_section, generation_section, negatives_section
 from generate_cluster import cluster_section
 from generate_pixar import (
     Table,
+    gpu_latency_section,
     latency_section,
     phrases_section,
     three_section,
@@ -22,10 +23,13 @@ SECTIONS: tuple[tuple[Callable[[dict[str, Any], Table], Iterable[str]], str], ..
     (phrases_section, "phrases/results/phrases.json"),
     (trie_section, "trie/results/trie.json"),
     (latency_section, "pixar_latency/results/latency-cpu-5000000.json"),
+    (gpu_latency_section, "pixar_latency/results/latency-cuda-5000000.json"),
     (trained_section, "pixar_quality/results/quality.json"),
     (three_section, "pixar_quality/results/hybrid.json"),
     (robustness_section, "pixar_quality/results/robustness.json"),
     (keywords_section, "pixar_quality/results/keywords.json"),
+    (generation_section, "generation/results/generation.json"),
+    (negatives_section, "generation/results/negatives.json"),
     (citations_section, "citations/results/citations.json"),
     (serving_section, "serve/results/serve.json"),
     (cluster_section, "cluster/results/cluster.json"),

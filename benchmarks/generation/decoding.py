@@ -60,6 +60,7 @@ class Method:
     growth_share: float = 0.0
     growth_every: int = 10
     unfold: bool = False
+    bonus: float = 0.0  # added to the scores of phrases
 
     def share(self, num_tokens: int) -> float:
         """Say which share of the phrases is on offer after so many tokens."""
@@ -152,7 +153,8 @@ def decode(
             scores = adjust(state.last, scores)
         if offer is not None:
             share = method.share(len(units))
-            scores = torch.cat([scores, _phrase_scores(state.last, offer, share)], dim=1)
+            of_phrases = _phrase_scores(state.last, offer, share) + method.bonus
+            scores = torch.cat([scores, of_phrases], dim=1)
         tokens = scores.argmax(1) if method.name == "greedy" else _draw(scores, method, chance)
         ids, vectors = _spell(network, tokens, offer)
         units.append(ids)

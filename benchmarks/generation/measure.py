@@ -24,6 +24,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby, product
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -66,6 +67,7 @@ class System:
     static: StaticPhrases | None = None
     first_share: float = 1.0
     growth_share: float = 0.0
+    bonus: float = 0.0
 
     def prepare(
         self, prompts: PromptSet, rows: Sequence[int]
@@ -95,6 +97,7 @@ class System:
             method,
             first_share=self.first_share,
             growth_share=self.growth_share,
+            bonus=self.bonus,
             unfold=self.model.config.phrase_input == "unfold",
         )
         opening = torch.tensor([inputs.opening] * len(prefixes), dtype=torch.long)
@@ -157,6 +160,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--arm", action="append", default=[], help="name=folder")
     parser.add_argument("--knn", action="store_true")
     parser.add_argument("--growth", default="", help="arm to repeat with growing vocabularies")
+    parser.add_argument(
+        "--bonuses", default="", help="repeat arms with these added to phrases' scores"
+    )
     parser.add_argument("--no-base", action="store_true", help="leave the untouched model out")
     parser.add_argument("--methods", default="greedy,nucleus")
     parser.add_argument("--limit", type=int, default=0, help="prompts of each file; 0 for all")
@@ -192,6 +198,11 @@ def make_systems(given: argparse.Namespace, device: torch.device) -> list[System
         name, _, folder = arm.partition("=")
         system = System(name, _open(Path(folder), given, device), "documents")
         systems.append(system)
+        systems += [
+            replace(system, name=f"{name} +{bonus}", bonus=float(bonus))
+            for bonus in given.bonuses.split(",")
+            if bonus
+        ]
         if name == given.growth:
             for label, (first, growth) in GROWTHS.items():
                 systems.append(
@@ -215,14 +226,15 @@ def _open(folder: Path, given: argparse.Namespace, device: torch.device) -> Dyna
 def continue_all(
     systems: Sequence[System], prompts: PromptSet, rows: Sequence[int], given: argparse.Namespace
 ) -> Iterator[dict[str, Any]]:
-    """Yield a record for every continuation."""
-    for system in systems:
+    """Yield a record for every continuation; what one model is offered is made once."""
+    for _model, group in groupby(systems, key=lambda each: (id(each.model), each.offers)):
+        alike = list(group)
         began = time.perf_counter()
         for start in range(0, len(rows), given.batch):
             own = rows[start : start + given.batch]
-            prefixes = torch.from_numpy(prompts.prefixes[own]).to(system.model.device)
-            prepared = system.prepare(prompts, own)
-            for name in given.methods.split(","):
+            prefixes = torch.from_numpy(prompts.prefixes[own]).to(alike[0].model.device)
+            prepared = alike[0].prepare(prompts, own)
+            for system, name in product(alike, given.methods.split(",")):
                 method = Method(name, seed=given.seed + start)
                 written = system.write(prefixes, method, prepared)
                 for row, each in zip(own, written, strict=True):
@@ -234,8 +246,9 @@ def continue_all(
                         "ids": each.subword_ids,
                         "units": each.unit_lengths,
                     }
+        names = ", ".join(system.name for system in alike)
         seconds = time.perf_counter() - began
-        print(f"{prompts.domain} {system.name}: {len(rows)} prompts, {seconds:.1f} s", flush=True)
+        print(f"{prompts.domain} {names}: {len(rows)} prompts, {seconds:.1f} s", flush=True)
 
 
 @torch.inference_mode()

@@ -1,6 +1,9 @@
 """Judge continuations: MAUVE, repetition, diversity, perplexity, units; write results.
 
     python3 -m benchmarks.generation.report OUT --base FOLDER --prompts A.bin,B.bin
+    python3 -m benchmarks.generation.report --joined A.json B.json --results C.json
+
+The second joins what was judged in several runs, in the order given.
 
 Texts are prefix and continuation, the latter cut to 128 subwords. MAUVE: features are the untouched
 base model's final states, averaged over the text; factor 2, the mean over five seeds of k-means,
@@ -58,12 +61,19 @@ class Judged:
 def main() -> None:
     """Judge a folder of continuations and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("out", type=Path, help="folder that measure.py wrote")
-    parser.add_argument("--base", type=Path, required=True)
-    parser.add_argument("--prompts", required=True)
+    parser.add_argument("out", type=Path, nargs="?", help="folder that measure.py wrote")
+    parser.add_argument("--joined", type=Path, nargs="+", help="results of several runs")
+    parser.add_argument("--base", type=Path)
+    parser.add_argument("--prompts", default="")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--batch", type=int, default=32)
     given = parser.parse_args()
+    if given.joined:
+        parts = [json.loads(path.read_text()) for path in given.joined]
+        given.results.write_text(json.dumps(join(parts), indent=1) + "\n")
+        return
+    if given.out is None or given.base is None:
+        parser.error("give OUT, --base and --prompts, or --joined")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = DynamicLM.start(given.base, config=DynamicLMConfig(template="plain"), device=device)
     model.network.merge()
@@ -80,6 +90,24 @@ def main() -> None:
     content = {**facts, "judge": "SmolLM2-135M-Instruct, mean of final states", "rows": rows}
     given.results.parent.mkdir(parents=True, exist_ok=True)
     given.results.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def join(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Put the results of several runs together; facts of a domain are added up."""
+    joined = dict(parts[0], rows=[row for part in parts for row in part.get("rows", ())])
+    joined["device"] = ", ".join(dict.fromkeys(part["device"] for part in parts))
+    for name in ("latency", "plain_perplexity"):
+        found: dict[str, dict[str, Any]] = defaultdict(dict)
+        for part in parts:
+            for domain, own in part[name].items():
+                found[domain] |= {
+                    key: each for key, each in own.items() if key not in found[domain]
+                }
+        joined[name] = dict(found)
+    joined["phrases_per_prompt"] = {
+        domain: count for part in parts for domain, count in part["phrases_per_prompt"].items()
+    }
+    return joined
 
 
 def read_groups(path: Path) -> dict[tuple[str, str, str], list[dict[str, Any]]]:

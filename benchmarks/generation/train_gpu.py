@@ -6,10 +6,11 @@
         --batch 2 --quote-batch 2 --encoder-layers 2 --chunk-subwords 64 --valid 4
 
 Arms: `plain` (fine-tuned without phrases), `quoth` (N-words, self-retrieval and generation, all
-losses), `output_only` (phrases are read as subwords), `negatives:NAME` (a row of Table 5),
-`sampling:NAME` (n_words, n_ids, fmm), `no_text`, `no_kl`; and answers that quote: `cited`,
-`cited_unfold` (phrases are read as subwords), `cited_batch` (phrases of the whole batch are
-offered) and `cited_plain` (no phrases). `--start FOLDER` goes on from what another arm wrote.
+losses), `output_only` (phrases are read as subwords, self-retrieval), `negatives:NAME` (a row of
+Table 5), `sampling:NAME` (n_words, n_ids, fmm), `no_text`, `no_kl`; and answers that quote:
+`cited`, `cited_unfold` (phrases are read as subwords), `cited_batch` (phrases of the whole batch
+are offered) and `cited_plain` (no phrases). `--choice` weighs the loss among phrases alone.
+`--start FOLDER` goes on from what another arm wrote.
 
 Needs torch, transformers, tokenizers, safetensors, numpy, numba and what `pack` wrote. With
 `--minutes`, steps are timed first and as many planned as fit. Writes OUT/ARM (adapters, bf16) and
@@ -103,6 +104,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--quote-batch", type=int, default=16)
     parser.add_argument("--accumulate", type=int, default=1)
     parser.add_argument("--rate", type=float, default=5e-4)
+    parser.add_argument(
+        "--choice", type=float, default=0.0, help="weight of the loss among phrases"
+    )
     parser.add_argument("--tuning", choices=("lora", "full"), default="lora")
     parser.add_argument("--rank", type=int, default=8)
     parser.add_argument("--dropout", type=float, default=0.0, help="of the adapters")
@@ -141,6 +145,7 @@ def recipe_of(arm: str, given: argparse.Namespace) -> DynamicLMRecipe:
         quote_batch_size=given.quote_batch,
         accumulate=given.accumulate,
         learning_rate=given.rate,
+        choice_weight=given.choice,
         report_every=given.report_every,
         checkpoint_every=given.checkpoint_every,
         seed=given.seed,
@@ -153,14 +158,14 @@ def recipe_of(arm: str, given: argparse.Namespace) -> DynamicLMRecipe:
     cited = replace(recipe, quote_share=given.quote_share, negatives=TABLE_5["self_retrieval"])
     known = {
         "quoth": recipe,
-        "plain": replace(recipe, mixed_weight=0.0, kl_weight=0.0),
-        "output_only": replace(recipe, kl_weight=0.0),
+        "plain": replace(recipe, mixed_weight=0.0, kl_weight=0.0, choice_weight=0.0),
+        "output_only": replace(recipe, kl_weight=0.0, negatives=TABLE_5["self_retrieval"]),
         "no_text": replace(recipe, plain_weight=0.0),
         "no_kl": replace(recipe, kl_weight=0.0),
         "cited": cited,
         "cited_unfold": replace(cited, kl_weight=0.0),
         "cited_batch": replace(cited, quote_columns="batch"),
-        "cited_plain": replace(cited, mixed_weight=0.0, kl_weight=0.0),
+        "cited_plain": replace(cited, mixed_weight=0.0, kl_weight=0.0, choice_weight=0.0),
     }
     if arm not in known:
         raise SystemExit(f"no arm {arm}; choose of {', '.join(known)}, negatives:, sampling:")

@@ -77,6 +77,7 @@ LOSSES: dict[str, dict[str, float]] = {
     "all": {},
     "no_pooled": {"pooled_weight": 0.0},
     "no_normaliser": {"normaliser_weight": 0.0},
+    "bags": {"bag_weight": 1.0},
 }
 
 
@@ -93,9 +94,11 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--looks", type=int, default=4, help="points at which a run is judged")
+    parser.add_argument("--no-start", action="store_true", help="do not judge the untrained one")
     parser.add_argument("--test-queries", type=int, default=1000)
     parser.add_argument("--shortlists", default="", help="lengths of centroids' lists, at the end")
     parser.add_argument("--threads", type=int, default=4, help="of decoding")
+    parser.add_argument("--orders", default=",".join(ORDERS), help="judged at the end")
     parser.add_argument("--rows", default="encoder", choices=("encoder", "random"))
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
@@ -131,7 +134,9 @@ class Trial:
             seed=given.seed,
         )
         desk = Desk.open(folder, pairs, most=given.test_queries, threads=given.threads)
-        curve = [self.look(desk, model, 0, ("bag_cos", "pooled", "ordered"), ("max",))]
+        curve = []
+        if not given.no_start:
+            curve.append(self.look(desk, model, 0, ("bag_cos", "pooled", "ordered"), ("max",)))
         recipe = replace(
             PixarRecipe(steps=given.steps, batch_size=given.batch, seed=given.seed),
             **LOSSES[self.losses],  # type: ignore[arg-type]
@@ -152,7 +157,7 @@ class Trial:
             )
             seconds += time.perf_counter() - began
             is_last = number == given.looks
-            orders = tuple(ORDERS) if is_last else ("bag_cos", "pooled", "ordered")
+            orders = tuple(given.orders.split(",")) if is_last else ("bag_cos", "pooled", "ordered")
             ways = tuple(AGGREGATIONS) if is_last else ("max",)
             curve.append(self.look(desk, trained, until, orders, ways))
             if is_last and given.shortlists:

@@ -40,6 +40,7 @@ class MixedTerms(NamedTuple):
     """The losses of mixed targets, and what would have been chosen."""
 
     losses: Tensor  # (N,)
+    choices: Tensor  # (N,) −log p(target) among phrases alone; 0 where a subword is right
     is_right: Tensor  # (N,) bool: the target has the highest score
     is_phrase: Tensor  # (N,) bool: a phrase has the highest score
 
@@ -68,7 +69,7 @@ def mixed_terms(
     joined = [torch.cat(each) for each in zip(*parts, strict=True)] if parts else []
     if not joined:
         empty = states.new_zeros(0)
-        return MixedTerms(empty, empty.bool(), empty.bool())
+        return MixedTerms(empty, empty, empty.bool(), empty.bool())
     return MixedTerms(*joined)
 
 
@@ -121,7 +122,7 @@ def _mixed_chunk(
     phrase_vectors: Tensor,
     blocked: Tensor,
     offered: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     with torch.autocast(states.device.type, enabled=False):
         exact = states.float()
         of_subwords = scorer.subword_scores(exact)
@@ -134,8 +135,14 @@ def _mixed_chunk(
         of_phrases = of_phrases.masked_fill(mask, float("-inf"))
     scores = torch.cat((of_subwords, of_phrases), dim=1)
     losses = torch.nn.functional.cross_entropy(scores, targets, reduction="none")
+    choices = torch.zeros_like(losses)
+    is_phrase = targets >= scorer.num_subwords
+    if of_phrases.shape[1]:
+        columns = targets[is_phrase] - scorer.num_subwords
+        among = torch.nn.functional.cross_entropy(of_phrases[is_phrase], columns, reduction="none")
+        choices = choices.masked_scatter(is_phrase, among)
     best = scores.detach().argmax(1)
-    return losses, best == targets, best >= scorer.num_subwords
+    return losses, choices, best == targets, best >= scorer.num_subwords
 
 
 def _plain_chunk(scorer: Scorer, states: Tensor, targets: Tensor) -> Tensor:

@@ -57,6 +57,20 @@ def test_mixed_losses_are_over_subwords_and_phrases(scorer: Tables, chunk: int) 
 
 
 @pytest.mark.parametrize("chunk", [3, 100])
+def test_choices_are_among_phrases_alone_where_one_is_right(scorer: Tables, chunk: int) -> None:
+    states, vectors = draw(ROWS, 1), draw(PHRASES, 2)
+    targets = torch.tensor([0, 3, SUBWORDS, SUBWORDS + 3, 10, 5, 1, 12, 2, 7])
+    found = mixed_terms(scorer, states, targets, phrase_vectors=vectors, chunk=chunk).choices
+    is_phrase = targets >= SUBWORDS
+    scores = (states @ vectors.T)[is_phrase]
+    columns = targets[is_phrase] - SUBWORDS
+    expected = -scores.log_softmax(1)[torch.arange(len(columns)), columns]
+    assert torch.allclose(found[is_phrase], expected, atol=1e-5)
+    assert not found[~is_phrase].any()
+    assert same_gradients(found, expected, states, vectors)
+
+
+@pytest.mark.parametrize("chunk", [3, 100])
 def test_columns_that_are_not_offered_do_not_count(scorer: Tables, chunk: int) -> None:
     states, vectors = draw(ROWS, 1), draw(PHRASES, 2)
     targets = torch.tensor([0, 3, SUBWORDS, SUBWORDS + 3, 10, 5, 1, 12, 2, 7])

@@ -50,6 +50,8 @@ class DynamicProgress(NamedTuple):
     mixed: float
     plain: float
     kl: float
+    choice: float
+    """−log of the right phrase's probability among phrases alone, whether or not it is a loss."""
     phrase_share: float
     """Share of the places at which a phrase has the highest score."""
     phrase_recall: float
@@ -92,7 +94,7 @@ class DynamicModule(nn.Module):
         vectors = self._encode(batch)
         plain, mixed = self._run(batch, vectors)
         zero = torch.zeros((), device=batch.plain_ids.device)
-        losses = [zero, zero, zero]
+        losses = [zero, zero, zero, zero]
         if mixed is not None:
             terms = mixed_terms(
                 self.network,
@@ -103,6 +105,7 @@ class DynamicModule(nn.Module):
                 offered=batch.offered if batch.offered.numel() else None,
             )
             losses[0] = mean_or_zero(terms.losses)
+            losses[3] = mean_or_zero(terms.choices[batch.targets >= self.network.num_subwords])
             self.tally.choices(terms, batch, self.network.num_subwords)
         if plain is not None and recipe.plain_weight:
             rows = plain[batch.plain_rows]
@@ -110,7 +113,12 @@ class DynamicModule(nn.Module):
         if plain is not None and mixed is not None and recipe.kl_weight and not self._unfolds:
             losses[2] = self._divergence(batch, mixed, plain)
         self.tally.add(*(each.detach() for each in losses))
-        weights = (recipe.mixed_weight, recipe.plain_weight, recipe.kl_weight)
+        weights = (
+            recipe.mixed_weight,
+            recipe.plain_weight,
+            recipe.kl_weight,
+            recipe.choice_weight,
+        )
         return torch.stack(
             [weight * each for weight, each in zip(weights, losses, strict=True)]
         ).sum()
@@ -290,7 +298,7 @@ class _Tally:
         self._begin()
 
     def _begin(self) -> None:
-        self._losses = torch.zeros(3)
+        self._losses = torch.zeros(4)
         self._choices = torch.zeros(4)
         self._batches = 0
         self._columns = 0
@@ -311,7 +319,7 @@ class _Tally:
     def report(self, done: Progress) -> DynamicProgress:
         """Give the means, and begin anew."""
         batches = max(self._batches, 1)
-        mixed, plain, kl = (self._losses / batches).tolist()
+        mixed, plain, kl, choice = (self._losses / batches).tolist()
         places, chosen, gold, right = self._choices.tolist()
         columns = self._columns / batches
         self._begin()
@@ -322,6 +330,7 @@ class _Tally:
             mixed,
             plain,
             kl,
+            choice,
             chosen / max(places, 1),
             right / max(gold, 1),
             right / max(chosen, 1),

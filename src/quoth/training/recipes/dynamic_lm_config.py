@@ -33,6 +33,10 @@ class DynamicLMRecipe:
     mixed_weight: float = 1.0
     """Weight of L_p, the loss over subwords and phrases; 0 leaves it out."""
 
+    choice_weight: float = 0.0
+    """Weight of a loss of our own: which phrase, among phrases alone, where one is right. In L_p
+    that is learnt only as fast as phrases have any probability, which they begin by losing."""
+
     plain_weight: float = 1.0
     """Weight of L_t, the loss of the same text without phrases; 0 leaves it out."""
 
@@ -97,11 +101,13 @@ class DynamicLMRecipe:
 
     def __post_init__(self) -> None:
         problems = []
-        weights = (self.mixed_weight, self.plain_weight, self.kl_weight)
+        weights = (self.mixed_weight, self.plain_weight, self.kl_weight, self.choice_weight)
         if min(weights) < 0 or max(weights) == 0:
             problems.append("weights of losses must be ≥ 0, and one of them > 0")
-        if self.kl_weight and not self.mixed_weight:
-            problems.append("kl_weight compares with a mixed run; without mixed_weight set it to 0")
+        if (self.kl_weight or self.choice_weight) and not self.mixed_weight:
+            problems.append(
+                "kl_weight and choice_weight need a mixed run; without mixed_weight set them to 0"
+            )
         problems += [
             f"{name} is {value!r}, expected one of {', '.join(known)}"
             for name, value, known in (
