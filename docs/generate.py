@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from generate_cluster import capacity_table, coefficients_table, extrapolation, fit
+from generate_cluster import capacity_table, coefficients_table, extrapolation, fit, trial_note
 from generate_later import later_sections
 from generate_learning import (
     cpu_section,
@@ -72,6 +72,7 @@ def scale_page() -> str:
         page.replace("{{coefficients}}", coefficients_table(found, table))
         .replace("{{capacity}}", capacity_table(found, table))
         .replace("{{extrapolation}}", extrapolation(cluster))
+        .replace("{{trial}}", trial_note(cluster))
     )
 
 

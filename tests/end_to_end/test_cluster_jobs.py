@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 import torch
 from learning_worlds import make_collection, make_documents, save_models
+from tests.unit.training.recipes.test_pixar import RECIPE, make_pairs, make_start
+from tiny_encoder import save_tiny_encoder
 
 import quoth
 from quoth.app.cli import main
@@ -35,11 +37,14 @@ from quoth.errors import ClusterError, ConfigError
 from quoth.index.dense import DenseIndex
 from quoth.index.dense_config import DenseConfig
 from quoth.index.dense_state import read_state
+from quoth.models.pixar.pixar import Pixar
 from quoth.models.pretrained import digest_weights
 from quoth.records import Query
 from quoth.search import dense
 from quoth.search.searcher import ignore_progress
 from quoth.training.run_packed import ENCODER, train_packed
+from quoth.training.run_pixar import PixarFiles
+from quoth.training.selfsupervision.identifier_pairs import save_identifier_pairs
 from quoth.vocabulary.phrase_config import PhraseConfig
 from quoth.vocabulary.phrase_training import train_phrases
 from quoth.vocabulary.phrase_workers import Threads
@@ -327,7 +332,7 @@ def test_training_goes_on_after_its_node_is_lost_as_if_nothing_had_happened(
     train_packed(packed, tmp_path / "here", tell=tell, **named)
     begun, there = tmp_path / "begun", tmp_path / "there"
 
-    def work() -> None:
+    def work(_tell: Callable[..., None]) -> None:
         import ray
 
         with begun.open("a") as stream:
@@ -346,7 +351,7 @@ def test_training_goes_on_after_its_node_is_lost_as_if_nothing_had_happened(
 
     killer = threading.Thread(target=kill)
     killer.start()
-    train_on_cluster(work, folder=tmp_path / "ray")
+    train_on_cluster(work, folder=tmp_path / "ray", tell=tell)
     killer.join()
     assert len(begun.read_text().splitlines()) == 2
     assert digest_weights(there / ENCODER) == digest_weights(tmp_path / "here" / ENCODER)
@@ -358,10 +363,45 @@ def test_two_processes_train_one_model_together(
     collection = make_collection(tmp_path / "birds", make_documents())
     packed = tmp_path / "birds.packed"
     learn(collection, models, Wanted(pack=packed))
-    ClusterHelp(workers=2).train(packed, tmp_path / "two", encoder=str(models[0]), device="cpu")
+    told: list[tuple[str, int, int]] = []
+    ClusterHelp(workers=2).train(
+        packed,
+        tmp_path / "two",
+        encoder=str(models[0]),
+        device="cpu",
+        tell=lambda *found: told.append(found),
+    )
     facts = json.loads((tmp_path / "two" / "trained.json").read_text())
     assert facts["stages"][0]["steps"] == 40
     assert digest_weights(tmp_path / "two" / ENCODER) != digest_weights(models[0])
+    assert told[-1][1:] == (40, 40)
+
+
+def test_two_processes_that_split_the_head_train_the_pixar_that_one_trains(
+    nodes: Nodes, tmp_path: Path
+) -> None:
+    pairs = make_pairs(held_out_share=0.3)
+    start = make_start(save_tiny_encoder(tmp_path / "base"), pairs)
+    start.save(tmp_path / "start", dtype="fp32", mapped="none")
+    save_identifier_pairs(tmp_path / "pairs.bin", pairs)
+    recipe = replace(RECIPE, steps=12, batch_size=3, validate_every=4, checkpoint_every=5)
+    found, told = {}, []
+    for workers in (1, 2):
+        files = PixarFiles(
+            tmp_path / "start",
+            tmp_path / "pairs.bin",
+            tmp_path / f"checkpoints-{workers}",
+            tmp_path / f"trained-{workers}",
+        )
+        report = ClusterHelp(workers).train_pixar(
+            files, recipe, device="cpu", tell=lambda *each: told.append(each)
+        )
+        assert report.steps == 12 and told.pop() == ("training", 12, 12)
+        found[workers] = Pixar.load(files.trained, fast=False), report
+    (one, alone), (two, together) = found[1], found[2]
+    np.testing.assert_allclose(together.validations, alone.validations, rtol=1e-4)
+    np.testing.assert_allclose(two.head.rows, one.head.rows, atol=1e-4)
+    assert not np.array_equal(two.head.rows, one.head.rows), "two round otherwise than one"
 
 
 def test_commands_take_the_address_of_a_cluster(

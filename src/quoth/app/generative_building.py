@@ -24,6 +24,7 @@ from quoth.app.generative_plan import PixarBuildConfig
 from quoth.app.generative_report import GenerativeReport, JudgedKind
 from quoth.app.generative_stages import ORDER, TRAINED, UNTRAINED, BuildStages, fingerprint
 from quoth.app.learning_folder import LearningFolder
+from quoth.app.learning_plan import Elsewhere
 from quoth.app.learning_stages import Desk
 from quoth.app.training import choose_device
 from quoth.artifact import seal_file, write_text_atomically
@@ -38,7 +39,12 @@ _FEWEST_DOCUMENTS = 2
 
 
 def train_generative(
-    desk: Desk, config: PixarBuildConfig, *, pairs: Path | None = None, restart: bool = False
+    desk: Desk,
+    config: PixarBuildConfig,
+    *,
+    pairs: Path | None = None,
+    restart: bool = False,
+    elsewhere: Elsewhere | None = None,
 ) -> GenerativeReport:
     """Train, judge, install and report; goes on where an earlier call stopped."""
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -49,7 +55,7 @@ def train_generative(
         _begin(folder, desk, settings)
     if folder.is_finished:
         return replace(_read_report(folder), is_old=True)
-    stages = BuildStages(desk, folder, config, device=device, pairs=pairs)
+    stages = BuildStages(desk, folder, config, device=device, pairs=pairs, elsewhere=elsewhere)
     for name in ORDER:
         if folder.finished(name) is None:
             with folder.clock(name):

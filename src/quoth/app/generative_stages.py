@@ -34,6 +34,7 @@ from quoth.app.generative_shortlist import make_shortlist
 from quoth.app.generative_texts import BuildTexts, Names, common_words, open_texts, split_texts
 from quoth.app.generative_writing import WrittenNames, read_labelled_queries, write_missing
 from quoth.app.learning_folder import LearningFolder
+from quoth.app.learning_plan import Elsewhere
 from quoth.app.learning_stages import Desk
 from quoth.errors import ConfigError
 from quoth.models.glow.files import published_config, saved_config
@@ -49,6 +50,7 @@ from quoth.search.generative_state import FOLDER, TRIE
 from quoth.training import loop
 from quoth.training.recipes.pixar import PixarPairs, as_pixar, loop_config, train_pixar
 from quoth.training.recipes.pixar_config import PixarRecipe
+from quoth.training.run_pixar import PixarFiles
 from quoth.training.selfsupervision.identifier_pairs import (
     IdentifierPairConfig,
     IdentifierPairs,
@@ -83,12 +85,14 @@ class BuildStages:
         *,
         device: torch.device,
         pairs: Path | None,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         self._desk = desk
         self._folder = folder
         self._config = config
         self._device = device
         self._pairs = pairs
+        self._elsewhere = elsewhere
 
     # The stages ------------------------------------------------------------------------------
 
@@ -222,6 +226,19 @@ class BuildStages:
             checkpoint_every=config.checkpoint_every,
             seed=config.seed,
         )
+        train = self._train if self._elsewhere is None else self._train_elsewhere
+        report = train(recipe)
+        ramp = loop_config(recipe).ramp_steps  # before it ends, losses lack some of a term
+        losses = [loss for step, loss in report.losses if step > ramp or step == recipe.steps]
+        best = max(report.validations, key=lambda each: each[1], default=(0, 0.0))
+        return {
+            "steps": report.steps,
+            "best_step": best[0],
+            "first_loss": losses[0],
+            "last_loss": losses[-1],
+        }
+
+    def _train(self, recipe: PixarRecipe) -> loop.TrainingReport:
         start = self._load(UNTRAINED)
 
         def tell(report: loop.Progress) -> None:
@@ -238,15 +255,14 @@ class BuildStages:
             validate=self._look(start) if self._texts.looked else None,
         )
         made.save(self._work(TRAINED), dtype="fp32", mapped="none")
-        ramp = loop_config(recipe).ramp_steps  # before it ends, losses lack some of a term
-        losses = [loss for step, loss in report.losses if step > ramp or step == recipe.steps]
-        best = max(report.validations, key=lambda each: each[1], default=(0, 0.0))
-        return {
-            "steps": report.steps,
-            "best_step": best[0],
-            "first_loss": losses[0],
-            "last_loss": losses[-1],
-        }
+        return report
+
+    def _train_elsewhere(self, recipe: PixarRecipe) -> loop.TrainingReport:
+        assert self._elsewhere is not None
+        names = (UNTRAINED, "pairs.bin", "checkpoints", TRAINED)
+        files = PixarFiles(*(self._work(name).resolve() for name in names))
+        progress = self._desk.progress
+        return self._elsewhere.train_pixar(files, recipe, device=self._device.type, tell=progress)
 
     def judge(self) -> dict[str, Any]:
         """Search for the held-out queries with the untrained and the trained model."""

@@ -28,7 +28,7 @@ from quoth.app.generative_report import GenerativeReport
 from quoth.app.learned import inner_name, next_name, outer_name
 from quoth.app.learning_folder import LearningFolder
 from quoth.app.learning_page import write_page
-from quoth.app.learning_plan import Wanted, describe_plan, make_plan
+from quoth.app.learning_plan import Elsewhere, Wanted, describe_plan, make_plan
 from quoth.app.learning_report import LearningReport
 from quoth.app.learning_stages import Desk, Stages, units_of
 from quoth.app.learning_summary import GENERATIVE, ORDER, order_of, summarise
@@ -61,7 +61,11 @@ def learn_collection(desk: Desk, wanted: Wanted) -> Outcome:
     """Learn, judge, install if better, and report; goes on where an earlier call stopped."""
     if wanted.generative is not None:
         found = train_generative(
-            desk, wanted.generative, pairs=wanted.pairs, restart=wanted.restart
+            desk,
+            wanted.generative,
+            pairs=wanted.pairs,
+            restart=wanted.restart,
+            elsewhere=wanted.elsewhere,
         )
         return Outcome(None, is_old=found.is_old, generative=found)
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -98,18 +102,18 @@ def _work(stages: Stages, name: str) -> Callable[[], dict[str, Any]]:
         "judge": stages.judge,
         "install": stages.install,
         "identifiers": stages.identifiers,
-        GENERATIVE: lambda: _train_generative(stages.newest),
+        GENERATIVE: lambda: _train_generative(stages.newest, stages.elsewhere),
     }
     return work[name]
 
 
-def _train_generative(desk: Desk) -> dict[str, Any]:
+def _train_generative(desk: Desk, elsewhere: Elsewhere | None) -> dict[str, Any]:
     """Train generative search with the encoder that is in use now."""
     learn = desk.config.learn
     config = PixarBuildConfig(
         minutes=learn.generative_minutes, device=learn.device, seed=learn.seed
     )
-    return train_generative(desk, config).values()
+    return train_generative(desk, config, elsewhere=elsewhere).values()
 
 
 def _do(folder: LearningFolder, name: str, work: Callable[[], dict[str, Any]]) -> None:

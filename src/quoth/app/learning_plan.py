@@ -16,10 +16,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from quoth.app.generative_plan import PixarBuildConfig
 from quoth.errors import ConfigError
+from quoth.search.searcher import Progress
+
+if TYPE_CHECKING:
+    from quoth.training.loop import TrainingReport
+    from quoth.training.recipes.pixar_config import PixarRecipe
+    from quoth.training.run_pixar import PixarFiles
 
 METHODS = ("auto", "rumbart", "distil", "acrobart", "none")
 SHORTEST = 50
@@ -142,8 +148,14 @@ class Elsewhere(Protocol):
         """Write queries for chunks of passages with a query generator, in their order."""
         ...
 
-    def train(self, packed: Path, out: Path, *, encoder: str, device: str) -> None:
+    def train(self, packed: Path, out: Path, *, encoder: str, device: str, tell: Progress) -> None:
         """Train what is packed, starting from an encoder, as `run_packed` does."""
+        ...
+
+    def train_pixar(
+        self, files: PixarFiles, recipe: PixarRecipe, *, device: str, tell: Progress
+    ) -> TrainingReport:
+        """Train generative search from files, as `run_pixar` does."""
         ...
 
 

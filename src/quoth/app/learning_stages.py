@@ -93,7 +93,7 @@ class Stages:
         self._folder = folder
         self._device = device
         self._pairs = pairs
-        self._elsewhere = elsewhere
+        self.elsewhere = elsewhere
         self.plan = Plan(**folder.fact("plan"))
         self.name = str(folder.fact("name"))
         base = outer_name(folder.fact("base"), desk.folder)
@@ -132,9 +132,9 @@ class Stages:
             rows,
             self._folder.written,
             one_by_one(functools.partial(writer.generate, **settings))
-            if self._elsewhere is None
+            if self.elsewhere is None
             else functools.partial(
-                self._elsewhere.write, generator=config.generator, settings=settings
+                self.elsewhere.write, generator=config.generator, settings=settings
             ),
             progress=lambda done, total: self._desk.progress("writing queries", done, total),
         )
@@ -181,11 +181,14 @@ class Stages:
 
     def train(self) -> dict[str, Any]:
         """Train on this machine, or have it done elsewhere, and save the encoder."""
-        if self._elsewhere is not None:
+        if self.elsewhere is not None:
             out, base = self._folder.stages / "elsewhere", self.before.dense.encoder
-            self._desk.progress("training elsewhere", 0, 0)
-            self._elsewhere.train(
-                self._folder.passage_set, out, encoder=base, device=self._device.type
+            self.elsewhere.train(
+                self._folder.passage_set,
+                out,
+                encoder=base,
+                device=self._device.type,
+                tell=self._tell,
             )
             return self.unpack(out)
         passage_set = open_passage_set(self._folder.passage_set)
@@ -194,15 +197,14 @@ class Stages:
         writer = None
         if curriculum.method != "none":
             writer = load_writer(passage_set.about["generator"], "", start)
-
-        def tell(stage: str, step: int, steps: int) -> None:
-            self._desk.progress(f"training: {stage}", step, steps)
-
-        run = CurriculumRun(self._device, self._folder.stages, tell)
+        run = CurriculumRun(self._device, self._folder.stages, self._tell)
         network, stages = run_curriculum(start.network, writer, passage_set, curriculum, run)
         made = GlowEncoder(self.name, network, start.tokenizer, start.config, identity={})
         made.save(self._desk.folder / MODELS / self.name)
         return {"device": self._device.type, "stages": [asdict(stage) for stage in stages]}
+
+    def _tell(self, stage: str, step: int, steps: int) -> None:
+        self._desk.progress(f"training: {stage}", step, steps)
 
     def unpack(self, trained: Path) -> dict[str, Any]:
         """Take what another machine trained on this very passage set."""

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from quoth.app.config import Config, Values
 from quoth.app.engine import Engine
 from quoth.app.loading import LoadedModels
-from quoth.app.rows import newest
+from quoth.app.rows import allowed_rows, newest, newest_of_hit
 from quoth.app.searchers import Searchers
 from quoth.app.sharding_exchange import EXCHANGED_FILE, out_of_date, read_exchange
 from quoth.collection.lock import hold_writer_lock
 from quoth.collection.shards import is_sharded, shard_number
 from quoth.collection.store import Store
 from quoth.errors import Busy, CollectionError
-from quoth.records import Attention, Document, Part, Passage, Query, Run
+from quoth.records import Attention, Document, Hit, Part, Passage, Query, Run
 from quoth.search.calibration import Calibration
+from quoth.search.merged import Ranked
 from quoth.search.searcher import Progress, ScoringSearcher, ignore_progress
 
 if TYPE_CHECKING:
@@ -49,6 +50,26 @@ class ShardEngine(Engine):
         return engine
 
     # For a port ------------------------------------------------------------------------------
+
+    def find(
+        self, query: Query, *, k: int, where: str, searcher: str, syntax: bool
+    ) -> tuple[Ranked, ...]:
+        """Find the k best documents as `search` does, with the scores they were found by."""
+
+        def look(store: Store) -> tuple[Ranked, ...]:
+            using = self._ways.get(searcher, syntax=syntax)
+            allowed = allowed_rows(store, where)
+            found = using.search([query], k=k, allowed=allowed).hits[query.qid]
+            stored = [newest_of_hit(store, hit) for hit in found]
+            documents = [document for _row, document in stored]
+            parts = using.explain(query, documents, k=k, allowed=allowed)
+            best = self._ways.best_passages(searcher, query, dict(stored))
+            return tuple(
+                Ranked(Hit(hit.docid, part.value, best[row]), hit.score)
+                for hit, (row, _document), part in zip(found, stored, parts, strict=True)
+            )
+
+        return self._read(look, searcher)
 
     def explain_hits(
         self, query: Query, docids: Sequence[str], *, searcher: str, syntax: bool
@@ -215,6 +236,13 @@ class LocalPort:
         """Find the k best documents of the shard."""
         with self._having_turn(searcher):
             return self.engine.run(queries, k=k, where=where, searcher=searcher, syntax=syntax)
+
+    def find(
+        self, query: Query, *, k: int, where: str, searcher: str, syntax: bool
+    ) -> tuple[Ranked, ...]:
+        """Find the k best documents of the shard, each with its best passage."""
+        with self._having_turn(searcher):
+            return self.engine.find(query, k=k, where=where, searcher=searcher, syntax=syntax)
 
     def explain(
         self, query: Query, docids: Sequence[str], *, searcher: str, syntax: bool = True

@@ -28,6 +28,7 @@ from quoth.app.sharded_engine_encoding import encode_together
 from quoth.app.sharded_engine_found import (
     Found,
     FoundRun,
+    find_in_steps,
     out_of_reach,
     refuse_reranking,
     warn,
@@ -84,6 +85,7 @@ class ShardedEngine(AnsweringEngine):
         ]
         self._local = [LocalPort(engine, turn) for engine in self._engines]
         self._is_local = ports is None
+        self._is_apart = not self._is_local or self.shards.count == 1
         self._fan_out = FanOut(self._local if ports is None else ports)
         self._asking = Asking(folder)
 
@@ -170,18 +172,11 @@ class ShardedEngine(AnsweringEngine):
         def look() -> Found:
             sides = self._sides(where=where, syntax=syntax)
             using = self._searcher(searcher, sides)
-            docids = [hit.docid for hit in using.search([query], k=k, allowed=None).hits[""]]
-            parts = using.explain(query, [Document(docid, {}) for docid in docids], k=k)
-            best = sides["lexical"].ask_about(
-                docids, lambda port, own: port.best_passages(query, own, searcher=searcher)
-            )
-            hits = [
-                Hit(docid, part.value, best[docid])
-                for docid, part in zip(docids, parts, strict=True)
-                if docid in best
-            ]
-            hits.sort(key=lambda hit: (-hit.score, hit.docid))
-            return Found(tuple(hits), out_of_reach(self.shards, sides.values()))
+            if isinstance(using, MergedSearcher) and self._is_apart:
+                hits = using.find(query, k=k)
+            else:
+                hits = find_in_steps(query, using, sides["lexical"], k=k, searcher=searcher)
+            return Found(hits, out_of_reach(self.shards, sides.values()))
 
         return self._read(look)
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from quoth.app.sharding_exchange import read_exchange
 from quoth.collection.shards import ShardSet
 from quoth.errors import ConfigError
-from quoth.records import Hit, Run
+from quoth.records import Document, Hit, Query, Run
 from quoth.search.merged import MergedSearcher
+from quoth.search.searcher import Searcher
 
 _logger = logging.getLogger(__name__)
 
@@ -50,6 +51,23 @@ def out_of_reach(shards: ShardSet, sides: Iterable[MergedSearcher]) -> tuple[Out
         OutOfReach(number, covers[number].documents if covers else 0, why)
         for number, why in sorted(reasons.items())
     )
+
+
+def find_in_steps(
+    query: Query, using: Searcher, lexical: MergedSearcher, *, k: int, searcher: str
+) -> tuple[Hit, ...]:
+    """Find the k best, then ask their shards alone for what is shown of them."""
+    docids = [hit.docid for hit in using.search([query], k=k, allowed=None).hits[query.qid]]
+    parts = using.explain(query, [Document(docid, {}) for docid in docids], k=k)
+    best = lexical.ask_about(
+        docids, lambda port, own: port.best_passages(query, own, searcher=searcher)
+    )
+    hits = (
+        Hit(docid, part.value, best[docid])
+        for docid, part in zip(docids, parts, strict=True)
+        if docid in best
+    )
+    return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.docid)))
 
 
 def refuse_reranking(rerank: bool) -> None:

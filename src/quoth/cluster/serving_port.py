@@ -17,6 +17,7 @@ from quoth.cluster.serving_ray import load_serve
 from quoth.cluster.serving_replica import Reply
 from quoth.errors import ClusterError, QuothError, ShardDown
 from quoth.records import Document, Part, Passage, Query, Run
+from quoth.search.merged import Ranked
 
 if TYPE_CHECKING:
     from ray.serve.handle import DeploymentHandle
@@ -48,7 +49,7 @@ class ShardLine:
         self._failed = RayTaskError
         self._losses = (RayError, serve_exceptions.RayServeException)
         self.number = number
-        self._handle = handle
+        self._ask_replica, self._ping_replica = handle.ask, handle.ping
         self._wait_seconds = wait_seconds
         self._lock = threading.Lock()
         self._why = ""
@@ -78,7 +79,7 @@ class ShardLine:
         self._is_closed.set()
 
     def _ask_one(self, method: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> Reply:
-        response = self._handle.ask.remote(method, arguments, options)
+        response = self._ask_replica.remote(method, arguments, options)
         try:
             reply: Reply = response.result(timeout_s=self._wait_seconds)
             return reply
@@ -112,7 +113,7 @@ class ShardLine:
 
     def _wait_until_back(self) -> None:
         while not self._is_closed.is_set():
-            response = self._handle.ping.remote()
+            response = self._ping_replica.remote()
             try:
                 response.result(timeout_s=self._wait_seconds)
             except (TimeoutError, *self._losses):
@@ -137,6 +138,15 @@ class RemotePort:
         """Find the k best documents of the shard."""
         found: Run = self._line.ask(
             "run", queries, k=k, where=where, searcher=searcher, syntax=syntax
+        )
+        return found
+
+    def find(
+        self, query: Query, *, k: int, where: str, searcher: str, syntax: bool
+    ) -> tuple[Ranked, ...]:
+        """Find the k best documents of the shard, each with its best passage."""
+        found: tuple[Ranked, ...] = self._line.ask(
+            "find", query, k=k, where=where, searcher=searcher, syntax=syntax
         )
         return found
 

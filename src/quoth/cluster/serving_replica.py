@@ -1,16 +1,14 @@
 """One process that serves one shard: it opens a port, and answers what is asked through it.
 
-A port is made for one thread, so one thread of the process does all that is asked, in turn; the
-process itself stays free to tell Ray that it lives. What goes wrong on purpose (`QuothError`)
-travels as a reply, by name and message: Ray would wrap it into an error of its own.
+A port is made for one thread. Ray Serve makes a replica and runs its methods on one thread, beside
+another that tells Ray that the process lives, so each question is answered there and then: the next
+one has to wait, and nothing is handed from thread to thread. What goes wrong on purpose
+(`QuothError`) travels as a reply, by name and message: Ray would wrap it into an error of its own.
 """
 
 from __future__ import annotations
 
-import asyncio
-import functools
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,25 +32,14 @@ class ShardReplica:
     """A shard in a process of its own, under Ray Serve."""
 
     def __init__(self, open_port: OpenPort) -> None:
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="quoth-shard")
-        self._port = self._thread.submit(open_port).result()
+        self._port = open_port()
 
     async def ask(self, method: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> Reply:
         """Call a method of the port."""
-        reply: Reply = await self._on_thread(
-            functools.partial(self._call, method, arguments, options)
-        )
-        return reply
-
-    async def ping(self) -> None:
-        """Answer once all that was asked before is answered."""
-        await self._on_thread(lambda: None)
-
-    async def _on_thread(self, work: Callable[[], Any]) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-    def _call(self, method: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> Reply:
         try:
             return Reply(getattr(self._port, method)(*arguments, **options))
         except QuothError as error:
             return Reply(None, type(error).__name__, str(error))
+
+    async def ping(self) -> None:
+        """Answer once all that was asked before is answered."""

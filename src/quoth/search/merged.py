@@ -14,9 +14,19 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from quoth.errors import ShardDown
-from quoth.records import Document, Part, Passage, Query, Run
+from quoth.records import Document, Hit, Part, Passage, Query, Run
 
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A hit with all that is shown of it, and the score by which it ranks among other shards'."""
+
+    hit: Hit
+    """Its score is what `explain` adds up to; that it was found with may be in less precision."""
+
+    score: float
 
 
 class ShardPort(Protocol):
@@ -28,6 +38,12 @@ class ShardPort(Protocol):
         self, queries: Sequence[Query], *, k: int, where: str, searcher: str, syntax: bool
     ) -> Run:
         """Find the k best documents of the shard: lexical, dense or generative, never fused."""
+        ...
+
+    def find(
+        self, query: Query, *, k: int, where: str, searcher: str, syntax: bool
+    ) -> tuple[Ranked, ...]:
+        """Find the k best documents of the shard, each with its best passage: all in one answer."""
         ...
 
     def explain(
@@ -130,6 +146,21 @@ class MergedSearcher:
             )
             self._found[asked] = merge_runs(list(found.values()), name=self.name, k=k)
         return self._found[asked]
+
+    def find(self, query: Query, *, k: int) -> tuple[Hit, ...]:
+        """Find the k best with their passages, asking every shard once.
+
+        It saves two rounds of asking, and has every shard show k hits of which few are kept: worth
+        it where shards work beside each other.
+        """
+        answers = self._ask(
+            lambda port: port.find(
+                query, k=k, where=self._where, searcher=self.name, syntax=self._syntax
+            )
+        )
+        every = [ranked for found in answers.values() for ranked in found]
+        best = heapq.nsmallest(k, every, key=lambda each: (-each.score, each.hit.docid))
+        return tuple(sorted((each.hit for each in best), key=lambda hit: (-hit.score, hit.docid)))
 
     def explain(
         self,

@@ -1,7 +1,8 @@
 """Keep the best state that a run has passed through, also over an interruption.
 
 A run that goes on from a checkpoint may have seen its best state before: with a folder, that state
-and its score stand beside the checkpoints. Only what is trained is kept.
+and its score stand beside the checkpoints. Only what is trained is kept, and tables that are split
+over processes are kept whole.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from quoth.training.distribution import process_number
+from quoth.training.split_table import Splits, cut, join
 
 _FILE = "best.safetensors"
 
@@ -22,9 +24,10 @@ _FILE = "best.safetensors"
 class BestState:
     """The trained parameters at the highest score so far."""
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, splits: Splits | None = None) -> None:
         """Keep in memory, and in a folder where one is given; one found there counts."""
         self._folder = folder
+        self._splits = splits or {}
         self._tensors: dict[str, Tensor] = {}
         self.best: tuple[int, float] | None = None
         """Step and score of the best state so far."""
@@ -40,7 +43,7 @@ class BestState:
             return
         self.best = (step, score)
         self._tensors = {
-            name: parameter.detach().cpu().clone()
+            name: join(name, parameter.detach(), self._splits).cpu().clone()
             for name, parameter in model.named_parameters()
             if parameter.requires_grad
         }
@@ -56,4 +59,4 @@ class BestState:
         """Put the best state into a model; where none was offered it stays as it is."""
         parameters = dict(model.named_parameters())
         for name, tensor in self._tensors.items():
-            parameters[name].copy_(tensor)
+            parameters[name].copy_(cut(name, tensor, self._splits))

@@ -2,7 +2,8 @@
 
 A checkpoint is a folder `step-<n>`: tensors in safetensors, the rest in JSON, no pickle. It is
 written under a temporary name and renamed, so that one that can be seen is complete. The order of
-batches needs no state: it follows from the seed and the step.
+batches needs no state: it follows from the seed and the step. Tables that are split over processes
+are saved whole, so that any number of processes may go on.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from quoth.errors import Damaged
+from quoth.training.split_table import Splits, cut, join
 
 _TENSORS, _FACTS = "tensors.safetensors", "facts.json"
 _MODEL, _OPTIMISER, _CHANCE = "model/", "optimiser/", "chance/"
@@ -42,11 +44,18 @@ class TrainingState:
         *,
         step: int,
         facts: Mapping[str, Any],
+        splits: Splits | None = None,
     ) -> Self:
-        """Note the state after a step."""
-        tensors = {_MODEL + name: tensor for name, tensor in _own_tensors(network).items()}
+        """Note the state after a step; all processes that share tables must."""
+        split = splits or {}
+        tensors = {
+            _MODEL + name: join(name, tensor, split)
+            for name, tensor in _own_tensors(network).items()
+        }
         for name, own in _optimiser_state(network, optimiser).items():
-            tensors |= {f"{_OPTIMISER}{key}/{name}": value for key, value in own.items()}
+            tensors |= {
+                f"{_OPTIMISER}{key}/{name}": join(name, value, split) for key, value in own.items()
+            }
         tensors[_CHANCE + "torch"] = torch.get_rng_state()
         tensors[_CHANCE + "generator"] = generator.get_state()
         if torch.cuda.is_available():
@@ -55,9 +64,15 @@ class TrainingState:
         return cls(step, kept, facts)
 
     def restore(
-        self, network: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator
+        self,
+        network: nn.Module,
+        optimiser: torch.optim.Optimizer,
+        generator: torch.Generator,
+        *,
+        splits: Splits | None = None,
     ) -> int:
         """Put the state back into a network, its optimiser and the sources of chance."""
+        split = splits or {}
         own = _own_tensors(network)
         saved = self._under(_MODEL)
         if own.keys() != saved.keys():
@@ -65,21 +80,24 @@ class TrainingState:
             raise Damaged(f"the checkpoint is of another network: {', '.join(differing)} differ")
         with torch.no_grad():
             for name, tensor in own.items():
-                tensor.copy_(saved[name])
-        self._restore_optimiser(network, optimiser)
+                tensor.copy_(cut(name, saved[name], split))
+        self._restore_optimiser(network, optimiser, split)
         torch.set_rng_state(self.tensors[_CHANCE + "torch"])
         generator.set_state(self.tensors[_CHANCE + "generator"])
         if torch.cuda.is_available() and _CHANCE + "cuda" in self.tensors:
             torch.cuda.set_rng_state(self.tensors[_CHANCE + "cuda"])
         return self.step
 
-    def _restore_optimiser(self, network: nn.Module, optimiser: torch.optim.Optimizer) -> None:
+    def _restore_optimiser(
+        self, network: nn.Module, optimiser: torch.optim.Optimizer, splits: Splits
+    ) -> None:
         parameter_by_name = dict(network.named_parameters())
         for key, value in self._under(_OPTIMISER).items():
             slot, name = key.split("/", 1)
             parameter = parameter_by_name[name]
             stays = slot == "step" and not _is_fused(optimiser)  # AdamW counts steps on the CPU
-            optimiser.state[parameter][slot] = value if stays else value.to(parameter.device)
+            own = cut(name, value, splits)
+            optimiser.state[parameter][slot] = own if stays else own.to(parameter.device)
 
     def _under(self, prefix: str) -> dict[str, Tensor]:
         return {

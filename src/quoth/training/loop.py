@@ -3,7 +3,8 @@
 It knows steps, gradients and learning rates; what a batch is and what is lowered is told by
 `batches` and `loss_step`. Everything is counted in steps, so that a run on a slower machine is the
 same run. Where `torch.distributed` is initialised, each process takes its own share of the batches
-and gradients are averaged by DistributedDataParallel.
+and gradients are averaged by DistributedDataParallel. Where tables are split over the processes
+(`split_table.py`), all take the same batches, and their parts of the tables are left alone.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from quoth.errors import ConfigError
 from quoth.training.batching import Batches
 from quoth.training.checkpoint import TrainingState, load_latest, save_checkpoint
 from quoth.training.distribution import agree, count_processes, is_distributed, process_number
+from quoth.training.split_table import Splits, clip_gradients
 
 LossStep = Callable[[nn.Module, NDArray[np.int64], float], Tensor]
 """The loss of a batch of rows, given the network and the strength of the weights (0 to 1)."""
@@ -123,21 +125,24 @@ def train(
     validate: Callable[[nn.Module], float] | None = None,
     before_step: BeforeStep | None = None,
     until: int | None = None,
+    splits: Splits | None = None,
 ) -> TrainingReport:
     """Train a network in place, going on from the latest checkpoint where there is one.
 
     `validate` gives a score (higher is better); `until` stops after that step, as an interruption
-    would, and writes a checkpoint.
+    would, and writes a checkpoint. `splits` names the parameters of which this process holds a part
+    only; `loss_step` then gives the loss of the whole batch.
     """
+    split = splits or {}
     device = next(network.parameters()).device
     optimiser = torch.optim.AdamW(
         parameter_groups(network, config), betas=(0.9, 0.999), fused=device.type == "cuda"
     )
     first, memory = 0, _Memory()
     if checkpoint is not None and (state := load_latest(checkpoint)) is not None:
-        first = state.restore(network, optimiser, generator)
+        first = state.restore(network, optimiser, generator, splits=split)
         memory = _Memory(**state.facts)
-    model = _wrap(network, device)
+    model = _wrap(network, device, split)
     network.train()
     last = min(config.steps, until or config.steps)
     done, reason = first, ""
@@ -146,7 +151,7 @@ def train(
             break
         if before_step is not None and (reason := agree(before_step(step))):
             break
-        loss = _one_step(model, batches, loss_step, optimiser, config, step=step)
+        loss = _one_step(model, batches, loss_step, optimiser, config, step=step, splits=split)
         reports = step % config.report_every == 0 or step == config.steps
         score = None
         if validate is not None and _is_due(step, config.validate_every):
@@ -161,7 +166,7 @@ def train(
         done, interrupted = step, until is not None and step == last
         if checkpoint is not None and (_is_due(step, config.checkpoint_every) or interrupted):
             state = TrainingState.capture(
-                network, optimiser, generator, step=step, facts=memory.facts()
+                network, optimiser, generator, step=step, facts=memory.facts(), splits=split
             )
             if process_number() == 0:
                 save_checkpoint(checkpoint, state)
@@ -219,18 +224,19 @@ def _one_step(
     config: LoopConfig,
     *,
     step: int,
+    splits: Splits,
 ) -> Tensor:
     """Add up the gradients of the step's batches, clip them, and move the parameters."""
     share, strength = learning_rate_share(step, config), weight_strength(step, config)
     for group in optimiser.param_groups:
         group["lr"] = share * group["highest_lr"]
     total = torch.zeros((), device=next(model.parameters()).device)
-    for number in _numbers(step, config):
+    for number in _numbers(step, config, is_shared=bool(splits)):
         with _precision(total.device, config):
             loss = loss_step(model, batches[number], strength) / config.accumulate
         loss.backward()  # type: ignore[no-untyped-call]
         total += loss.detach()
-    nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+    clip_gradients(model, config.clip, splits)
     optimiser.step()
     optimiser.zero_grad(set_to_none=True)
     return total
@@ -259,10 +265,11 @@ class _Memory:
         return {"losses": self.losses, "validations": self.validations, "stale": self.stale}
 
 
-def _numbers(step: int, config: LoopConfig) -> Iterator[int]:
-    """Number the batches of a step; each process takes every n-th."""
+def _numbers(step: int, config: LoopConfig, *, is_shared: bool) -> Iterator[int]:
+    """Number the batches of a step; each process takes every n-th, unless they share them."""
     for at in range(config.accumulate):
-        yield ((step - 1) * config.accumulate + at) * count_processes() + process_number()
+        number = (step - 1) * config.accumulate + at
+        yield number if is_shared else number * count_processes() + process_number()
 
 
 def _precision(device: torch.device, config: LoopConfig) -> AbstractContextManager[object]:
@@ -271,10 +278,12 @@ def _precision(device: torch.device, config: LoopConfig) -> AbstractContextManag
     return nullcontext()
 
 
-def _wrap(network: nn.Module, device: torch.device) -> nn.Module:
+def _wrap(network: nn.Module, device: torch.device, splits: Splits) -> nn.Module:
     if not is_distributed():
         return network
     ids = [device] if device.type == "cuda" else None
+    leave_alone = DistributedDataParallel._set_params_and_buffers_to_ignore_for_model
+    leave_alone(network, list(splits))  # type: ignore[no-untyped-call]
     return DistributedDataParallel(network, device_ids=ids, find_unused_parameters=True)
 
 

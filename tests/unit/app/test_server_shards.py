@@ -78,7 +78,7 @@ class Down(LocalPort):
         """Be out of reach."""
         raise ShardDown(self.number, "the cable is cut")
 
-    explain = fetch = best_passages = status = run
+    find = explain = fetch = best_passages = status = run
 
 
 @pytest.mark.parametrize("searcher", ["lexical", "dense", "hybrid", "auto"])

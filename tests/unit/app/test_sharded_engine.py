@@ -62,10 +62,13 @@ def _assert_same(
     In one piece, `run` and what is fused have words scored in single precision.
     """
     within = 1e-6 if searcher == "hybrid" else 1e-9
+    elsewhere = [LocalPort(engine) for engine in sharded._engines]
+    apart = ShardedEngine.open(sharded.folder, settings=sharded._given, ports=elsewhere)
     for text in QUERIES:
         options: dict[str, Any] = {"k": 100, "where": where, "searcher": searcher}
         expected = whole.search(text, **options)
         found = sharded.search(text, **options)
+        assert apart.search(text, **options) == found, "asked once, or step by step"
         assert [hit.docid for hit in found] == [hit.docid for hit in expected], text
         assert [hit.passage for hit in found] == [hit.passage for hit in expected]
         scores = [hit.score for hit in expected]
@@ -76,6 +79,7 @@ def _assert_same(
         assert [each.value for each in same] == pytest.approx(
             [each.value for each in parts], abs=within
         )
+    apart.close()
     queries = [Query(str(at), text) for at, text in enumerate(QUERIES)]
     first = whole.run(queries, k=50, where=where, searcher=searcher)
     second = sharded.run(queries, k=50, where=where, searcher=searcher)
@@ -360,6 +364,9 @@ def test_verify_says_that_statistics_are_out_of_date_and_mends_them(shards: Any)
 
 class _Down(LocalPort):
     def run(self, queries: Sequence[Query], **options: Any) -> Any:
+        raise ShardDown(self.number, "node lost")
+
+    def find(self, query: Query, **options: Any) -> Any:
         raise ShardDown(self.number, "node lost")
 
 

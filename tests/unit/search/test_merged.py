@@ -12,7 +12,7 @@ import pytest
 
 from quoth.errors import CollectionError, ShardDown
 from quoth.records import Document, Hit, Part, Passage, Query, Run
-from quoth.search.merged import FanOut, MergedSearcher, merge_runs
+from quoth.search.merged import FanOut, MergedSearcher, Ranked, merge_runs
 
 
 class Port:
@@ -32,6 +32,13 @@ class Port:
         hits = [Hit(docid, score) for docid, score in self._scores.items()]
         best = tuple(sorted(hits, key=lambda hit: (-hit.score, hit.docid))[:k])
         return Run(searcher, {query.qid: best for query in queries})
+
+    def find(
+        self, query: Query, *, k: int, where: str, searcher: str, syntax: bool
+    ) -> tuple[Ranked, ...]:
+        run = self.run([query], k=k, where=where, searcher=searcher, syntax=syntax)
+        hits = run.hits[query.qid]
+        return tuple(Ranked(Hit(hit.docid, round(hit.score, 1)), hit.score) for hit in hits)
 
     def explain(
         self, query: Query, docids: Sequence[str], *, searcher: str, syntax: bool = True
@@ -141,6 +148,17 @@ def test_condition_and_syntax_reach_every_shard_once(fan_out: Opened) -> None:
     first = merged.search([Query("q", "owl")], k=5, allowed=None)
     assert merged.search([Query("q", "owl")], k=5, allowed=None) is first
     assert [port.asked for port in ports] == [[("year > 2000", "lexical", False)]] * 2
+
+
+def test_hits_that_come_with_all_that_is_shown_are_chosen_by_what_they_were_found_with(
+    fan_out: Opened,
+) -> None:
+    ports = [Port(0, {"d0": 1.04, "d2": 0.5}), Port(1, {"d1": 1.02}), Port(2, {}, why="lost")]
+    merged = _merged(fan_out(ports))
+    found = merged.find(Query("q", "owl"), k=1)
+    assert found == (Hit("d0", 1.0),)
+    assert merged.find(Query("q", "owl"), k=2) == (Hit("d0", 1.0), Hit("d1", 1.0))
+    assert merged.unreachable == {2: "lost"}
 
 
 def test_other_errors_are_not_taken_for_a_shard_that_is_down(fan_out: Opened) -> None:

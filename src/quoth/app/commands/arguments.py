@@ -14,6 +14,7 @@ from quoth.app import show
 if TYPE_CHECKING:
     from quoth.app.config import Values
     from quoth.app.engine import Engine
+    from quoth.app.learning_plan import Elsewhere
     from quoth.app.opening import OpenedEngine
 
 Collection = Annotated[
@@ -77,6 +78,15 @@ def joining(address: str) -> AbstractContextManager[None]:
     from quoth.cluster.connecting import joined
 
     return joined(address)
+
+
+def helping(address: str, workers: int) -> Elsewhere | None:
+    """Let a cluster write queries and train; without an address, None."""
+    if not address:
+        return None
+    from quoth.app.cluster_learning import ClusterHelp
+
+    return ClusterHelp(workers)
 
 
 def read_layers(config: Path | None, settings: Mapping[str, str]) -> list[Values]:

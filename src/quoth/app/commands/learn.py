@@ -14,6 +14,7 @@ from quoth.app.commands.arguments import (
     Collection,
     ConfigFile,
     RayAddress,
+    helping,
     joining,
     open_engine,
     open_whole,
@@ -24,7 +25,6 @@ from quoth.app.options import with_settings
 
 if TYPE_CHECKING:
     from quoth.app.config import Values
-    from quoth.app.learning_plan import Elsewhere
 
 Minutes = Annotated[
     float | None,
@@ -173,8 +173,13 @@ def learn(
     from quoth.app.learning_text import render_report
     from quoth.app.searchers import missing_neural
 
-    helped = _helped(workers) if ray else None
-    wanted = Wanted(pairs=pairs, pack=pack, unpack=unpack, restart=not resume, elsewhere=helped)
+    wanted = Wanted(
+        pairs=pairs,
+        pack=pack,
+        unpack=unpack,
+        restart=not resume,
+        elsewhere=helping(ray, workers),
+    )
     short = {"learn.minutes": minutes, "learn.device": device, "learn.seed": seed}
     given = {name: str(value) for name, value in short.items() if value is not None}
     settings = {**settings, **given}
@@ -208,12 +213,6 @@ def _fill_on_cluster(collection: Path, ray: str, layers: Sequence[Values]) -> No
         raise missing_neural(error) from error
     with show.progress_bar() as progress, joining(ray):
         fill_vectors(collection, settings=layers, progress=progress, note=show.note)
-
-
-def _helped(workers: int) -> Elsewhere:
-    from quoth.app.cluster_learning import ClusterHelp
-
-    return ClusterHelp(workers)
 
 
 def _show_packed(collection: Path, packed: Path, *, as_json: bool) -> None:

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quoth.app import show
-from quoth.app.commands.arguments import AsJson, Collection, ConfigFile, open_whole
+from quoth.app.commands.arguments import (
+    AsJson,
+    Collection,
+    ConfigFile,
+    RayAddress,
+    helping,
+    joining,
+    open_whole,
+)
 from quoth.app.generative_plan import PixarBuildConfig, read_settings
 from quoth.app.generative_report import render_generative
 from quoth.app.learning_plan import Wanted
@@ -94,6 +102,15 @@ Set = Annotated[
         f" {', '.join(each.name for each in fields(PixarBuildConfig))}.",
         metavar="pixar.FIELD=VALUE",
         show_default=False,
+    ),
+]
+Workers = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        help="Processes that train together, with --ray; they share each step's queries, and each"
+        " holds a part of the phrases.",
+        metavar="N",
     ),
 ]
 LabelledQuestions = Annotated[
@@ -218,6 +235,8 @@ def pixar(
     no_generator: NoGenerator = False,
     set_: Set = None,
     resume: Resume = True,
+    ray: RayAddress = "",
+    workers: Workers = 1,
     config: ConfigFile = None,
     as_json: AsJson = False,
     settings: Mapping[str, str],
@@ -236,10 +255,12 @@ def pixar(
         pairs=pairs,
         restart=not resume,
         generative=PixarBuildConfig(**{**given, **read_settings(set_ or [])}),
+        elsewhere=helping(ray, workers),
     )
     silent = {"generative.generator": NO_GENERATOR} if no_generator else {}
     settings = {**settings, **silent}
-    with open_whole(collection, config, settings, what="quoth train pixar") as engine:
+    opened = open_whole(collection, config, settings, what="quoth train pixar")
+    with joining(ray), opened as engine:
         try:
             report = engine.learn(wanted, note=show.note).generative
         except ImportError as error:

@@ -6,6 +6,9 @@ All come from one pass over the head. Sums are divided by the number of phrases,
 in nats per phrase; several targets of one query are averaged. The paper leaves open what slots
 after the end learn: here the end once, and nothing after it. The pooled vector is taught phrases
 alone, not the end; ℓ₃ holds for slots that have a target.
+
+Several processes share each batch and split the head (`split_table.py`): a process encodes its
+share of the queries, and meets the vectors of all with its own phrases.
 """
 
 from __future__ import annotations
@@ -13,9 +16,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -26,9 +27,10 @@ from quoth.errors import ConfigError
 from quoth.models.pixar.head import NUM_SYMBOLS, HeadVectors
 from quoth.models.pixar.network import PhraseHead, PixarNetwork, PixarVectors, QueryBatch
 from quoth.models.pixar.pixar import Pixar, trained_identity
+from quoth.training.bag_contrast import Bags, bag_contrast, rarities
 from quoth.training.batching import Batches
 from quoth.training.best_state import BestState
-from quoth.training.large_softmax import CHUNK, large_softmax
+from quoth.training.distribution import count_processes, gather_rows, process_number
 from quoth.training.loop import (
     BeforeStep,
     LoopConfig,
@@ -38,21 +40,19 @@ from quoth.training.loop import (
     train,
 )
 from quoth.training.recipes.pixar_config import PixarRecipe
+from quoth.training.recipes.pixar_judging import Judge, Validate
+from quoth.training.recipes.pixar_losses import PixarLosses, add_tail, pixar_losses
 from quoth.training.rowwise import RowwiseOptimiser
-from quoth.training.selfsupervision.identifier_pairs import NONE, IdentifierPairs, TargetBatch
+from quoth.training.selfsupervision.identifier_pairs import (
+    IdentifierPairs,
+    TargetBatch,
+    phrase_counts,
+)
+from quoth.training.split_table import Splits, TableSplit
 
 _MOST_VALIDATED = 4_096
 
-Validate = Callable[[nn.Module], float]
 Rows = NDArray[np.int64]
-
-
-class PixarLosses(NamedTuple):
-    """The three sums, each over the number of phrases."""
-
-    slots: Tensor  # ℓ₁
-    pooled: Tensor  # ℓ₂
-    normalisers: Tensor  # ℓ₃
 
 
 class PixarPairs(nn.Module):
@@ -63,82 +63,69 @@ class PixarPairs(nn.Module):
         self.network = network
         self.head = head
         self.rowwise: RowwiseOptimiser | None = None
+        self.split: TableSplit | None = None
         self.recipe = recipe
         for module in network.modules():
             if isinstance(module, nn.Dropout):
                 module.p = recipe.dropout
 
+    @property
+    def splits(self) -> Splits:
+        """The parameters of which this process holds a part."""
+        return {} if self.split is None else {"head.rows": self.split, "head.bias": self.split}
+
+    def whole(self) -> PixarPairs:
+        """Give the model with the phrases of all processes, all of which must ask."""
+        if self.split is None:
+            return self
+        rows, bias = self.split.whole(self.head.rows), self.split.whole(self.head.bias)
+        return PixarPairs(self.network, PhraseHead(rows, bias, unit=self.head.unit), self.recipe)
+
     def losses(self, queries: QueryBatch, targets: TargetBatch) -> PixarLosses:
-        """Give the terms of the loss."""
-        device = queries.mask.device.type
+        """Give the terms of the loss; of several processes, each has its share of the queries."""
+        return self._terms(self.network(queries), targets)
+
+    def _terms(self, vectors: PixarVectors, targets: TargetBatch) -> PixarLosses:
+        device = vectors.pooled.device.type
         product = torch.float32
         if torch.is_autocast_enabled(device):
             product = torch.get_autocast_dtype(device)
-        wanted = add_tail(
-            targets, tail=self.network.config.tail, eos_id=len(self.head.bias) - NUM_SYMBOLS
-        )
+        rows = len(self.head.bias)
+        if self.split is not None:
+            pooled, slots = (gather_rows(each)[: len(targets.lengths)] for each in vectors)
+            vectors, rows = PixarVectors(pooled, slots), self.split.total
+        tail = self.network.config.tail
         return pixar_losses(
-            self.network(queries), self.head, wanted=wanted, chunk=self.recipe.chunk, dtype=product
+            vectors,
+            self.head,
+            wanted=add_tail(targets, tail=tail, eos_id=rows - NUM_SYMBOLS),
+            chunk=self.recipe.chunk,
+            dtype=product,
+            split=self.split,
         )
 
-    def forward(self, queries: QueryBatch, targets: TargetBatch, *, strength: float) -> Tensor:
+    def forward(
+        self,
+        queries: QueryBatch,
+        targets: TargetBatch,
+        *,
+        strength: float,
+        bags: Bags | None = None,
+    ) -> Tensor:
         """Give the loss of a batch, with a share of λ₃."""
-        terms, recipe = self.losses(queries, targets), self.recipe
+        vectors, recipe = self.network(queries), self.recipe
+        terms = self._terms(vectors, targets)
         regular = recipe.normaliser_weight * strength * terms.normalisers
-        return terms.slots + recipe.pooled_weight * terms.pooled + regular
-
-
-def add_tail(targets: TargetBatch, *, tail: str, eos_id: int) -> Tensor:  # (B, K, S)
-    """Say what slots after an identifier are taught; padding follows the end in the head.
-
-    >>> two = TargetBatch(torch.tensor([[[7, 8, -1, -1]]]), torch.tensor([[2]]))
-    >>> [add_tail(two, tail=tail, eos_id=9).flatten().tolist() for tail in ("eos", "pad", "none")]
-    [[7, 8, 9, -1], [7, 8, 9, 10], [7, 8, -1, -1]]
-    """
-    wanted, lengths = targets.phrase_ids, targets.lengths[..., None]
-    slots = torch.arange(wanted.shape[-1], device=wanted.device)
-    if tail in ("eos", "pad"):
-        wanted = wanted.masked_fill((slots == lengths) & (lengths > 0), eos_id)
-    if tail == "pad":
-        wanted = wanted.masked_fill((slots > lengths) & (lengths > 0), eos_id + 1)
-    return wanted
-
-
-def pixar_losses(
-    vectors: PixarVectors,
-    head: PhraseHead,
-    *,
-    wanted: Tensor,  # (B, K, S) int64 rows of the head, NONE where nothing is taught
-    chunk: int = CHUNK,
-    dtype: torch.dtype = torch.float32,
-) -> PixarLosses:
-    """Compute the three terms in one pass over the head; products are made in `dtype`."""
-    is_wanted = wanted != NONE
-    count = is_wanted.any(2).sum(1).clamp_min(1)  # (B,) targets of each query
-    shares = is_wanted / count[:, None, None]  # (B, K, S)
-    use = shares.sum(1)  # (B, S) share of the targets that teach a slot
-    active = use > 0
-    number = active.flatten().cumsum(0).view_as(active) - 1  # which active slot each is
-    query, target, slot = is_wanted.nonzero(as_tuple=True)
-    phrases, share = wanted[query, target, slot], shares[query, target, slot]
-    is_phrase = phrases < len(head.bias) - NUM_SYMBOLS
-    slot_rows = number[query, slot]
-    pooled_rows = active.sum() + query[is_phrase]
-    terms = large_softmax(
-        torch.cat((vectors.slots[active], vectors.pooled)),
-        head.rows,
-        targets=torch.cat((phrases, phrases[is_phrase])),
-        target_rows=torch.cat((slot_rows, pooled_rows)),
-        bias=head.bias,
-        unit=head.unit,
-        chunk=chunk,
-        dtype=dtype,
-    )
-    normalisers, total = terms.log_normalisers, share.sum().clamp_min(1e-12)
-    of_slots = share * (normalisers[slot_rows] - terms.logits[: len(phrases)])
-    of_pooled = share[is_phrase] * (normalisers[pooled_rows] - terms.logits[len(phrases) :])
-    squares = use[active] * normalisers[: len(normalisers) - len(vectors.pooled)].square()
-    return PixarLosses(of_slots.sum() / total, of_pooled.sum() / total, squares.sum() / total)
+        loss = terms.slots + recipe.pooled_weight * terms.pooled + regular
+        if bags is None:
+            return loss
+        return loss + recipe.bag_weight * bag_contrast(
+            vectors.pooled,
+            self.head.rows,
+            phrase_ids=targets.phrase_ids,
+            bags=bags,
+            unit=self.head.unit,
+        )
 
 
 def train_pixar(
@@ -162,24 +149,26 @@ def train_pixar(
     state is given back, unless the recipe says otherwise. `until` stops after that step, as an
     interruption would.
     """
-    _require_fit(start, pairs)
+    _require_fit(start, pairs, recipe)
     chosen = loop or loop_config(recipe)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(recipe.seed)  # dropout takes no generator
         model = _build(start, recipe, chosen, device)
         generator = torch.Generator(device=device).manual_seed(recipe.seed)
         on_device, rows = pairs.to(device), pairs.training_rows
+        weights = _bag_weights(pairs).to(device) if recipe.bag_weight else None
         best = None
         if recipe.keep_best:
-            best = BestState(None if checkpoint is None else checkpoint / "best")
-        judge = _Judge(validate or _validation(on_device), best, chosen)
+            best = BestState(None if checkpoint is None else checkpoint / "best", model.splits)
+        judge = Judge(validate or _validation(on_device), best, chosen)
         report = train(
             model,
             _batches(pairs, rows, recipe),
             lambda own, at, strength: own(
-                query_batch(on_device, rows[at]),
+                query_batch(on_device, own_share(rows[at])),
                 _targets(on_device, rows[at], model, generator),
                 strength=strength,
+                bags=None if weights is None else Bags(weights, on_device.passage_rows[rows[at]]),
             ),
             chosen,
             generator=generator,
@@ -188,6 +177,7 @@ def train_pixar(
             validate=judge.validate if judge.is_wanted else None,
             before_step=judge.before_step(_keep_rate(model, recipe, chosen, before_step)),
             until=until,
+            splits=model.splits,
         )
         report = judge.end(model, report)
         if model.rowwise is not None:
@@ -231,7 +221,10 @@ def held_out_losses(model: PixarPairs, pairs: IdentifierPairs, *, size: int = 25
     for start in range(0, len(rows), size):
         some = rows[start : start + size]
         with _precision(device, model.recipe):
-            terms = model.losses(query_batch(pairs, some), _targets(pairs, some, model, generator))
+            terms = model.losses(
+                query_batch(pairs, own_share(some) if model.split else some),
+                _targets(pairs, some, model, generator),
+            )
         sums += len(some) * torch.stack(terms)
         total += len(some)
     return PixarLosses(*(sums / max(total, 1)))
@@ -242,6 +235,18 @@ def _precision(device: torch.device, recipe: PixarRecipe) -> AbstractContextMana
     if device.type == "cuda" and recipe.bf16:
         return torch.autocast("cuda", dtype=torch.bfloat16)
     return nullcontext()
+
+
+def own_share(rows: Rows) -> Rows:
+    """Take this process's share of a batch: as many as all others, the last row again if need be.
+
+    >>> own_share(np.array([3, 1, 4])).tolist()
+    [3, 1, 4]
+    """
+    size = -(-len(rows) // count_processes())
+    first = process_number() * size
+    share: Rows = rows[np.minimum(np.arange(first, first + size), len(rows) - 1)]
+    return share
 
 
 def _targets(
@@ -268,54 +273,16 @@ def _validation(pairs: IdentifierPairs) -> Validate | None:
     return validate
 
 
-class _Judge:
-    """Validates and keeps the best state, also over an interruption."""
-
-    def __init__(self, validate: Validate | None, best: BestState | None, loop: LoopConfig) -> None:
-        self._validate = validate
-        self._best = best
-        self._loop = loop
-        self._step = 0
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether there is anything to validate by."""
-        return self._validate is not None and self._loop.validate_every > 0
-
-    def before_step(self, others: BeforeStep) -> BeforeStep:
-        """Note which step follows, before others do their part."""
-
-        def note(step: int) -> str:
-            self._step = step
-            return others(step)
-
-        return note
-
-    def validate(self, model: nn.Module) -> float:
-        """Score a model, and keep its state if it is the best so far."""
-        assert self._validate is not None
-        score = self._validate(model)
-        if self._best is not None:
-            self._best.offer(model, score, step=self._step)
-        return score
-
-    def end(self, model: PixarPairs, report: TrainingReport) -> TrainingReport:
-        """Validate the last step unless it was, and put the best state into the model."""
-        seen = report.validations
-        is_unseen = not seen or seen[-1][0] != report.steps
-        if self.is_wanted and is_unseen and report.steps == self._loop.steps:
-            self._step = report.steps
-            seen = (*seen, (report.steps, self.validate(model)))
-        if self._best is not None:
-            self._best.restore(model)
-        return replace(report, validations=seen)
-
-
 def _build(start: Pixar, recipe: PixarRecipe, loop: LoopConfig, device: torch.device) -> PixarPairs:
     """Copy a model to where it is trained."""
-    rows, bias = (torch.from_numpy(np.array(each)) for each in (start.head.rows, start.head.bias))
+    split, own = None, slice(None)
+    if count_processes() > 1:
+        split = TableSplit.over_processes(len(start.head.bias))
+        own = split.rows
+    rows, bias = (torch.from_numpy(np.array(x[own])) for x in (start.head.rows, start.head.bias))
     head = PhraseHead(rows, bias, unit=start.config.unit_rows)
     model = PixarPairs(copy.deepcopy(start.network), head, recipe).to(device)
+    model.split = split
     if recipe.head_optimiser != "adamw":
         model.rowwise = RowwiseOptimiser(
             model.head.rows, optimiser=recipe.head_optimiser, accumulate=loop.accumulate
@@ -340,16 +307,17 @@ def _keep_rate(
 
 def as_pixar(model: PixarPairs, start: Pixar, *, name: str) -> Pixar:
     """Copy what is trained, at any step, and join it with the inputs it is trained with."""
+    whole = model.whole()
     network = copy.deepcopy(model.network).cpu().eval()
-    vectors = model.head.vectors().cpu().numpy()
-    bias = model.head.bias.detach().cpu().numpy().copy()
+    vectors = whole.head.vectors().cpu().numpy()
+    bias = whole.head.bias.detach().cpu().numpy().copy()
     return Pixar(
         name,
         network,
         inputs=start.inputs,
         head=HeadVectors(vectors, bias),
         encoder=start.encoder,
-        identity=trained_identity(name, model, config=start.config),
+        identity=trained_identity(name, whole, config=start.config),
     )
 
 
@@ -361,8 +329,14 @@ def _batches(pairs: IdentifierPairs, rows: Rows, recipe: PixarRecipe) -> Batches
     return Batches(each, each, batch_size=size, seed=recipe.seed, lengths=lengths)
 
 
-def _require_fit(start: Pixar, pairs: IdentifierPairs) -> None:
+def _bag_weights(pairs: IdentifierPairs) -> Tensor:  # (P,)
+    return torch.from_numpy(rarities(phrase_counts(pairs)[: pairs.num_phrases]))
+
+
+def _require_fit(start: Pixar, pairs: IdentifierPairs, recipe: PixarRecipe) -> None:
     problems = []
+    if recipe.bag_weight and count_processes() > 1:
+        problems.append("bag_weight needs the whole head: train in one process, or set it to 0")
     if not start.is_exact:
         problems.append("a model loaded for searching cannot be trained; load it with fast=False")
     if start.head.num_phrases != pairs.num_phrases:

@@ -17,7 +17,7 @@ class PixarRecipe:
     """Steps of the optimiser."""
 
     batch_size: int = 512
-    """Queries per batch and process."""
+    """Queries per batch; several processes share them."""
 
     targets_per_input: int = 4
     """Identifiers drawn for each query and step; their losses are averaged."""
@@ -46,6 +46,10 @@ class PixarRecipe:
 
     normaliser_ramp: float = 0.1
     """Share of the steps over which λ₃ rises from 0: normalisers start far from 1."""
+
+    bag_weight: float = 0.0
+    """Share of a loss of our own, by which whole identifiers of a batch compete as bags of phrases
+    (`training/bag_contrast.py`); 0 trains with the paper's alone."""
 
     weight_decay: float = 0.0
     """Decay of weight matrices; rows of unit length gain nothing from it."""
@@ -89,8 +93,10 @@ class PixarRecipe:
         rates = (self.learning_rate, self.encoder_learning_rate, self.head_learning_rate)
         if min(*rates, self.scale_learning_rate) <= 0:
             problems.append("learning rates must be > 0")
-        if self.pooled_weight < 0 or self.normaliser_weight < 0:
-            problems.append("pooled_weight and normaliser_weight must be ≥ 0")
+        if min(self.pooled_weight, self.normaliser_weight, self.bag_weight) < 0:
+            problems.append("pooled_weight, normaliser_weight and bag_weight must be ≥ 0")
+        if self.bag_weight and self.head_optimiser != "adamw":
+            problems.append(f"bag_weight needs head_optimiser adamw, not {self.head_optimiser}")
         if not 0 <= self.normaliser_ramp <= 1 or not 0 <= self.dropout < 1:
             problems.append("normaliser_ramp must be in [0, 1] and dropout in [0, 1)")
         if problems:

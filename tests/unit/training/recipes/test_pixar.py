@@ -23,14 +23,13 @@ from quoth.models.pixar.pixar import Pixar
 from quoth.training.loop import Progress
 from quoth.training.recipes.pixar import (
     PixarPairs,
-    add_tail,
     as_pixar,
     held_out_losses,
     loop_config,
-    pixar_losses,
     train_pixar,
 )
 from quoth.training.recipes.pixar_config import PixarRecipe
+from quoth.training.recipes.pixar_losses import add_tail, pixar_losses
 from quoth.training.selfsupervision.identifier_pairs import (
     NONE,
     IdentifierPairConfig,
@@ -161,6 +160,28 @@ def test_eight_queries_are_learnt_by_heart(
     assert {query: name_phrases(trained, query) for query in expected} == expected
     assert name_phrases(start, "raven") != expected["raven"]
     assert report.steps == RECIPE.steps and report.losses[-1][1] < 0.5
+
+
+def test_bags_of_identifiers_learn_to_lie_near_their_queries(
+    start: Pixar, pairs: IdentifierPairs
+) -> None:
+    def cosine(weight: float) -> float:
+        recipe = replace(RECIPE, bag_weight=weight, pooled_weight=0.0, steps=40)
+        trained, _ = train_pixar(start, pairs, recipe=recipe, device=CPU)
+        queries = torch.from_numpy(trained.encode_queries(list(ANSWERS)).pooled)
+        rows = torch.from_numpy(np.array(trained.head.rows))
+        bags = torch.stack(
+            [
+                sum_of([rows[WORDS.index(word)] for word in each.split()])
+                for each in ANSWERS.values()
+            ]
+        )
+        return float(torch.cosine_similarity(queries, bags, dim=1).mean())
+
+    def sum_of(parts: list[torch.Tensor]) -> torch.Tensor:
+        return torch.stack(parts).sum(0)
+
+    assert cosine(1.0) > cosine(0.0) + 0.05
 
 
 def test_normalisers_learn_to_be_one(start: Pixar, pairs: IdentifierPairs) -> None:
