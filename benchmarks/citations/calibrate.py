@@ -4,16 +4,17 @@
     python3 -m benchmarks.citations.calibrate --base FOLDER --model FOLDER
 
 Questions are those of squad-train-slice and medquad whose passages `benchmarks.generation.pack`
-holds out. Every other one is answerable: its own passage among BM25's neighbours. The others get
-neighbours alone, none of which holds the answer. Writes `abstention.json` into the model's folder
-and prints the area under the curve: of the fit on these questions (five folds), and of the refusal
-alone.
+holds out, then those of other ones, put to passages that answer them and to several kinds that
+do not (`unanswerable.py`). Answerable questions count as much as all others, and every kind of
+these alike. Writes `abstention.json` into the model's folder and prints areas under the curve, of
+each sign alone and of fits by five folds of passages: to all kinds, and to all but the one judged.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -24,16 +25,21 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.citations.pack import CACHE, Question, open_questions, save_questions
-from quoth.answer.abstain import fit_abstention, save_abstention
+from benchmarks.citations.unanswerable import NUM_PASSAGES, Asked, Scene, make_cases
+from quoth.answer.abstain import FEATURES, fit_abstention, save_abstention
 from quoth.answer.answerer import Answerer, AnswerSettings
 from quoth.evaluation.citations_abstention import ranking_area
 from quoth.models.dynamic_lm.dynamic_lm import open_dynamic_lm
+from quoth.models.glow.encoder import GlowEncoder
+from quoth.models.pretrained import DEFAULT_NAME
 from quoth.records import Passage, Span
-from quoth.training.selfsupervision.quoting import QuoteRecord
 
 NAME = "held-out"
-NUM_PASSAGES = 3
+NUM_SCENES = 500
+MAX_ASKED = 3
 FOLDS = 5
+
+Numbers = NDArray[np.float64]
 
 
 def main() -> None:
@@ -44,47 +50,96 @@ def main() -> None:
     parser.add_argument("--questions", type=Path, default=CACHE)
     parser.add_argument("--base", type=Path)
     parser.add_argument("--model", type=Path)
+    parser.add_argument("--encoder", default=DEFAULT_NAME, help="name, or its folder")
     parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--limit", type=int, default=0, help="questions; 0 for all")
     given = parser.parse_args()
     path = given.questions / f"{NAME}.jsonl.gz"
     if given.pack:
-        from benchmarks.generation.pack import is_held_out, medquad_records, squad_records
-
-        records = squad_records(given.data / "ir" / "squad-train-slice")
-        records += medquad_records(given.data / "ir" / "medquad", count=3000)
-        questions = list(make_questions([each for each in records if is_held_out(each.passage)]))
+        questions = list(make_questions(given.data / "ir"))
         save_questions(path, questions)
-        print(
-            f"{path}: {len(questions)}, {sum(each.is_answerable for each in questions)} answerable"
-        )
+        kinds, counts = np.unique([each.set for each in questions], return_counts=True)
+        print(f"{path}: {dict(zip(kinds.tolist(), counts.tolist(), strict=True))}")
         return
-    fit(given, open_questions(path))
+    fit(given, open_questions(path)[: given.limit or None])
 
 
-def make_questions(records: Sequence[QuoteRecord]) -> Iterator[Question]:
-    """Give every other question its own passage, the others none that holds the answer."""
-    for at, record in enumerate(records):
-        hidden = [answer.casefold() for answer in record.answers]
-        others = [
-            text
-            for text in record.distractors
-            if text != record.passage and not any(each in text.casefold() for each in hidden)
+def make_questions(folder: Path) -> Iterator[Question]:
+    """Put the questions of both collections to passages; a question's set is its kind."""
+    squad = list(scenes(folder / "squad-train-slice", is_medical=False))
+    medical = list(scenes(folder / "medquad", is_medical=True))
+    for at, scene in enumerate(squad[:NUM_SCENES] + medical[: NUM_SCENES // 4]):
+        source = "squad" if scene.is_swappable else "medquad"
+        for number, case in enumerate(make_cases(scene, seed=at)):
+            blank = ("",) * NUM_PASSAGES
+            yield Question(
+                *(case.kind, f"{source}.{at}.{number}", case.question, blank, case.passages),
+                is_answerable=case.is_answerable,
+            )
+
+
+def scenes(folder: Path, *, is_medical: bool) -> Iterator[Scene]:
+    """Give passages with their questions and neighbours, held-out ones first."""
+    from benchmarks.generation import pack
+
+    analyser = pack.Analyser(pack.AnalyserConfig())
+    rows = {row["_id"]: row for row in pack.read_lines(folder / "corpus.jsonl.gz")}
+    pieces = [
+        piece
+        for piece in pack.read_pieces(folder)
+        if rows[piece.docid].get("source") not in pack.COPYRIGHTED
+    ]
+    asked = _asked_by_docid(folder)
+    docids = list(dict.fromkeys(piece.docid for piece in pieces))
+    place_by_docid = {docid: at for at, docid in enumerate(docids)}
+    chosen = np.random.default_rng(1).permutation(len(pieces)).tolist()
+    chosen.sort(key=lambda at: not pack.is_held_out(pieces[at].text))
+    own = {at: _answered(pieces[at].text, asked.get(pieces[at].docid, ())) for at in chosen}
+    if is_medical:  # a document's beginning says what was asked
+        first = {piece.docid: at for at, piece in reversed(list(enumerate(pieces)))}
+        chosen = [at for at in chosen if first[pieces[at].docid] == at]
+    chosen = [at for at in chosen if own[at]][: 2 * NUM_SCENES]
+    terms = [analyser.terms(f"{each.title} {each.text}") for each in pieces]
+    queries = [analyser.terms(own[at][0].text) for at in chosen]
+    found = pack.search_rows(terms, queries, k=20).tolist()
+    for at, near in zip(chosen, found, strict=True):
+        piece, others = pieces[at], [pieces[row] for row in near]
+        if is_medical:  # another document on the same disease may answer as well
+            others = [each for each in others if each.title != piece.title]
+        place = place_by_docid[piece.docid]
+        related = [
+            each
+            for docid in docids[max(0, place - 6) : place + 7]
+            if docid != piece.docid and (not is_medical or rows[docid]["title"] == piece.title)
+            for each in asked.get(docid, ())
         ]
-        is_answerable = at % 2 == 0
-        own = [record.passage] if is_answerable else []
-        passages = [*own, *others][:NUM_PASSAGES]
-        if len(passages) < NUM_PASSAGES:
-            continue
-        order = np.random.default_rng(at).permutation(NUM_PASSAGES)
-        yield Question(
-            NAME,
-            str(at),
-            record.question,
-            ("",) * NUM_PASSAGES,
-            tuple(passages[place] for place in order),
-            short_answers=(record.answers,),
-            is_answerable=is_answerable,
+        words = set(terms[at])
+        related.sort(key=lambda each: -len(words & set(analyser.terms(each.text))))
+        yield Scene(
+            piece.text,
+            tuple(each.text for each in others if each.docid != piece.docid),
+            own[at],
+            tuple(related),
+            other_kind="aspect" if is_medical else "article",
+            is_swappable=not is_medical,
         )
+
+
+def _asked_by_docid(folder: Path) -> dict[str, list[Asked]]:
+    from benchmarks.generation import pack
+
+    queries = {row["_id"]: row for row in pack.read_lines(folder / "queries.jsonl.gz")}
+    found: dict[str, list[Asked]] = {}
+    for qid, docid in pack.read_pairs(folder):
+        row = queries[qid]
+        found.setdefault(docid, []).append(Asked(row["text"], tuple(row.get("answers", ()))))
+    return found
+
+
+def _answered(passage: str, asked: Sequence[Asked]) -> tuple[Asked, ...]:
+    """Keep the questions whose answer stands in a passage, or whose answer is all of it."""
+    found = [each for each in asked if not each.answers or any(a in passage for a in each.answers)]
+    return tuple(found[:MAX_ASKED])
 
 
 def fit(given: argparse.Namespace, questions: Sequence[Question]) -> None:
@@ -92,21 +147,25 @@ def fit(given: argparse.Namespace, questions: Sequence[Question]) -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = open_dynamic_lm(given.model, base=given.base, device=device)
     model.network.merge()
-    answerer = Answerer(model, AnswerSettings())
-    parts = [
-        answerer.features([each.text for each in own], [passages_of(each) for each in own])
-        for own in (
-            questions[at : at + given.batch] for at in range(0, len(questions), given.batch)
-        )
-    ]
-    features = np.concatenate(parts)
-    labels = np.array([not each.is_answerable for each in questions])
-    save_abstention(given.model, fit_abstention(features, labels.tolist()))
-    print(
-        f"{len(labels)} questions, {labels.mean():.0%} without an answer; area under the curve:"
-        f" refusal alone {_area(-features[:, 0], labels):.3f},"
-        f" fitted {_area(-_left_out(features, labels), labels):.3f}"
+    encoder = GlowEncoder.load(given.encoder)
+    answerer = Answerer(
+        model, AnswerSettings(), encode=lambda texts: encoder.encode_queries(texts).vectors
     )
+    parts, began = [], time.perf_counter()
+    for at in range(0, len(questions), given.batch):
+        own = questions[at : at + given.batch]
+        found = answerer.features([each.text for each in own], [passages_of(each) for each in own])
+        parts.append(found)
+    features = np.concatenate(parts)
+    print(f"{len(questions)} questions in {time.perf_counter() - began:.0f} s")
+    kinds = np.array([each.set for each in questions])
+    labels = kinds != "own"
+    save_abstention(
+        given.model, fit_abstention(features, labels.tolist(), counts=even_counts(kinds))
+    )
+    sources = np.array([each.qid.split(".")[0] for each in questions])
+    folds = np.array([int(each.qid.split(".")[1]) % FOLDS for each in questions])
+    report(features, kinds, sources=sources, folds=folds)  # a scene is in one fold
 
 
 def passages_of(question: Question) -> list[Passage]:
@@ -117,19 +176,75 @@ def passages_of(question: Question) -> list[Passage]:
     ]
 
 
-def _left_out(features: NDArray[np.float64], labels: NDArray[np.bool_]) -> NDArray[np.float64]:
+def even_counts(kinds: NDArray[np.str_]) -> Numbers:  # (N,)
+    """Let questions with and without an answer count alike, and every kind without one.
+
+    >>> even_counts(np.array(["own", "own", "cut", "swapped"])).tolist()
+    [1.0, 1.0, 1.0, 1.0]
+    >>> even_counts(np.array(["own", "cut", "cut", "swapped"])).tolist()
+    [2.0, 0.5, 0.5, 1.0]
+    """
+    is_own = kinds == "own"
+    counts = np.where(is_own, len(kinds) / 2 / max(is_own.sum(), 1), 0.0)
+    others = np.unique(kinds[~is_own])
+    for kind in others:
+        counts[kinds == kind] = len(kinds) / 2 / len(others) / (kinds == kind).sum()
+    return counts
+
+
+def report(
+    features: Numbers,
+    kinds: NDArray[np.str_],
+    *,
+    sources: NDArray[np.str_],
+    folds: NDArray[np.int64],
+) -> None:
+    """Print the areas of the signs and of fits, for each kind of unanswerable question.
+
+    A kind is told from the answerable questions of the collections that it occurs in.
+    """
+    near_by_kind = {kind: np.isin(sources, sources[kinds == kind]) for kind in {*kinds.tolist()}}
+
+    def area_of(silence: Numbers, kind: str) -> float:
+        near = near_by_kind[kind]
+        return area(silence[near], kinds[near], kind)
+
+    others = sorted({*kinds.tolist()} - {"own"})
+    print(f"{'':24}" + "".join(f"{each:>12}" for each in others))
+    for column, name in enumerate(FEATURES):
+        signed = features[:, column] * (1.0 if name == "refusal" else -1.0)
+        print(f"{name:24}" + "".join(f"{area_of(signed, each):12.3f}" for each in others))
+    for name, leaves_out in (("fitted", False), ("fitted to other kinds", True)):
+        row = []
+        for kind in others:
+            used = kinds != kind if leaves_out else np.ones(len(kinds), dtype=np.bool_)
+            row.append(area_of(by_folds(features, kinds, folds=folds, used=used), kind))
+        print(f"{name:24}" + "".join(f"{each:12.3f}" for each in row))
+
+
+def by_folds(
+    features: Numbers,
+    kinds: NDArray[np.str_],
+    *,
+    folds: NDArray[np.int64],
+    used: NDArray[np.bool_],
+) -> Numbers:  # (N,)
     """Give the probability of no answer for each question by a fit to the other folds."""
-    found = np.zeros(len(labels))
-    folds = np.arange(len(labels)) // 2 % FOLDS  # both kinds in each
+    found = np.zeros(len(kinds))
     for fold in range(FOLDS):
-        own = folds == fold
-        fitted = fit_abstention(features[~own], labels[~own].tolist())
+        own, chosen = folds == fold, used & (folds != fold)
+        fitted = fit_abstention(
+            features[chosen],
+            (kinds[chosen] != "own").tolist(),
+            counts=even_counts(kinds[chosen]),
+        )
         found[own] = fitted.probabilities(features[own])
     return found
 
 
-def _area(support: NDArray[np.float64], labels: NDArray[np.bool_]) -> float:
-    return ranking_area(support[~labels].tolist(), support[labels].tolist())
+def area(silence: Numbers, kinds: NDArray[np.str_], kind: str) -> float:
+    """Give the area of telling answerable questions from one kind of the others."""
+    return ranking_area((-silence[kinds == "own"]).tolist(), (-silence[kinds == kind]).tolist())
 
 
 if __name__ == "__main__":

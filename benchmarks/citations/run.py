@@ -32,6 +32,8 @@ from quoth.answer.config import AnswerConfig, CandidateConfig, DecodingConfig
 from quoth.answer.generate import Prompt, generate
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM, open_dynamic_lm
+from quoth.models.glow.encoder import GlowEncoder
+from quoth.models.pretrained import DEFAULT_NAME
 from quoth.records import Answer, Passage, Span
 from quoth.vocabulary.dynamic import DynamicVocabulary
 
@@ -76,6 +78,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--no-base", action="store_true")
     parser.add_argument("--questions", type=Path, default=CACHE, help="what pack.py wrote")
     parser.add_argument("--sets", default=",".join(SETS))
+    parser.add_argument(
+        "--encoder", default=DEFAULT_NAME, help="of sentences, for abstention: name or folder"
+    )
     parser.add_argument("--source", default="ngrams", help="phrases: ngrams or chunks")
     parser.add_argument("--candidates", type=int, default=1_000)
     parser.add_argument(
@@ -119,7 +124,8 @@ def answering(
         decoding=answer.steady(DecodingConfig(max_subwords=MAX_SUBWORDS, phrases=phrases)),
         abstention=open_abstention(folder),
     )
-    answerer = Answerer(model, settings)
+    encoder = GlowEncoder.load(given.encoder)
+    answerer = Answerer(model, settings, encode=lambda texts: encoder.encode_queries(texts).vectors)
 
     def respond(questions: Sequence[Question]) -> list[dict[str, Any]]:
         passages = [_passages(each) for each in questions]

@@ -2,8 +2,10 @@
 
 Four signs are weighed by a logistic regression: how probable the model finds the refusal it was
 trained to give, how many of the question's telling words the passages and their best sentence hold,
-and the best hit's score. Weights are fitted on questions with known outcome and stored beside the
-model; where none are, the probability of the refusal decides alone.
+and how near the nearest sentence is by the vectors of a sentence encoder. Weights are fitted on
+questions with known outcome and stored beside the model; where none are, the probability of the
+refusal decides alone. A sign may only speak its own way: more of the question in the passages never
+speaks for silence, however the questions of the fit were made.
 
 Pure: numbers in, numbers out, but for the two functions that keep a fitted calibration.
 """
@@ -19,15 +21,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from quoth.answer.nearness import coverage, telling_words
+from quoth.answer.nearness import coverage, sentences_of, telling_words
 from quoth.artifact import write_text_atomically
 from quoth.errors import ConfigError, Damaged
-from quoth.text.passages import split_sentences
 
 FILE_NAME = "abstention.json"
-FEATURES = ("refusal", "coverage", "best sentence", "best score")
+FEATURES = ("refusal", "coverage", "best sentence", "nearest sentence")
 """What the columns of features mean."""
 
+_DIRECTIONS = np.array([1.0, -1.0, -1.0, -1.0])  # the refusal speaks for silence, nearness against
+_FEATURES_BEFORE = ("refusal", "coverage", "best sentence", "best score")  # of which 3 counted
 _LEAST = 1e-9
 _ROUNDS = 50
 
@@ -49,6 +52,11 @@ class Abstention:
                 f" ones ({', '.join(FEATURES)}) and a bias"
             )
 
+    @property
+    def needs_vectors(self) -> bool:
+        """Whether the nearest sentence by vectors has any weight."""
+        return self.weights[FEATURES.index("nearest sentence")] != 0.0
+
     def probabilities(self, features: Numbers) -> Numbers:  # (N,)
         """Give the probability that there is no answer, for features (N, F)."""
         return _sigmoid(features @ np.array(self.weights) + self.bias)
@@ -59,27 +67,37 @@ REFUSAL_ALONE = Abstention((1.0, 0.0, 0.0, 0.0), 0.0)
 
 
 def make_features(
-    question: str, passages: Sequence[str], *, refusal: float, best_score: float = 0.0
+    question: str, passages: Sequence[str], *, refusal: float, nearest: float = 0.0
 ) -> Numbers:  # (F,)
-    """Gather the signs for one question; `refusal` is a probability, here turned into log-odds."""
+    """Gather the signs for one question; `refusal` is a probability, here turned into log-odds.
+
+    `nearest` is the cosine of the nearest sentence, 0 where nothing encodes sentences.
+    """
     refusal = min(max(refusal, _LEAST), 1 - _LEAST)
     telling = telling_words(question)
-    sentences = [text[span.start : span.end] for text in passages for span in split_sentences(text)]
     return np.array(
         [
             math.log(refusal / (1 - refusal)),
             coverage(telling, " ".join(passages)),
-            max((coverage(telling, each) for each in sentences), default=0.0),
-            best_score,
+            max((coverage(telling, each) for each in sentences_of(passages)), default=0.0),
+            nearest,
         ]
     )
 
 
-def fit_abstention(features: Numbers, labels: Sequence[bool], *, ridge: float = 1.0) -> Abstention:
+def fit_abstention(
+    features: Numbers,
+    labels: Sequence[bool],
+    *,
+    ridge: float = 1.0,
+    counts: Numbers | None = None,
+) -> Abstention:
     """Fit weights to features (N, F); a label is True where there is no answer.
 
     Penalised maximum likelihood by Newton's method on standardised features; `ridge` is the
-    penalty on the squared weights, which are then given for the features as they are.
+    penalty on the squared weights, which are then given for the features as they are. Signs that
+    would speak the wrong way are left out, the worst first, and get the weight 0. `counts` (N,) is
+    how often each question counts, once unless given.
     """
     truths = np.asarray(labels, dtype=np.float64)
     if features.shape != (len(truths), len(FEATURES)):
@@ -94,7 +112,8 @@ def fit_abstention(features: Numbers, labels: Sequence[bool], *, ridge: float = 
     means, spread = features.mean(axis=0), features.std(axis=0)
     scales = np.where(spread > 1e-12, spread, 1.0)
     standard = np.column_stack([(features - means) / scales, np.ones(len(truths))])
-    solved = _newton(standard, truths, penalty=np.array([ridge] * len(FEATURES) + [1e-9]))
+    repeats = np.ones(len(truths)) if counts is None else counts
+    solved = _fit_directed(standard, truths, ridge=ridge, counts=repeats)
     weights = solved[:-1] / scales
     return Abstention(tuple(weights.tolist()), float(solved[-1] - weights @ means))
 
@@ -110,24 +129,41 @@ def open_abstention(folder: Path) -> Abstention:
     path = folder / FILE_NAME
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        if tuple(content["features"]) != FEATURES:
-            raise Damaged(f"{path} weighs {content['features']}, expected {', '.join(FEATURES)}")
-        return Abstention(tuple(map(float, content["weights"])), float(content["bias"]))
+        weights = tuple(map(float, content["weights"]))
+        named = tuple(content["features"])
+        is_before = named == _FEATURES_BEFORE and weights[-1] == 0.0  # fitted without scores
+        if named != FEATURES and not is_before:
+            raise ConfigError(f"it weighs {', '.join(named)}; this release {', '.join(FEATURES)}")
+        return Abstention(weights, float(content["bias"]))
     except FileNotFoundError:
         return REFUSAL_ALONE
-    except (OSError, ValueError, KeyError, TypeError, ConfigError) as error:
+    except (OSError, ValueError, KeyError, TypeError, IndexError, ConfigError) as error:
         raise Damaged(
-            f"{path} cannot be read as a calibration ({error}); restore it, or remove it to go by"
-            " the model's refusals alone"
+            f"{path} cannot be read as a calibration ({error}); restore it, train the model again,"
+            " or remove the file to go by the model's refusals alone"
         ) from error
 
 
-def _newton(features: Numbers, truths: Numbers, *, penalty: Numbers) -> Numbers:
+def _fit_directed(features: Numbers, truths: Numbers, *, ridge: float, counts: Numbers) -> Numbers:
+    """Fit weights to standardised features (N, F + 1), of which the last is constant."""
+    penalty = np.array([ridge] * len(FEATURES) + [1e-9])
+    kept = list(range(len(penalty)))
+    while True:
+        solved = np.zeros(len(penalty))
+        solved[kept] = _newton(features[:, kept], truths, penalty=penalty[kept], counts=counts)
+        wrong = solved[:-1] * _DIRECTIONS
+        if wrong.min() >= 0.0:
+            return solved
+        kept.remove(int(wrong.argmin()))
+
+
+def _newton(features: Numbers, truths: Numbers, *, penalty: Numbers, counts: Numbers) -> Numbers:
     weights = np.zeros(features.shape[1])
     for _round in range(_ROUNDS):
         found = _sigmoid(features @ weights)
-        slope = features.T @ (found - truths) + penalty * weights
-        curvature = (features * (found * (1 - found))[:, None]).T @ features + np.diag(penalty)
+        slope = features.T @ (counts * (found - truths)) + penalty * weights
+        bends = counts * found * (1 - found)
+        curvature = (features * bends[:, None]).T @ features + np.diag(penalty)
         step = np.linalg.solve(curvature, slope)
         weights = weights - step * min(1.0, 4.0 / (np.abs(step).max() + 1e-12))
         if np.abs(step).max() < 1e-10:

@@ -17,6 +17,7 @@ from quoth.answer.candidates import make_vocabulary
 from quoth.answer.cite import Piece, Writer, cite
 from quoth.answer.config import AnswerConfig, CandidateConfig, DecodingConfig
 from quoth.answer.generate import Decoder, Prompt
+from quoth.answer.nearness import EncodeSentences, nearest_cosine
 from quoth.answer.shelf import Shelf
 from quoth.answer.vectors import PhraseVectors
 from quoth.errors import ConfigError
@@ -48,33 +49,32 @@ class Answerer:
         settings: AnswerSettings,
         *,
         shelf: Shelf | None = None,
+        encode: EncodeSentences | None = None,
         notice: str = "",
     ) -> None:
-        """`notice` goes with every stream: what a reader should know of this model."""
+        """`notice` goes with every stream: what a reader should know of this model.
+
+        `encode` is the encoder that abstention was fitted with, None where it had none.
+        """
+        self._encode = encode
         self._model = model
         self._notice = notice
         self._settings = settings
         self._vectors = PhraseVectors(model, shelf=shelf)
 
     def answer(
-        self,
-        questions: Sequence[str],
-        passages: Sequence[Sequence[Passage]],
-        *,
-        best_scores: Sequence[float] | None = None,
+        self, questions: Sequence[str], passages: Sequence[Sequence[Passage]]
     ) -> list[Answer]:
         """Answer each question from its own passages, best hit first, as one batch."""
         streams = [AnswerStream(each, self._notice) for each in questions]
-        for number, piece in self._pieces(questions, passages, best_scores, streams):
+        for number, piece in self._pieces(questions, passages, streams):
             streams[number].pieces.append(piece)
         return [stream.answer() for stream in streams]
 
-    def stream(
-        self, question: str, passages: Sequence[Passage], *, best_score: float = 0.0
-    ) -> AnswerStream:
+    def stream(self, question: str, passages: Sequence[Passage]) -> AnswerStream:
         """Answer one question piece by piece: iterate over it, then take its `answer()`."""
         stream = AnswerStream(question, self._notice)
-        found = self._pieces([question], [passages], [best_score], [stream])
+        found = self._pieces([question], [passages], [stream])
         stream.source = (piece for _number, piece in found)
         return stream
 
@@ -117,7 +117,7 @@ class Answerer:
         refusals = iter(self._refusals(self._decoder(readable), len(readable)))
         return np.stack(
             [
-                each.features(question, refusal=next(refusals) if each.passages else 1.0)
+                self._signs(question, each, refusal=next(refusals) if each.passages else 1.0)
                 for question, each in zip(questions, prepared, strict=True)
             ]
         )
@@ -126,7 +126,6 @@ class Answerer:
         self,
         questions: Sequence[str],
         passages: Sequence[Sequence[Passage]],
-        best_scores: Sequence[float] | None,
         streams: Sequence[AnswerStream],
     ) -> Iterator[tuple[int, Piece]]:
         """Prepare, decide and write; what is decided is noted in the streams."""
@@ -138,14 +137,28 @@ class Answerer:
             stream.passages = each.passages
             stream.support = 0.0
             if number in refusals:
-                score = best_scores[number] if best_scores else 0.0
-                signs = each.features(questions[number], refusal=refusals[number], best_score=score)
-                stream.support = 1.0 - float(
-                    self._settings.abstention.probabilities(signs[None])[0]
-                )
+                stream.support = self._support(questions[number], each, refusal=refusals[number])
             silence = 1.0 - stream.support
             stream.abstains = not each.passages or silence > self._settings.answer.threshold
         yield from self._write(decoder, readable, streams)
+
+    def _support(self, question: str, prepared: _Prepared, *, refusal: float) -> float:
+        """Give the probability that there is an answer; vectors only where they have weight."""
+        abstention = self._settings.abstention
+        signs = self._signs(
+            question, prepared, refusal=refusal, with_vectors=abstention.needs_vectors
+        )
+        return 1.0 - float(abstention.probabilities(signs[None])[0])
+
+    def _signs(
+        self, question: str, prepared: _Prepared, *, refusal: float, with_vectors: bool = True
+    ) -> Numbers:  # (F,)
+        """Gather the signs that these passages hold an answer."""
+        texts = [passage.text for passage in prepared.passages]
+        nearest = 0.0
+        if with_vectors and self._encode is not None:
+            nearest = nearest_cosine(question, texts, encode=self._encode)
+        return make_features(question, texts, refusal=refusal, nearest=nearest)
 
     def _write(
         self, decoder: Decoder, readable: Sequence[int], streams: Sequence[AnswerStream]
@@ -267,11 +280,6 @@ class _Prepared:
 
     passages: tuple[Passage, ...]
     prompt: Prompt
-
-    def features(self, question: str, *, refusal: float, best_score: float = 0.0) -> Numbers:
-        """Gather the signs that these passages hold an answer."""
-        texts = [passage.text for passage in self.passages]
-        return make_features(question, texts, refusal=refusal, best_score=best_score)
 
 
 def _shorten(passage: Passage, length: int) -> Passage:

@@ -11,14 +11,13 @@ first in any case, so that a vocabulary which grows while decoding starts with t
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from quoth.answer.chunks import STOP_WORDS, noun_chunks
 from quoth.answer.config import CandidateConfig
 from quoth.answer.nearness import rank_sentences
+from quoth.answer.word_bounds import UNSPACED, is_end, is_start
 from quoth.models.dynamic_lm.inputs import TokenisedText
 from quoth.records import Span
 from quoth.text.passages import split_sentences
@@ -27,12 +26,6 @@ from quoth.vocabulary.dynamic import Candidate, DynamicVocabulary, Source
 Tokenise = Callable[[Sequence[str]], list[TokenisedText]]
 """Texts to subwords with the characters that each covers."""
 
-_OPENERS = "([{<\"'“‘«¿¡"
-_JOINERS = "'’-–./,:_@&"
-_UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
-    "\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
-)  # Thai, Lao, Myanmar, Khmer, kana, Han
 _CHARS_PER_SUBWORD = 24  # of a row; a stretch with longer ones is rare and left out
 
 
@@ -112,7 +105,7 @@ def _row_text(text: str, start: int, max_subwords: int) -> str:
     end = min(len(text), start + max_subwords * _CHARS_PER_SUBWORD)
     while end < len(text) and end > start and not text[end].isspace():
         end -= 1  # not within a word, which would have other subwords
-    space = "" if _UNSPACED.match(text[start]) else " "
+    space = "" if UNSPACED.match(text[start]) else " "
     return space + text[start : end if end > start else start]
 
 
@@ -130,54 +123,3 @@ def _is_worth_offering(words: str, num_subwords: int) -> bool:
     if words != words.strip() or not any(map(str.isalnum, words)):
         return False
     return num_subwords > 1 or words.lower() not in STOP_WORDS
-
-
-def is_start(text: str, at: int) -> bool:
-    """Whether a word starts here.
-
-    >>> text = 'He (not "she") ate. 大鸦'
-    >>> [text[at : at + 3] for at in range(len(text)) if is_start(text, at)]
-    ['He ', '(no', 'not', '"sh', 'she', 'ate', '大鸦', '鸦']
-    """
-    if text[at].isspace():
-        return False
-    if at == 0 or text[at - 1].isspace():
-        return True
-    if _is_between_characters(text, at):
-        return True
-    if text[at - 1] not in _OPENERS:
-        return False
-    opened = text[:at].rstrip(_OPENERS)
-    return (not opened or opened[-1].isspace()) and text[at].isalnum()
-
-
-def is_end(text: str, at: int) -> bool:
-    """Whether a word, or a mark after it, ends before this place.
-
-    >>> text = "It's 3.5 kg, (so)."
-    >>> [text[:at] for at in range(1, len(text) + 1) if is_end(text, at)][:4]
-    ["It's", "It's 3.5", "It's 3.5 kg", "It's 3.5 kg,"]
-    """
-    if text[at - 1].isspace():
-        return False
-    if at == len(text) or text[at].isspace():
-        return text[at - 1] not in "([{“‘«"
-    if _is_between_characters(text, at):
-        return True
-    if not text[at - 1].isalnum() or text[at].isalnum() or text[at] == "\u200d":
-        return False
-    joins = text[at] in _JOINERS and at + 1 < len(text) and text[at + 1].isalnum()
-    return not joins and not _is_mark(text[at])
-
-
-def _is_between_characters(text: str, at: int) -> bool:
-    """Whether two letters meet here of which one belongs to a script without spaces."""
-    before, after = text[at - 1], text[at]
-    if not (before.isalnum() and after.isalnum()):
-        return False
-    return bool(_UNSPACED.match(before) or _UNSPACED.match(after))
-
-
-def _is_mark(character: str) -> bool:
-    """Whether a character belongs to the one before: combining marks."""
-    return unicodedata.category(character).startswith("M")

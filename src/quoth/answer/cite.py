@@ -1,9 +1,11 @@
 """From tokens to an answer whose every quotation can be checked by slicing its source.
 
 Pieces are what tokens write: a phrase with the places it may come from, or a stretch of subwords
-with none. Each phrase is given one of its sources: so that as few citations as possible are needed,
-phrases that stand side by side in one passage becoming one quotation; then so that neighbours come
-from the same passage; then the best-ranked passage. What no citation covers is unquoted.
+with none. Each phrase is given one of the places where its words stand: so that as few citations as
+possible are needed, phrases that follow each other in one passage as they do in the answer becoming
+one quotation, with what stands between them; then so that neighbours come from the same passage;
+then the best-ranked passage; then the place nearest to the one before. What no citation covers is
+unquoted.
 
 By construction `citation.passage.text[passage_span] == answer.text[answer_span]`: a source that
 does not hold the very characters of its stretch is never cited.
@@ -16,14 +18,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from quoth.answer.tokens import Token
+from quoth.answer.word_bounds import is_end, is_start
 from quoth.records import Answer, Citation, Passage, Span
 from quoth.vocabulary.dynamic import DynamicVocabulary, Source
 
 _LITERAL_MARKER = re.compile(r"(\\*)(\[\d+\])")
 _UNFINISHED = "\N{REPLACEMENT CHARACTER}"  # bytes that are no whole character yet
-MAX_GAP = 3
+_MOST_PLACES = 64  # that are looked at for one phrase
+MAX_GAP = 80
 """Characters between two phrases that may be part of their joint quotation, if the source has them
-too: white space and punctuation, mostly."""
+too: white space, punctuation, and words too short to be phrases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,25 +200,46 @@ def _stretches(
         span = Span(start, min(at, len(text)))
         if span.start >= span.end:
             continue
-        words = text[span.start : span.end]
-        holding = tuple(
-            source
-            for source in piece.sources
-            if passages[source.passage].text[source.span.start : source.span.end] == words
-        )
-        if holding:
-            yield span, holding
+        places = _places(text[span.start : span.end], piece.sources, passages)
+        if places:
+            yield span, places
 
 
-_Cost = tuple[int, int, int, int]
+def _places(
+    words: str, offered: Sequence[Source], passages: Sequence[Passage]
+) -> tuple[Source, ...]:
+    """List where the words of a phrase stand: as offered, and as whole words anywhere else.
+
+    Phrases are not looked for in sentences far from the question, which may hold the whole of what
+    was put together from several places.
+    """
+    if not offered:
+        return ()
+    found = {
+        source
+        for source in offered
+        if passages[source.passage].text[source.span.start : source.span.end] == words
+    }
+    for number, passage in enumerate(passages):
+        at = passage.text.find(words)
+        while at >= 0 and len(found) < _MOST_PLACES:
+            end = at + len(words)
+            if is_start(passage.text, at) and is_end(passage.text, end):
+                found.add(Source(number, Span(at, end)))
+            at = passage.text.find(words, at + 1)
+    ordered = sorted(found, key=lambda source: (source.passage, source.span))
+    return tuple(ordered[:_MOST_PLACES])
+
+
+_Cost = tuple[int, ...]
 
 
 def _choose_sources(stretches: Sequence[_Stretch], joins: _Joins) -> list[Source]:
-    """Choose sources: fewest citations, fewest changes of passage, best ranks, first places.
+    """Choose sources: fewest citations and changes of passage, best ranks, nearest, first places.
 
     The cheapest path through all choices, found from left to right.
     """
-    costs: list[_Cost] = [(0, 0, 0, 0)]
+    costs: list[_Cost] = [(0, 0, 0, 0, 0)]
     came: list[list[int]] = []  # for each stretch and source, the best source before
     for at, (_span, sources) in enumerate(stretches):
         options = [
@@ -238,18 +263,19 @@ def _step_cost(
     stretches: Sequence[_Stretch], at: int, before: int, source: Source, *, joins: _Joins
 ) -> _Cost:
     """Say what a source costs after the source `before` of the stretch before."""
-    own = (source.passage, source.span.start)
+    rank, start = source.passage, source.span.start
     if at == 0:
-        return (1, 0, *own)
-    previous = (stretches[at - 1][0], stretches[at - 1][1][before])
-    if joins.are_one(previous, (stretches[at][0], source)):
-        return (0, 0, *own)
-    return (1, int(previous[1].passage != source.passage), *own)
+        return 1, 0, rank, 0, start
+    span, previous = stretches[at - 1][0], stretches[at - 1][1][before]
+    if joins.are_one((span, previous), (stretches[at][0], source)):
+        return 0, 0, rank, 0, start
+    if previous.passage != rank:
+        return 1, 1, rank, 0, start
+    return 1, 0, rank, abs(start - previous.span.end), start
 
 
 def _add(first: _Cost, second: _Cost) -> _Cost:
-    breaks, changes, ranks, starts = (a + b for a, b in zip(first, second, strict=True))
-    return breaks, changes, ranks, starts
+    return tuple(a + b for a, b in zip(first, second, strict=True))
 
 
 def _join(quoted: Sequence[tuple[Span, Source]], joins: _Joins) -> Iterator[Citation]:

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from transformers import DynamicCache
 
 from quoth.answer.config import DecodingConfig
 from quoth.answer.tokens import Token
@@ -69,7 +68,7 @@ class Decoder:
         self._banned = torch.tensor(banned, dtype=torch.long, device=self._device)
         self._texts = [_Text(prompt, config) for prompt in prompts]
         self._live = list(range(len(prompts)))  # the text of each row of the batch
-        self._cache = DynamicCache()
+        self._cache = model.network.new_cache()
         self._chosen: list[Token] = []
         self._mask = torch.zeros((len(prompts), 0), dtype=torch.bool, device=self._device)
         self._states = self._no_vectors()  # (B, D), after what was read

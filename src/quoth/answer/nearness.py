@@ -1,7 +1,8 @@
-"""How near a stretch of text is to a question: the share of its telling words that it holds.
+"""How near a stretch of text is to a question: by its telling words, or by vectors.
 
 Words are compared by their first letters, six at most, which is stemming enough for a few
 sentences and needs no language; names and numbers count double, as they are rarer than other words.
+Vectors are those of a sentence encoder, which also sees the same thing said in other words.
 """
 
 from __future__ import annotations
@@ -9,9 +10,16 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from quoth.answer.chunks import STOP_WORDS
+from quoth.text.passages import split_sentences
+
+EncodeSentences = Callable[[Sequence[str]], NDArray[np.float32]]
+"""Sentences to vectors (N, D), of any length."""
 
 _WORD = re.compile(r"[^\W_]+")
 _STEM = 6
@@ -48,6 +56,25 @@ def coverage(weights: Mapping[str, float], text: str) -> float:
 def stems(text: str) -> set[str]:
     """Give the stems of all words of a text."""
     return {_stem(found) for found in _WORD.findall(text)}
+
+
+def sentences_of(passages: Sequence[str]) -> list[str]:
+    """Give the sentences of all passages, in order.
+
+    >>> sentences_of(["Owls hunt. Hens sleep.", "Ravens speak."])
+    ['Owls hunt.', 'Hens sleep.', 'Ravens speak.']
+    """
+    return [text[span.start : span.end] for text in passages for span in split_sentences(text)]
+
+
+def nearest_cosine(question: str, passages: Sequence[str], *, encode: EncodeSentences) -> float:
+    """Give the cosine of a question and the sentence nearest to it; 0 where there is none."""
+    sentences = sentences_of(passages)
+    if not sentences:
+        return 0.0
+    vectors = encode([question, *sentences]).astype(np.float64)
+    units = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return float((units[1:] @ units[0]).max())
 
 
 def rank_sentences(question: str, sentences: Sequence[str]) -> list[int]:

@@ -9,10 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quoth.app.config import Config
+from quoth.app.loading import LoadedModels
 from quoth.records import Answer, Hit, Passage
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from quoth.answer.answerer import Answerer, AnswerStream
+    from quoth.answer.nearness import EncodeSentences
     from quoth.app.language_model import OpenedModel
 
 _CACHE = "phrase-vectors"
@@ -26,12 +31,13 @@ class Asking:
         self._folder = folder
         self._models: dict[str, OpenedModel] = {}
         self._answerers: dict[tuple[Hashable, ...], Answerer] = {}
+        self._loaded = LoadedModels()
+        self._encode_sentences: EncodeSentences | None = None
 
     def ask(self, question: str, hits: Sequence[Hit], *, config: Config) -> AnswerStream:
         """Answer from the passages of hits, piece by piece."""
-        best = max((hit.score for hit in hits), default=0.0)
         answerer = self._answerer(replace(config, decoding=config.answer.steady(config.decoding)))
-        return answerer.stream(question, passages_of(hits), best_score=best)
+        return answerer.stream(question, passages_of(hits))
 
     def generate(self, prefix: str, hits: Sequence[Hit], *, config: Config) -> AnswerStream:
         """Continue a text with the phrases of hits, piece by piece."""
@@ -65,7 +71,25 @@ class Asking:
             model=opened.identity,
             max_bytes=config.answer.cache_megabytes * _BYTES,
         )
-        return Answerer(opened.model, settings, shelf=shelf, notice=opened.notice)
+        return Answerer(
+            opened.model, settings, shelf=shelf, encode=self._encode, notice=opened.notice
+        )
+
+    def _encode(self, sentences: Sequence[str]) -> NDArray[np.float32]:
+        """Encode as when abstention was fitted: by the embedded encoder, whatever searches."""
+        if self._encode_sentences is None:
+            self._encode_sentences = self._open_encoder()
+        return self._encode_sentences(sentences)
+
+    def _open_encoder(self) -> EncodeSentences:
+        from quoth.models.bert import open_sentence_encoder
+        from quoth.models.pretrained import DEFAULT_NAME, find_folder
+
+        opened = open_sentence_encoder(find_folder(DEFAULT_NAME))
+        if opened is not None:
+            return opened.encode
+        encoder = self._loaded.encoder(DEFAULT_NAME)  # another kind, in a folder of that name
+        return lambda sentences: encoder.encode_queries(sentences).vectors
 
 
 class AnsweringEngine(ABC):

@@ -31,9 +31,10 @@ def follow(pieces: Iterable[Piece], console: Console, *, before: str = "") -> No
     if not console.is_terminal:
         return
     shown = Text.assemble((make_safe(before), "dim"))
-    with Live(shown, console=console, transient=True, refresh_per_second=12):
+    with Live(shown, console=console, transient=True, auto_refresh=False) as live:
         for piece in pieces:
             shown.append(make_safe(piece.text), style="yellow" if piece.sources else None)
+            live.refresh()
 
 
 def answer_text(answer: Answer, *, before: str = "") -> Group:

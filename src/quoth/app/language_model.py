@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quoth.answer.config import SHIPPED
+from quoth.app.loading import be_quiet
 from quoth.app.searchers import missing_neural
 from quoth.artifact import FILE_NAME, seal_file
 from quoth.errors import ConfigError
@@ -47,16 +48,10 @@ def cache_folder() -> Path:
 def open_language_model(name: str) -> OpenedModel:
     """Open the shipped model, a trained one's folder, or any causal model."""
     try:
-        from transformers.utils import logging
-
-        from quoth.models.dynamic_lm.dynamic_lm import DynamicLM  # noqa: F401
+        trained = find_trained(name)
+        return _open_plain(name) if trained is None else _open_trained(trained)
     except ImportError as error:
         raise missing_neural(error, what="answers") from error
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    trained = find_trained(name)
-    if trained is not None:
-        return _open_trained(trained)
-    return _open_plain(name)
 
 
 def find_trained(name: str) -> Path | None:
@@ -91,11 +86,15 @@ def _open_trained(folder: Path) -> OpenedModel:
     from quoth.answer.abstain import open_abstention
     from quoth.models.dynamic_lm.dynamic_lm import open_dynamic_lm
     from quoth.models.dynamic_lm.files import read_saved
+    from quoth.models.dynamic_lm.merged import open_merged
 
     device, dtype = _place()
     base = find_base(read_saved(folder))
-    model = open_dynamic_lm(folder, base=base, device=device, dtype=dtype)
-    model.network.merge()
+    model = open_merged(folder, base=base, device=device, dtype=dtype)
+    if model is None:
+        be_quiet()
+        model = open_dynamic_lm(folder, base=base, device=device, dtype=dtype)
+        model.network.merge()
     identity = f"{seal_file(folder / FILE_NAME).sha256} {dtype}"
     return OpenedModel(model, open_abstention(folder), identity)
 
@@ -108,6 +107,7 @@ def _open_plain(name: str) -> OpenedModel:
     chosen = EMBEDDED_NAME if name == SHIPPED else name
     folder = find_language_model(chosen, cache=cache_folder())
     device, dtype = _place()
+    be_quiet()
     model = DynamicLM.start(
         folder, config=_plain_config(chosen, folder), device=device, dtype=dtype
     )

@@ -29,7 +29,7 @@ class LoadedModels:
                 from quoth.models.glow.encoder import GlowEncoder
             except ImportError as error:
                 raise missing_neural(error) from error
-            _be_quiet()
+            be_quiet()
             self._encoders[name] = GlowEncoder.load(name)
         return self._encoders[name]
 
@@ -40,7 +40,7 @@ class LoadedModels:
                 from quoth.models.query_generator.generator import QueryGenerator
             except ImportError as error:
                 raise missing_neural(error, what="query generators") from error
-            _be_quiet()
+            be_quiet()
             self._generators[name] = QueryGenerator.load(name)
         return self._generators[name]
 
@@ -54,13 +54,13 @@ class LoadedModels:
                 from quoth.search.generative_files import open_generative_model
             except ImportError as error:
                 raise missing_neural(error, what="generative models") from error
-            _be_quiet()
+            be_quiet()
             model = open_generative_model(folder, threads=torch.get_num_threads())
             self._generative[folder] = (identity, model)
         return self._generative[folder][1]
 
 
-def _be_quiet() -> None:
+def be_quiet() -> None:
     """Keep bars of other libraries out of what commands print."""
     from transformers.utils import logging
 

@@ -15,34 +15,16 @@ registered under that name, and the weights travel as a keyword argument of its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 IMPLEMENTATION = "quoth_weighted"
 MODES = ("row", "column", "add_log", "merge", "none")
-_STEADY = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-
-
-@contextmanager
-def steady_kernels(device: torch.device) -> Iterator[None]:
-    """Attend by kernels that take any length at once.
-
-    On recent GPUs torch prefers cuDNN's, which plan anew for every new length: texts come in many,
-    and the plans took longer than the work.
-    """
-    if device.type != "cuda":
-        yield
-        return
-    with sdpa_kernel(_STEADY):
-        yield
 
 
 def attend(

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers.pytorch_utils import Conv1D
 
 from quoth.errors import ConfigError
 
@@ -54,13 +53,19 @@ class AdaptedLinear(nn.Module):
         weight = _weight(self.base).detach()
         bias = self.base.bias
         with torch.no_grad():
-            change = self.scale * (self.up.float() @ self.down.float())
-            whole = (weight.float() + change).to(weight.dtype)
+            whole = merge_weight(weight, down=self.down, up=self.up, scale=self.scale)
         made = nn.Linear(whole.shape[1], whole.shape[0], bias=bias is not None, device="meta")
         made.weight = nn.Parameter(whole, requires_grad=False)
         if bias is not None:
             made.bias = nn.Parameter(bias.detach().clone(), requires_grad=False)  # type: ignore[operator]
         return made
+
+
+def merge_weight(weight: Tensor, *, down: Tensor, up: Tensor, scale: float) -> Tensor:
+    """Add an adapter to a weight (out, in): in fp32, then rounded once."""
+    whole = (scale * up.float()) @ down.float()
+    whole += weight
+    return whole.to(weight.dtype)
 
 
 def add_adapters(
@@ -118,7 +123,7 @@ def target_names(model: nn.Module) -> list[str]:
 
 def is_transposed(model: nn.Module) -> bool:
     """Whether the adapted layers keep their weights as (in, out), as GPT-2 does."""
-    return any(isinstance(adapted.base, Conv1D) for adapted in _adapted(model).values())
+    return any(_is_conv(adapted.base) for adapted in _adapted(model).values())
 
 
 def _adapted(model: nn.Module) -> dict[str, AdaptedLinear]:
@@ -130,4 +135,13 @@ def _adapted(model: nn.Module) -> dict[str, AdaptedLinear]:
 def _weight(layer: nn.Module) -> Tensor:  # (out, in)
     weight = layer.weight
     assert isinstance(weight, Tensor)
-    return weight.T if isinstance(layer, Conv1D) else weight
+    return weight.T if _is_conv(layer) else weight
+
+
+def _is_conv(layer: nn.Module) -> bool:
+    """Whether a layer is GPT-2's; transformers is loaded only where it may be."""
+    if isinstance(layer, nn.Linear):
+        return False
+    from transformers.pytorch_utils import Conv1D
+
+    return isinstance(layer, Conv1D)

@@ -18,7 +18,6 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer
 from torch import nn
-from transformers import AutoModel, AutoTokenizer
 
 from quoth.errors import ConfigError, Damaged, MissingExtra
 
@@ -55,6 +54,8 @@ class EncoderSource:
 
 def load_encoder(folder: Path) -> nn.Module:
     """Load a Hugging Face encoder in fp32."""
+    from transformers import AutoModel
+
     try:
         encoder: nn.Module = AutoModel.from_pretrained(str(folder), dtype=torch.float32)
     except (OSError, ValueError) as error:
@@ -147,5 +148,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     """Load the tokenizer, made from the vocabulary where it was not saved whole."""
     if (folder / "tokenizer.json").exists():
         return Tokenizer.from_file(str(folder / "tokenizer.json"))
+    from transformers import AutoTokenizer
+
     backend = AutoTokenizer.from_pretrained(str(folder), use_fast=True).backend_tokenizer
     return Tokenizer.from_str(backend.to_str())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,16 +21,17 @@ from quoth.answer.abstain import (
     open_abstention,
     save_abstention,
 )
-from quoth.answer.nearness import coverage, rank_sentences, telling_words
+from quoth.answer.nearness import coverage, nearest_cosine, rank_sentences, telling_words
 from quoth.errors import ConfigError, Damaged
 
 
 def draw(count: int, seed: int = 0) -> tuple[np.ndarray, list[bool]]:
-    """Features of which the first speaks for silence, the second against it, the last is mute."""
+    """Features of which the first speaks for silence, two against it, the last is mute."""
     chance = np.random.default_rng(seed)
     features = chance.normal(size=(count, 4)) * [3.0, 0.2, 0.2, 1.0]
     features[:, 3] = 0.0
-    truth = 1 / (1 + np.exp(-(0.8 * features[:, 0] - 6.0 * features[:, 1] + 0.5)))
+    logits = 0.8 * features[:, 0] - 6.0 * features[:, 1] - 3.0 * features[:, 2] + 0.5
+    truth = 1 / (1 + np.exp(-logits))
     return features, (chance.random(count) < truth).tolist()
 
 
@@ -50,7 +52,7 @@ def test_a_fit_is_where_the_penalised_likelihood_is_flat() -> None:
 
 def test_a_fit_recovers_the_weights_that_drew_the_labels() -> None:
     fitted = fit_abstention(*draw(20_000), ridge=1e-6)
-    assert fitted.weights[:2] == pytest.approx((0.8, -6.0), rel=0.06)
+    assert fitted.weights[:3] == pytest.approx((0.8, -6.0, -3.0), rel=0.06)
     assert fitted.bias == pytest.approx(0.5, abs=0.1)
 
 
@@ -61,6 +63,34 @@ def test_separable_labels_give_finite_weights() -> None:
     assert math.isfinite(fitted.bias) and fitted.weights[0] > 0
     found = fitted.probabilities(features)
     assert (found[:9] < 0.5).all() and (found[11:] > 0.5).all()
+
+
+def test_a_sign_that_speaks_the_wrong_way_is_left_out() -> None:
+    """What is left is fitted as if the sign were not there."""
+    features, labels = draw(400)
+    features[:, 3] = np.where(labels, 1.0, 0.0) + np.random.default_rng(1).normal(size=400)
+    fitted = fit_abstention(features, labels)
+    assert fitted.weights[3] == 0.0 and not fitted.needs_vectors
+    mute = features.copy()
+    mute[:, 3] = 0.0
+    expected = fit_abstention(mute, labels)
+    assert fitted.weights == pytest.approx(expected.weights)
+    assert fitted.bias == pytest.approx(expected.bias)
+    features[:, 3] *= -1
+    assert fit_abstention(features, labels).needs_vectors, "the other way it counts"
+
+
+def test_a_question_that_counts_twice_is_a_question_asked_twice() -> None:
+    features, labels = draw(60)
+    counts = np.where(np.arange(60) < 20, 2.0, 1.0)
+    # standardised alike, as the same rows are there in the same shares
+    features = np.tile(features[:20], (3, 1))
+    labels = labels[:20] * 3
+    fitted = fit_abstention(features, labels, counts=np.repeat([3.0, 0.0, 0.0], 20))
+    repeated = fit_abstention(features, labels)
+    assert fitted.weights == pytest.approx(repeated.weights)
+    weighed = fit_abstention(features, labels, counts=counts)
+    assert weighed.weights != pytest.approx(repeated.weights), "and more of it outweighs the ridge"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +110,7 @@ def test_what_cannot_be_fitted_is_refused(features: np.ndarray, labels: list[boo
 
 @given(st.floats(0.0, 1.0))
 def test_without_a_calibration_the_refusal_decides_alone(refusal: float) -> None:
-    signs = make_features("Any owl?", ["No owl."], refusal=refusal, best_score=7.0)
+    signs = make_features("Any owl?", ["No owl."], refusal=refusal, nearest=0.7)
     found = float(REFUSAL_ALONE.probabilities(signs[None])[0])
     assert found == pytest.approx(refusal, abs=1e-6)
 
@@ -88,10 +118,10 @@ def test_without_a_calibration_the_refusal_decides_alone(refusal: float) -> None
 def test_features_are_the_shares_of_telling_words() -> None:
     passages = ["Owls hunt. Ravens speak in Ravenna.", "It was 1970."]
     signs = make_features(
-        "Which owl hunted in Ravenna in 1970?", passages, refusal=0.25, best_score=3.5
+        "Which owl hunted in Ravenna in 1970?", passages, refusal=0.25, nearest=0.75
     )
     # owl 1, hunted 1, Ravenna 2, 1970 2; "hunted" has other first letters than "hunt"
-    expected = [math.log(0.25 / 0.75), 5 / 6, 2 / 6, 3.5]
+    expected = [math.log(0.25 / 0.75), 5 / 6, 2 / 6, 0.75]
     assert signs.tolist() == pytest.approx(expected)
 
 
@@ -99,6 +129,18 @@ def test_questions_of_stop_words_are_covered_by_anything() -> None:
     assert telling_words("What is it?") == {}
     assert coverage({}, "") == 1.0
     assert make_features("What is it?", [], refusal=0.5).tolist() == [0.0, 1.0, 0.0, 0.0]
+
+
+def test_the_nearest_sentence_is_the_one_with_the_highest_cosine() -> None:
+    vectors = {"Who?": (2.0, 0.0), "Owls hunt.": (3.0, 4.0), "Hens.": (0.0, 1.0), "No.": (0, 0)}
+
+    def encode(texts: Sequence[str]) -> np.ndarray:
+        return np.array([vectors[each] for each in texts], dtype=np.float32)
+
+    found = nearest_cosine("Who?", ["Hens. Owls hunt.", "No."], encode=encode)
+    assert found == pytest.approx(3 / math.hypot(3, 4))
+    assert nearest_cosine("Who?", ["No."], encode=encode) == 0.0
+    assert nearest_cosine("Who?", [], encode=encode) == 0.0
 
 
 def test_sentences_beside_a_match_come_before_those_far_from_it() -> None:
@@ -113,6 +155,21 @@ def test_a_calibration_survives_its_file(tmp_path: Path) -> None:
     assert open_abstention(tmp_path / "other") == REFUSAL_ALONE
 
 
+def _saved_before(weights: Sequence[float]) -> str:
+    features = ["refusal", "coverage", "best sentence", "best score"]
+    return json.dumps({"features": features, "weights": weights, "bias": 0.5})
+
+
+def test_a_calibration_by_the_signs_of_before_is_read_where_it_means_the_same(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / FILE_NAME).write_text(_saved_before([1.0, 0.25, -2.0, 0.0]))
+    assert open_abstention(tmp_path) == Abstention((1.0, 0.25, -2.0, 0.0), 0.5)
+    (tmp_path / FILE_NAME).write_text(_saved_before([1.0, 0.25, -2.0, 0.1]))
+    with pytest.raises(Damaged, match=r"best score; this release .*nearest sentence.*train"):
+        open_abstention(tmp_path)
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -122,7 +179,7 @@ def test_a_calibration_survives_its_file(tmp_path: Path) -> None:
         '{"features": ["refusal"], "weights": [1.0], "bias": 0.0}',
         json.dumps(
             {
-                "features": ["refusal", "coverage", "best sentence", "best score"],
+                "features": ["refusal", "coverage", "best sentence", "nearest sentence"],
                 "weights": [1.0, 2.0],
                 "bias": 0.0,
             }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -120,6 +121,27 @@ def test_features_are_gathered_for_every_question(model: DynamicLM) -> None:
     assert found.shape == (2, len(FEATURES)) and np.isfinite(found).all()
     assert found[0, 1] == pytest.approx(3 / 3)  # barn, owl, hunt
     assert found[1, 0] > 15  # without passages the refusal is certain
+
+
+def test_vectors_are_made_only_where_they_have_weight(model: DynamicLM) -> None:
+    asked: list[list[str]] = []
+
+    def encode(texts: Sequence[str]) -> np.ndarray:
+        asked.append(list(texts))
+        return np.eye(len(texts), 4, dtype=np.float32)[::-1] + 1.0  # all near, none the same
+
+    texts = ["Barn owls hunt. They sleep by day."]
+    by_vectors = Abstention((0.0, 0.0, 0.0, -4.0), 1.0)
+    answerer = Answerer(model, AnswerSettings(answer=NEVER, abstention=by_vectors), encode=encode)
+    (answer,) = answerer.answer(QUESTIONS[:1], [passages_of(*texts)])
+    assert asked == [[QUESTIONS[0], "Barn owls hunt.", "They sleep by day."]]
+    cosine = 6 / 7  # of (1, 1, 2, 1) and (1, 2, 1, 1), or (2, 1, 1, 1)
+    assert answer.support == pytest.approx(1 / (1 + np.exp(1.0 - 4.0 * cosine)), abs=1e-6)
+    assert answerer.features(QUESTIONS[:1], [passages_of(*texts)])[0, 3] == pytest.approx(cosine)
+    asked.clear()
+    mute = Answerer(model, AnswerSettings(answer=NEVER, abstention=SILENT), encode=encode)
+    mute.answer(QUESTIONS[:1], [passages_of(*texts)])
+    assert asked == []
 
 
 # --- room and bad input --------------------------------------------------------------------------

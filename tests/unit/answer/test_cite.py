@@ -190,6 +190,60 @@ def test_no_other_choice_of_sources_needs_fewer_citations(
     assert len(answer.citations) == fewest
 
 
+def test_words_of_the_models_own_between_two_phrases_are_quoted_if_the_source_has_them() -> None:
+    passages = passages_of("a tuple containing the paths names.")
+    pieces = [
+        Piece("tuple containing", (Source(0, Span(2, 18)),)),
+        Piece(" the"),
+        Piece(" paths names.", (Source(0, Span(23, 35)),)),
+    ]
+    assert quoted(cite(pieces, passages)) == ["tuple containing the paths names."]
+    other = cite([pieces[0], Piece(" all"), pieces[2]], passages)
+    assert quoted(other) == ["tuple containing", "paths names."]
+
+
+def test_a_phrase_is_cited_where_it_continues_the_one_before_even_if_not_offered_there() -> None:
+    passages = passages_of("An owl sleeps. At night hunts mice.", "There an owl hunts mice.")
+    pieces = [
+        Piece("an owl", (Source(1, Span(6, 12)),)),
+        Piece(" hunts mice.", (Source(0, Span(24, 35)),)),
+    ]
+    answer = cite(pieces, passages)
+    assert [each.passage_span for each in answer.citations] == [Span(6, 24)]
+    assert quoted(cite(pieces[::-1], passages)) == ["hunts mice.", "an owl"]
+
+
+def test_a_phrase_is_not_cited_where_it_is_part_of_a_longer_word() -> None:
+    passages = passages_of("my owl", "barn owls")
+    pieces = [Piece("barn", (Source(1, Span(0, 4)),)), Piece(" owl", (Source(0, Span(3, 6)),))]
+    assert [each.passage.docid for each in cite(pieces, passages).citations] == ["d1", "d0"]
+
+
+def test_of_two_places_in_one_passage_the_nearest_is_cited() -> None:
+    passages = passages_of("the owl rests. By day it is still. At night the owl hunts.")
+    pieces = [
+        Piece("At night", (Source(0, Span(35, 43)),)),
+        Piece(" it is clear that"),
+        Piece(" the owl", (Source(0, Span(0, 7)), Source(0, Span(44, 51)))),
+    ]
+    spans = [each.passage_span for each in cite(pieces, passages).citations]
+    assert spans == [Span(35, 43), Span(44, 51)]
+    assert cite(pieces[2:], passages).citations[0].passage_span == Span(0, 7)
+
+
+def test_a_passage_that_says_one_thing_all_over_is_cited() -> None:
+    passages = passages_of("ab cd, " * 400)
+    answer = cite(
+        [
+            Piece("ab cd,", (Source(0, Span(0, 6)),)),
+            *[Piece(" ab cd,", (Source(0, Span(0, 6)),))] * 30,
+        ],
+        passages,
+    )
+    check(answer)
+    assert len(answer.citations) == 1
+
+
 def test_a_source_that_does_not_hold_the_words_is_never_cited() -> None:
     passages = passages_of("barn owl")
     answer = cite([Piece("raven", (Source(0, Span(0, 5)),))], passages)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 
 from rich.console import Console
 
@@ -73,3 +74,15 @@ def test_a_terminal_shows_pieces_as_they_come_and_a_pipe_does_not() -> None:
     follow(waiting, pipe)
     assert isinstance(pipe.file, io.StringIO)
     assert pipe.file.getvalue() == "" and next(waiting) == pieces[0]
+
+
+def test_a_piece_is_on_the_terminal_before_the_next_is_written() -> None:
+    file = io.StringIO()
+
+    def written() -> Iterator[Piece]:
+        yield Piece("An owl")
+        assert "An owl" in file.getvalue()
+        yield Piece(" hunts")
+        assert "hunts" in file.getvalue()
+
+    follow(written(), Console(file=file, force_terminal=True, width=80))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -49,6 +50,7 @@ def ask(
     given = {**settings, **({"decoding.phrases": "false"} if no_phrases else {})}
     if threshold is not None:
         given["answer.threshold"] = str(threshold)
+    _wait_patiently()
     with open_engine(collection, config, given) as engine:
         stream = engine.ask(question, k=k, where=where, searcher=searcher)
     from quoth.app.asking_text import answer_record, answer_text, follow
@@ -102,6 +104,7 @@ def generate(
         given["decoding.method"] = "nucleus"
     if no_phrases:
         given["decoding.phrases"] = "false"
+    _wait_patiently()
     with open_engine(collection, config, given) as engine:
         stream = engine.generate(prefix, k=k, where=where, searcher=searcher)
     from quoth.app.asking_text import answer_record, answer_text, follow
@@ -115,3 +118,12 @@ def generate(
         show.print_json({**answer_record(prefix, text), "prefix": prefix})
     else:
         show.out().print(answer_text(text, before=prefix.rstrip()))
+
+
+def _wait_patiently() -> None:
+    """Let torch's threads sleep while they wait for each other, unless the user has decided.
+
+    By default they spin: where other programs keep the processor busy, answers took thrice as long.
+    Read once, when torch is loaded.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -13,16 +13,17 @@ from quoth.errors import ConfigError
 from quoth.models.batching import batches_by_length
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.files import (
+    find_saved_base,
     load_language_model,
     load_network,
     read_saved,
+    require_base,
     save_network,
-    saved_base,
 )
-from quoth.models.dynamic_lm.inputs import DynamicLMInputs
+from quoth.models.dynamic_lm.inputs import DynamicLMInputs, load_plain_tokenizer
 from quoth.models.dynamic_lm.network import DynamicNetwork
 from quoth.models.language_models import digest_language_model
-from quoth.models.pretrained import EncoderSource, load_tokenizer
+from quoth.models.pretrained import EncoderSource
 
 _SAMPLE = 64  # phrases that the scale starts from
 _SAMPLE_LENGTHS = (2, 5)
@@ -61,7 +62,7 @@ class DynamicLM:
         network.calibrate(*_sample_phrases(network.num_subwords, generator=generator))
         return cls(
             network,
-            inputs=_inputs(folder, network, config),
+            inputs=load_inputs(folder, network, config),
             config=config,
             source=EncoderSource(config.base, digest_language_model(folder)),
         )
@@ -134,14 +135,16 @@ def open_dynamic_lm(
     An embedded language model has to be found first (`find_language_model`) and given as `base`.
     """
     saved = read_saved(folder)
-    base = saved_base(folder, saved, base=base)
-    network = load_network(folder, saved, base=base, dtype=dtype).to(device).eval()
-    inputs = _inputs(base, network, saved.config)
+    base = find_saved_base(folder, saved, base=base)
+    require_base(folder, saved, base=base)
+    network = load_network(folder, saved, base=base, dtype=dtype).to(device)
+    inputs = load_inputs(base, network, saved.config)
     return DynamicLM(network, inputs=inputs, config=saved.config, source=saved.source)
 
 
-def _inputs(base: Path, network: DynamicNetwork, config: DynamicLMConfig) -> DynamicLMInputs:
-    tokenizer = load_tokenizer(base)
+def load_inputs(base: Path, network: DynamicNetwork, config: DynamicLMConfig) -> DynamicLMInputs:
+    """Load the tokenizer of a language model; it has to know no more subwords than the network."""
+    tokenizer = load_plain_tokenizer(base)
     if tokenizer.get_vocab_size() > network.num_subwords:
         raise ConfigError(
             f"the tokenizer in {base} knows {tokenizer.get_vocab_size():,} subwords, the model"

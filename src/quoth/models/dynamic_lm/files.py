@@ -22,7 +22,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
-from transformers import AutoModel, AutoModelForCausalLM
 
 from quoth.artifact import Artifact, find_damage, open_artifact, save_artifact, seal_file
 from quoth.errors import ConfigError, Damaged
@@ -40,7 +39,7 @@ MODEL_FOLDER, ENCODER_FOLDER, PROJECTION_FILE = (
 )
 ADAPTER_FILE, ADAPTER_CONFIG_FILE = "adapter_model.safetensors", "adapter_config.json"
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
-_PEFT = "base_model.model."
+PEFT_PREFIX = "base_model.model."
 _BACKBONE = "backbone."
 
 
@@ -54,6 +53,8 @@ class SavedDynamicLM:
 
 def load_language_model(folder: Path, *, dtype: torch.dtype) -> nn.Module:
     """Load a causal model in the Hugging Face layout."""
+    from transformers import AutoModelForCausalLM
+
     return _load(AutoModelForCausalLM, folder, dtype=dtype)
 
 
@@ -72,22 +73,22 @@ def read_saved(folder: Path) -> SavedDynamicLM:
         raise Damaged(f"{folder} cannot be read ({error}); copy it anew") from error
 
 
-def saved_base(folder: Path, saved: SavedDynamicLM, *, base: Path | None) -> Path:
-    """Find the language model of one that was saved: inside it, as given, or by its name.
-
-    One that is given or named has to have the weights that the adapters were trained over.
-    """
+def find_saved_base(folder: Path, saved: SavedDynamicLM, *, base: Path | None) -> Path:
+    """Find the language model of one that was saved: inside it, as given, or by its name."""
     if saved.config.tuning == "full":
         return folder / MODEL_FOLDER
     if base is None and saved.source.name == EMBEDDED_NAME and not Path(EMBEDDED_NAME).is_dir():
         raise ConfigError(f"{folder} stands on {EMBEDDED_NAME}: convert it first and give it")
-    found = base or find_folder(saved.source.name, kind="language model", embedded=EMBEDDED_NAME)
-    if digest_language_model(found) != saved.source.digest:
+    return base or find_folder(saved.source.name, kind="language model", embedded=EMBEDDED_NAME)
+
+
+def require_base(folder: Path, saved: SavedDynamicLM, *, base: Path) -> None:
+    """Refuse another language model than the one that adapters were trained over."""
+    if saved.config.tuning == "lora" and digest_language_model(base) != saved.source.digest:
         raise ConfigError(
-            f"{folder} was trained over another {saved.source.name} than the one in {found};"
+            f"{folder} was trained over another {saved.source.name} than the one in {base};"
             " restore that language model, or train the adapters again"
         )
-    return found
 
 
 def load_network(
@@ -96,6 +97,8 @@ def load_network(
     """Load the language model in `base`, and what was trained."""
     config, encoder = saved.config, None
     if config.tuning == "full":
+        from transformers import AutoModel
+
         encoder = _load(AutoModel, folder / ENCODER_FOLDER, dtype=dtype)
     network = DynamicNetwork(
         load_language_model(base, dtype=dtype),
@@ -103,7 +106,7 @@ def load_network(
         generator=torch.Generator().manual_seed(0),  # all that is drawn is overwritten
         encoder=encoder,
     )
-    _fill(folder / PROJECTION_FILE, projection_tensors(network))
+    load_projection(folder, network)
     if config.tuning == "lora":
         for name, model in _adapted_models(network).items():
             _load_adapter(folder / name, model, prefix=_prefix(network))
@@ -141,6 +144,11 @@ def save_network(
     unfinished.rename(folder)
 
 
+def load_projection(folder: Path, network: DynamicNetwork) -> None:
+    """Load what the phrase encoder has beyond its transformer."""
+    _fill(folder / PROJECTION_FILE, projection_tensors(network))
+
+
 def projection_tensors(network: DynamicNetwork) -> dict[str, Tensor]:
     """List what the phrase encoder has beyond its transformer."""
     return {
@@ -175,7 +183,7 @@ def _adapted_models(network: DynamicNetwork) -> dict[str, nn.Module]:
 def _prefix(network: DynamicNetwork) -> str:
     """How peft names a layer of the backbone, as part of the causal model."""
     language_model: Any = network.language_model
-    return f"{_PEFT}{language_model.base_model_prefix}."
+    return f"{PEFT_PREFIX}{language_model.base_model_prefix}."
 
 
 def _save_adapter(
@@ -194,9 +202,14 @@ def _save_adapter(
 
 
 def _load_adapter(folder: Path, model: nn.Module, *, prefix: str) -> None:
+    own = read_adapter(folder, prefix=prefix)
+    require_fit(folder / ADAPTER_FILE, load_adapters(model, own))
+
+
+def read_adapter(folder: Path, *, prefix: str) -> dict[str, Tensor]:
+    """Read adapters by their names within the backbone."""
     found = _read_tensors(folder / ADAPTER_FILE)
-    own = {name.removeprefix(prefix): tensor for name, tensor in found.items()}
-    _require_fit(folder / ADAPTER_FILE, load_adapters(model, own))
+    return {name.removeprefix(prefix): tensor for name, tensor in found.items()}
 
 
 def _save_whole(
@@ -231,12 +244,13 @@ def _fill(path: Path, own: Mapping[str, Tensor]) -> None:
         for name in sorted(own.keys() | found.keys())
         if name not in own or name not in found or own[name].shape != found[name].shape
     ]
-    _require_fit(path, wrong)
+    require_fit(path, wrong)
     for name, tensor in own.items():
         tensor.copy_(found[name])
 
 
-def _require_fit(path: Path, wrong: list[str]) -> None:
+def require_fit(path: Path, wrong: list[str]) -> None:
+    """Refuse a file of which some tensors are missing, too many or ill-shaped."""
     if wrong:
         raise Damaged(
             f"{path} does not fit its settings: {', '.join(wrong[:3])}; copy the folder anew"

@@ -9,6 +9,7 @@ encoded with the very subwords it has in its context.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from quoth.errors import ConfigError
 from quoth.models.dynamic_lm.config import DynamicLMConfig
+from quoth.models.pretrained import load_tokenizer
 
 _OPENINGS = ("<s>", "<|begin_of_text|>")
 _CHAT = ("<|im_start|>", "<|im_end|>")
@@ -154,11 +156,25 @@ def _special(tokenizer: Tokenizer) -> dict[str, int]:
     return {each.content: number for number, each in added.items() if each.special}
 
 
+def load_plain_tokenizer(folder: Path) -> Tokenizer:
+    """Load a tokenizer that reads all text as text and gives whole offsets."""
+    tokenizer = load_tokenizer(folder)
+    _make_plain(tokenizer)
+    return tokenizer
+
+
 def _plain_reader(tokenizer: Tokenizer) -> Tokenizer:
-    """Copy a tokenizer so that it reads all text as text and gives whole offsets."""
+    """Copy a tokenizer to read plainly; one that does is taken as it is, since copying is slow."""
+    changes = (tokenizer.padding, tokenizer.truncation, tokenizer.post_processor)
+    if tokenizer.encode_special_tokens and not any(each is not None for each in changes):
+        return tokenizer
     plain = Tokenizer.from_str(tokenizer.to_str())
-    plain.no_padding()
-    plain.no_truncation()
-    plain.encode_special_tokens = True  # which means: as text
-    plain.post_processor = None  # it would cut leading spaces off the spans
+    _make_plain(plain)
     return plain
+
+
+def _make_plain(tokenizer: Tokenizer) -> None:
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    tokenizer.encode_special_tokens = True  # which means: as text
+    tokenizer.post_processor = None  # it would cut leading spaces off the spans

@@ -38,8 +38,9 @@ import torch
 from torch import Tensor, nn
 
 from quoth.errors import ConfigError
-from quoth.models.attention import steady_kernels
 from quoth.models.dynamic_lm.config import DynamicLMConfig
+from quoth.models.dynamic_lm.llama import CausalLlama, LlamaCache
+from quoth.models.kernels import steady_kernels
 from quoth.models.lora import add_adapters, merge_adapters
 
 _LAYERS = ("layers", "h")  # where Llama and GPT-2 keep them
@@ -165,10 +166,18 @@ class DynamicNetwork(nn.Module):
         """Give the final hidden states of (B, T, D) embedded tokens.
 
         `mask` (B, T_all) covers what the cache holds as well; padding is on the left or the right.
-        Positions count what is not padding. A `DynamicCache` of transformers is extended in place.
+        Positions count what is not padding. A cache from `new_cache` is extended in place.
         """
         backbone = cast(nn.Module, self.language_model.base_model)
         return run_backbone(backbone, embedded, mask=mask, cache=cache)
+
+    def new_cache(self) -> Any:
+        """Start what `states` keeps of the tokens it was given."""
+        if isinstance(self.language_model, CausalLlama):
+            return LlamaCache()
+        from transformers import DynamicCache
+
+        return DynamicCache()
 
     def subword_scores(self, states: Tensor) -> Tensor:  # (…, V)
         """Score all subwords as what follows states (…, D)."""

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from quoth.errors import ConfigError
-from quoth.models.attention import Merge, steady_kernels
+from quoth.models.attention import Merge
+from quoth.models.kernels import steady_kernels
 
 NUM_FIELDS = 16
 

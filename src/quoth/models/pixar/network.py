@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from quoth.models.attention import steady_kernels
+from quoth.models.kernels import steady_kernels
 from quoth.models.pixar.config import PixarConfig
 
 

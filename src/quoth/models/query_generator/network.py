@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from quoth.errors import ConfigError
-from quoth.models.attention import steady_kernels
+from quoth.models.kernels import steady_kernels
 from quoth.models.query_generator.attention import CrossAttention, Kept, SelfAttention, Sources
 
 HEAD_SCALE = 0.25
