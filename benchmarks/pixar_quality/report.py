@@ -124,7 +124,8 @@ def judge_texts(
     """Index texts of the same document together, search, and give the means."""
     fields: dict[str, list[str]] = {}
     for docid, text in zip(documents, texts, strict=True):
-        fields.setdefault(docid, []).append(text)
+        if text.strip():  # a passage for which no pseudo-query was kept has none
+            fields.setdefault(docid, []).append(text)
     queries = [query for _split, query in tests]
     with tempfile.TemporaryDirectory() as scratch, Engine.open(Path(scratch) / "c.quoth") as engine:
         engine.add_documents(Document(docid, {"text": tuple(own)}) for docid, own in fields.items())

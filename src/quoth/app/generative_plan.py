@@ -68,6 +68,10 @@ class PixarBuildConfig:
     head_learning_rate: float = 1e-3
     """Highest learning rate of the phrases' rows."""
 
+    bag_weight: float = 1.0
+    """Share of the loss by which whole identifiers compete as bags of phrases, which is how they
+    are searched for by default; training on a cluster goes without."""
+
     judged_queries: int = 300
     """Most queries that are kept from training, to judge by."""
 
@@ -95,6 +99,7 @@ class PixarBuildConfig:
             "steps": 0,
             "batch_size": 0,
             "targets": 1,
+            "bag_weight": 0,
             "judged_queries": 0,
             "looks": 0,
             "look_queries": 0,

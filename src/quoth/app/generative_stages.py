@@ -220,6 +220,7 @@ class BuildStages:
             learning_rate=config.learning_rate,
             encoder_learning_rate=config.encoder_learning_rate,
             head_learning_rate=config.head_learning_rate,
+            bag_weight=config.bag_weight if self._elsewhere is None else 0.0,
             report_every=max(1, planned["steps"] // _MOST_REPORTS),
             validate_every=-(-planned["steps"] // config.looks) if config.looks else 0,
             patience=config.patience,

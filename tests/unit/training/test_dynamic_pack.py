@@ -49,6 +49,7 @@ GIVEN = Namespace(
     rank=4,
     dropout=0.0,
     reach=3.0,
+    choice=0.0,
     quote_share=0.75,
     encoder_layers=1,
     start=None,
