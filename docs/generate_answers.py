@@ -40,8 +40,10 @@ def negatives_section(results: dict[str, Any], table: Table) -> Iterable[str]:
     yield ""
     yield "The rows of the paper's Table 5 that its N-words have, after 200 steps of 8 × 512"
     yield "subwords each, with the loss among phrases: far too few to rank them, but as in the"
-    yield "paper diversity and ppl rise together where negatives say little. Why pre-batch does so"
-    yield "badly here, the plain model's perplexity with it, was not found out."
+    yield "paper diversity and ppl rise together where negatives say little. Pre-batch ran while"
+    yield "columns of the batch before still took part in the loss among phrases: an encoder that"
+    yield "cannot move those raises all others above them, step by step, which is the likely cause"
+    yield "of its figures. They take no part any more; it was not trained again."
     for domain in dict.fromkeys(row["domain"] for row in results["rows"]):
         yield from _domain(results, domain, table)
 

@@ -76,6 +76,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--base", type=Path, required=True)
     parser.add_argument("--arm", action="append", default=[], help="name=folder")
     parser.add_argument("--no-base", action="store_true")
+    parser.add_argument("--no-plain", action="store_true", help="leave out answers without phrases")
     parser.add_argument("--questions", type=Path, default=CACHE, help="what pack.py wrote")
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument(
@@ -107,7 +108,7 @@ def systems(given: argparse.Namespace, device: torch.device) -> Iterator[tuple[s
         name, _, folder = arm.partition("=")
         model = open_dynamic_lm(Path(folder), base=given.base, device=device, dtype=dtype)
         model.network.merge()
-        for label, has_phrases in ((name, True), (f"{name} plain", False)):
+        for label, has_phrases in ((name, True), (f"{name} plain", False))[: 2 - given.no_plain]:
             yield label, answering(model, Path(folder), given, phrases=has_phrases)
 
 

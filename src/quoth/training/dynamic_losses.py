@@ -53,9 +53,14 @@ def mixed_terms(
     phrase_vectors: Tensor,  # (C, D)
     blocked: Tensor | None = None,  # (blocked, 2) int64: row, column that does not count there
     offered: Tensor | None = None,  # (N, C) bool: columns that count in a row; None for all
+    num_learnt: int | None = None,
     chunk: int = CHUNK,
 ) -> MixedTerms:
-    """Give −log p(target) over V ∪ P for each row."""
+    """Give −log p(target) over V ∪ P for each row.
+
+    Choices are among the first `num_learnt` columns, None for all: others were kept from a batch
+    before, and an encoder that cannot move them would raise all that it can above them.
+    """
     barred = torch.zeros(0, 2, dtype=torch.int64) if blocked is None else blocked
     parts = []
     for start in range(0, len(states), chunk):
@@ -64,7 +69,16 @@ def mixed_terms(
         own = own - torch.tensor([start, 0], device=own.device)
         mask = None if offered is None else offered[rows]
         parts.append(
-            _again(_mixed_chunk, scorer, states[rows], targets[rows], phrase_vectors, own, mask)
+            _again(
+                _mixed_chunk,
+                scorer,
+                states[rows],
+                targets[rows],
+                phrase_vectors,
+                own,
+                mask,
+                num_learnt,
+            )
         )
     joined = [torch.cat(each) for each in zip(*parts, strict=True)] if parts else []
     if not joined:
@@ -122,6 +136,7 @@ def _mixed_chunk(
     phrase_vectors: Tensor,
     blocked: Tensor,
     offered: Tensor | None,
+    num_learnt: int | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     with torch.autocast(states.device.type, enabled=False):
         exact = states.float()
@@ -139,7 +154,8 @@ def _mixed_chunk(
     is_phrase = targets >= scorer.num_subwords
     if of_phrases.shape[1]:
         columns = targets[is_phrase] - scorer.num_subwords
-        among = torch.nn.functional.cross_entropy(of_phrases[is_phrase], columns, reduction="none")
+        learnt = of_phrases[is_phrase, :num_learnt]
+        among = torch.nn.functional.cross_entropy(learnt, columns, reduction="none")
         choices = choices.masked_scatter(is_phrase, among)
     best = scores.detach().argmax(1)
     return losses, choices, best == targets, best >= scorer.num_subwords

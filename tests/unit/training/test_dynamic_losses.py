@@ -70,6 +70,21 @@ def test_choices_are_among_phrases_alone_where_one_is_right(scorer: Tables, chun
     assert same_gradients(found, expected, states, vectors)
 
 
+def test_columns_of_a_batch_before_are_no_choice(scorer: Tables) -> None:
+    states, vectors, before = draw(ROWS, 1), draw(PHRASES, 2), draw(3, 3)
+    targets = torch.tensor([0, 3, SUBWORDS, SUBWORDS + 3, 10, 5, 1, 12, 2, 7])
+    alone = mixed_terms(scorer, states, targets, phrase_vectors=vectors)
+    found = mixed_terms(
+        scorer,
+        states,
+        targets,
+        phrase_vectors=torch.cat((vectors, before)),
+        num_learnt=PHRASES,
+    )
+    assert torch.equal(found.choices, alone.choices)
+    assert (found.losses > alone.losses).all()
+
+
 @pytest.mark.parametrize("chunk", [3, 100])
 def test_columns_that_are_not_offered_do_not_count(scorer: Tables, chunk: int) -> None:
     states, vectors = draw(ROWS, 1), draw(PHRASES, 2)

@@ -103,6 +103,7 @@ class DynamicModule(nn.Module):
                 phrase_vectors=self._with_columns_before(batch, vectors),
                 blocked=batch.blocked,
                 offered=batch.offered if batch.offered.numel() else None,
+                num_learnt=len(vectors),
             )
             losses[0] = mean_or_zero(terms.losses)
             losses[3] = mean_or_zero(terms.choices[batch.targets >= self.network.num_subwords])
