@@ -1,6 +1,6 @@
 """Judge the answers that `run` wrote: citations, correctness, exactness, abstention.
 
-    python -m benchmarks.citations.report OUT
+    python -m benchmarks.citations.report OUT [--join]
 
 Citation recall and precision are ALCE's, under two judges that are both reported: *overlap* of
 words (`quoth.evaluation.citations`) and *similarity* of sentences (`judges`). Premises are the
@@ -58,6 +58,7 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="folder that run.py wrote")
     parser.add_argument("--questions", type=Path, default=CACHE)
     parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--join", action="store_true", help="keep other rows of the results")
     given = parser.parse_args()
     overlap = OverlapJudge()
     judges: dict[str, Judge] = {"overlap": overlap, "similarity": SimilarityJudge()}
@@ -69,6 +70,10 @@ def main() -> None:
         row = judge_system(questions, records, judges)
         rows.append({"set": name, "system": system, **row})
         print(json.dumps(rows[-1]), flush=True)
+    if given.join:
+        known = json.loads(given.results.read_text())["rows"]
+        new = {(row["set"], row["system"]): row for row in rows}
+        rows = [new.pop((row["set"], row["system"]), row) for row in known] + [*new.values()]
     thresholds = {"overlap": overlap.threshold, "similarity": SIMILAR}
     given.results.parent.mkdir(parents=True, exist_ok=True)
     given.results.write_text(json.dumps({"thresholds": thresholds, "rows": rows}, indent=1) + "\n")
