@@ -66,16 +66,16 @@ def _set(
     yield ""
     yield "(*each*: symbols per identifier.)"
     yield from _summary(trained, baselines)
-    yield from _shortlists(trained, table)
+    yield from _shortlists(rows, table)
     if any(row["losses"] == "all" for row in trained):
         yield from _losses(list(last.values()), table)
         yield from _curves(rows, table)
         yield from _ways([row for row in trained if row["losses"] == "all"], table)
 
 
-def _shortlists(trained: list[Row], table: Table) -> Iterable[str]:
+def _shortlists(rows: list[Row], table: Table) -> Iterable[str]:
     """Draw what is lost by scoring a shortlist alone."""
-    listed = [row for row in trained if row.get("shortlists")]
+    listed = [row for row in rows if row.get("shortlists")]
     if not listed:
         return
     yield ""
@@ -83,11 +83,13 @@ def _shortlists(trained: list[Row], table: Table) -> Iterable[str]:
     yield "shortlist changes):"
     yield ""
     yield table(
-        ["vocabulary", "losses", "list length", "phrases kept", *LISTED],
+        ["vocabulary", "losses", "steps", "batch", "list length", "phrases kept", *LISTED],
         [
             [
                 row["vocabulary"],
                 row["losses"],
+                f"{row['step']:,}",
+                str(row["recipe"]["batch_size"]),
                 f"{lists['list_length']:,}",
                 f"{lists['phrases_kept']:,.0f}",
                 *(_beside(lists["results"][way], row["results"][way]) for way in LISTED),
