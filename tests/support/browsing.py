@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import io
-import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from listening import listening
 
 from quoth.app.opening import OpenedEngine
 
@@ -90,14 +89,6 @@ def serve_collection(engine: OpenedEngine) -> Iterator[str]:
     uvicorn = pytest.importorskip("uvicorn", reason="uvicorn is not installed")
     from quoth.app.server import create_app
 
-    listening = socket.create_server(("127.0.0.1", 0))
     settings = uvicorn.Config(create_app(engine), lifespan="off", log_config=None, ws="none")
-    running = uvicorn.Server(settings)
-    thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    finally:
-        running.should_exit = True
-        thread.join()
-        listening.close()
+    with listening(uvicorn.Server(settings)) as url:
+        yield url

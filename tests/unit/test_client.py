@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from listening import listening
 from tiny_language_model import save_language_model
 
 from quoth import Client, Engine
@@ -344,14 +345,8 @@ def url(engine: Engine) -> Iterator[str]:
     server = pytest.importorskip("quoth.app.server")
     app = server.create_app(engine, allow_writes=True)
     running = uvicorn.Server(uvicorn.Config(app, log_level="error"))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            running.should_exit = True
-            thread.join()
+    with listening(running) as found:
+        yield found
 
 
 @pytest.fixture

@@ -75,6 +75,6 @@ def bag_vectors(
 
 
 def rarities(counts: NDArray[Any]) -> NDArray[np.float32]:  # (P,)
-    """Weigh phrases by how rarely they are used, as decoding by bags does."""
+    """Weigh phrases by how rarely they are used here, nearly as decoding weighs them."""
     weights: NDArray[np.float32] = np.log1p(counts.sum() / np.maximum(counts, 1)).astype(np.float32)
     return weights

@@ -6,15 +6,14 @@ import asyncio
 import contextlib
 import http.client
 import json
-import socket
 import sys
-import threading
 import urllib.parse
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from listening import listening
 from tiny_language_model import save_language_model
 
 from quoth import Engine
@@ -192,14 +191,8 @@ def _listening(engine: Engine, hosts: Sequence[str] | None) -> Iterator[str]:
 
         app = Starlette(routes=make_routes(server, hosts=hosts), lifespan=lifespan)
         running = uvicorn.Server(uvicorn.Config(app, log_level="error"))
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
-            thread.start()
-            try:
-                yield f"http://127.0.0.1:{listener.getsockname()[1]}{PATH}"
-            finally:
-                running.should_exit = True
-                thread.join()
+        with listening(running) as url:
+            yield url + PATH
 
 
 def test_the_same_tools_are_there_over_standard_input_and_output(engine: Engine) -> None:

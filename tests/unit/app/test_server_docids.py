@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Iterator, Sequence
 from http.client import HTTPConnection
 from urllib.parse import quote
 
 import pytest
+from listening import listening
 
 from quoth import Client, Engine
 from quoth.app.server import create_app
@@ -37,14 +36,8 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     with Engine.open(tmp_path_factory.mktemp("docids") / "birds.quoth") as engine:
         running = make_server(create_app(engine, config, allow_writes=True), config)
         running.config.http, running.config.lifespan = request.param, "off"
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
-            thread.start()
-            try:
-                yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-            finally:
-                running.should_exit = True
-                thread.join()
+        with listening(running) as found:
+            yield found
 
 
 def _statuses(url: str, method: str, docids: Sequence[str]) -> list[int]:
