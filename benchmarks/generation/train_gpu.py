@@ -7,9 +7,10 @@
 
 Arms: `plain` (fine-tuned without phrases), `quoth` (N-words, self-retrieval and generation, all
 losses), `output_only` (phrases are read as subwords, self-retrieval), `negatives:NAME` (a row of
-Table 5), `sampling:NAME` (n_words, n_ids, fmm), `no_text`, `no_kl`; and answers that quote:
-`cited`, `cited_unfold` (phrases are read as subwords), `cited_batch` (phrases of the whole batch
-are offered) and `cited_plain` (no phrases). `--choice` weighs the loss among phrases alone.
+Table 5), `fmm:NAME` (one of its rows with FMM), `sampling:NAME` (n_words, n_ids, fmm), `no_text`,
+`no_kl`; and answers that quote: `cited`, `cited_unfold` (phrases are read as subwords),
+`cited_batch` (phrases of the whole batch are offered) and `cited_plain` (no phrases). `--choice`
+weighs the loss among phrases alone.
 `--start FOLDER` goes on from what another arm wrote.
 
 Needs torch, transformers, tokenizers, safetensors, numpy, numba and what `pack` wrote. With
@@ -153,6 +154,9 @@ def recipe_of(arm: str, given: argparse.Namespace) -> DynamicLMRecipe:
     kind, _, name = arm.partition(":")
     if kind == "negatives":
         return replace(recipe, negatives=TABLE_5[name])
+    if kind == "fmm":
+        longest = replace(recipe.sampling, method="fmm")
+        return replace(recipe, sampling=longest, negatives=TABLE_5[name])
     if kind == "sampling":
         return replace(recipe, sampling=replace(recipe.sampling, method=name))  # type: ignore[arg-type]
     cited = replace(recipe, quote_share=given.quote_share, negatives=TABLE_5["self_retrieval"])
@@ -168,7 +172,7 @@ def recipe_of(arm: str, given: argparse.Namespace) -> DynamicLMRecipe:
         "cited_plain": replace(cited, mixed_weight=0.0, kl_weight=0.0, choice_weight=0.0),
     }
     if arm not in known:
-        raise SystemExit(f"no arm {arm}; choose of {', '.join(known)}, negatives:, sampling:")
+        raise SystemExit(f"no arm {arm}; choose of {', '.join(known)}, negatives:, fmm:, sampling:")
     return known[arm]
 
 

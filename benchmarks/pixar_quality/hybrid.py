@@ -98,7 +98,7 @@ def ways() -> list[tuple[str, str, float]]:
 
 def kept_identifiers(name: str) -> dict[str, list[str]]:
     """Give the identifiers of each document of a set, as `pack` kept them."""
-    joined = next(each for each, parts in JOINED.items() if name in parts)
+    joined = next((each for each, parts in JOINED.items() if name in parts), name)
     folder = CACHE / "pixar" / joined
     with gzip.open(folder / "kept.json.gz", "rt") as stream:
         kept = json.load(stream)

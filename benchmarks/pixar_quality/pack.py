@@ -44,8 +44,7 @@ from quoth.vocabulary.phrases import IdentifierVocabulary
 from quoth.vocabulary.rival_tokenizers import open_wordpiece, train_bpe, train_unigram
 
 CACHE = Path("benchmarks/.cache")
-JOINED = {"squad": ("squad-dev", "squad-train-slice"), "scifact": ("scifact",)}
-JOINED["msmarco-dl1920"] = ("msmarco-dl1920",)
+JOINED = {"squad": ("squad-dev", "squad-train-slice")}
 ROUND_TRIP, MAX_TEST_QUERIES = 20, 1000
 
 
@@ -77,7 +76,7 @@ def pack(name: str, given: argparse.Namespace) -> None:
     out = given.out / name
     out.mkdir(parents=True, exist_ok=True)
     corpus = filtered(name, read_corpus(name, given.data), out)
-    tests = test_queries(JOINED[name][0], given.data)
+    tests = test_queries(parts_of(name)[0], given.data)
     (out / "tests.json").write_text(json.dumps(tests, ensure_ascii=False))
     (out / "documents.json").write_text(json.dumps(corpus.documents))
     texts = [text for own in corpus.identifiers for text in own]
@@ -124,10 +123,15 @@ def vocabularies(
         yield f"phrases-{size}", train_phrases(texts, PhraseConfig(size=size))
 
 
+def parts_of(name: str) -> tuple[str, ...]:
+    """Name the sets that a packed set joins; the first has the test queries."""
+    return JOINED.get(name, (name,))
+
+
 def read_corpus(name: str, data: Path) -> Corpus:
     """Join the units of the sets and the identifiers that were written for them."""
     corpus = Corpus([], [], [])
-    for each in JOINED[name]:
+    for each in parts_of(name):
         docids = [json.loads(line)["_id"] for line in _lines(data / each / "corpus.jsonl.gz")]
         with gzip.open(CACHE / "identifiers" / f"{each}.jsonl.gz", "rt") as stream:
             written = {(row, unit): queries for row, unit, queries in map(json.loads, stream)}

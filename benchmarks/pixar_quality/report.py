@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.lexical.quality import splits
-from benchmarks.pixar_quality.pack import CACHE, JOINED, read_corpus
+from benchmarks.pixar_quality.pack import CACHE, parts_of, read_corpus
 from quoth import __version__
 from quoth.app.engine import Engine
 from quoth.evaluation.measures import evaluate_run
@@ -51,7 +51,9 @@ def main() -> None:
             arrays = np.load(given.folder / row.pop("file"))
             names = document_names(given.packed / trial["set"])
             row["results"] = {
-                way: judge(way, arrays[way], tests, names, qrels) for way in arrays.files
+                way: judge(way, arrays[way], tests, names, qrels)
+                for way in arrays.files
+                if not way.endswith(".scores")
             }
             for lists in row.get("shortlists", ()):
                 arrays = np.load(given.folder / lists.pop("file"))
@@ -74,7 +76,7 @@ def read_tests(folder: Path) -> list[tuple[str, Query]]:
 
 def read_qrels(name: str, data: Path, tests: list[tuple[str, Query]]) -> Qrels:
     """Join the judgements of all splits; documents are named with their set."""
-    source = JOINED[name][0]
+    source = parts_of(name)[0]
     wanted = {query.qid for _split, query in tests}
     return Qrels(
         {

@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks.lexical.quality import read
 from benchmarks.pixar_quality.hybrid import kept_identifiers
-from benchmarks.pixar_quality.pack import JOINED
+from benchmarks.pixar_quality.pack import parts_of
 from benchmarks.pixar_quality.robustness_pack import OLD, PACKED, choose_new, group_queries
 from quoth import __version__
 from quoth.app.engine import Engine
@@ -150,7 +150,7 @@ def measure_rankings(given: argparse.Namespace) -> list[dict[str, Any]]:
     groups: dict[str, list[Query]] = {}
     for group, qid, text in tests:
         groups.setdefault(group, []).append(Query(qid, text))
-    source = JOINED[given.name][0]
+    source = parts_of(given.name)[0]
     new = {docid.removeprefix(f"{source}/") for docid in json.loads(_read(folder / "new.json"))}
     _groups, plain = group_queries(given.data / source, new, seed=given.seed)
     qrels = Qrels(
@@ -208,7 +208,7 @@ def as_runs(ranked: Any, groups: Groups, names: Sequence[str]) -> dict[str, Run]
 def _joined(data: Path, name: str) -> list[Document]:
     return [
         Document(f"{part}/{each.docid}", each.fields)
-        for part in JOINED[name]
+        for part in parts_of(name)
         for each in read(data / part)
     ]
 

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.lexical.quality import splits
-from benchmarks.pixar_quality.pack import CACHE, JOINED, filtered, read_corpus
+from benchmarks.pixar_quality.pack import CACHE, filtered, parts_of, read_corpus
 from benchmarks.pixar_quality.typos import add_typos
 from quoth.app.learning_queries import hold_out_documents
 from quoth.evaluation.files import read_queries
@@ -91,7 +91,7 @@ def pack(name: str, given: argparse.Namespace) -> None:
     save_identifier_pairs(out / f"phrases-{given.size}.bin", left)
     with gzip.open(out / f"phrases-{given.size}.texts.gz", "wt") as stream:
         json.dump([vocabulary.text_of(at) for at in range(len(vocabulary))], stream)
-    source = JOINED[name][0]
+    source = parts_of(name)[0]
     inner = {docid.removeprefix(f"{source}/") for docid in new if docid.startswith(f"{source}/")}
     groups, _qrels = group_queries(given.data / source, inner, seed=given.seed)
     tests = [[group, query.qid, query.text] for group, own in groups.items() for query in own]

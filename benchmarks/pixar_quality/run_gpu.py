@@ -20,6 +20,7 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -37,7 +38,7 @@ from quoth.index.trie_build import build_trie
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.pixar import Pixar
 from quoth.models.pixar.shortlist.interface import Shortlist
-from quoth.search.aggregate import aggregate, gather_evidence
+from quoth.search.aggregate import Owners, aggregate, gather_evidence
 from quoth.search.aggregate_config import AggregateConfig
 from quoth.search.decode import Decoder
 from quoth.search.decode_config import DecodeConfig
@@ -50,9 +51,11 @@ from quoth.training.selfsupervision.identifier_pairs import (
     phrase_counts,
     suggest_num_slots,
 )
+from quoth.vocabulary.rarity import rarities
 
 PACKED = Path("benchmarks/.cache/pixar")
 K = 100
+SCORED = "bag_cos.max"  # the ranking whose scores may be kept, for fusing
 ORDERS = {
     "ordered": DecodeConfig(order="ordered", length="mean"),
     "ordered_sum": DecodeConfig(order="ordered", length="none"),
@@ -99,6 +102,7 @@ def main() -> None:
     parser.add_argument("--shortlists", default="", help="lengths of centroids' lists, at the end")
     parser.add_argument("--threads", type=int, default=4, help="of decoding")
     parser.add_argument("--orders", default=",".join(ORDERS), help="judged at the end")
+    parser.add_argument("--scores", action="store_true", help="keep scores too, of bag_cos.max")
     parser.add_argument("--rows", default="encoder", choices=("encoder", "random"))
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
@@ -160,10 +164,13 @@ class Trial:
             orders = tuple(given.orders.split(",")) if is_last else ("bag_cos", "pooled", "ordered")
             ways = tuple(AGGREGATIONS) if is_last else ("max",)
             curve.append(self.look(desk, trained, until, orders, ways))
-            if is_last and given.shortlists:
-                curve[-1]["shortlists"] = self.shortlists(desk, trained, pairs, until)
             curve[-1] |= {"seconds": round(seconds, 1), "last_losses": report.losses[-5:]}
             self.keep(curve, pairs, recipe, slots)
+            if is_last and given.shortlists:
+                curve[-1]["shortlists"] = []
+                for found in self.shortlists(desk, trained, pairs, until):
+                    curve[-1]["shortlists"].append(found)
+                    self.keep(curve, pairs, recipe, slots)
 
     def look(
         self,
@@ -175,7 +182,7 @@ class Trial:
     ) -> dict[str, Any]:
         """Search for the test queries; the rankings go to disk, the facts are given back."""
         began = time.perf_counter()
-        found, health = desk.search(model, orders, ways)
+        found, health = desk.search(model, orders, ways, scored=SCORED if self.given.scores else "")
         name = f"{self.given.name}.{self.vocabulary}.{self.losses}.{step:06}"
         np.savez_compressed(self.given.out / f"{name}.npz", **found)
         taken = time.perf_counter() - began
@@ -184,9 +191,8 @@ class Trial:
 
     def shortlists(
         self, desk: Desk, model: Pixar, pairs: IdentifierPairs, step: int
-    ) -> list[dict[str, Any]]:
+    ) -> Iterator[dict[str, Any]]:
         """Search with centroids' shortlists instead of all phrases."""
-        found = []
         for length in map(int, self.given.shortlists.split(",")):
             began = time.perf_counter()
             shortlist = make_shortlist(
@@ -205,16 +211,13 @@ class Trial:
             )
             np.savez_compressed(self.given.out / f"{name}.npz", **arrays)
             print(f"{name}: {kept:.0f} phrases kept, built in {built:.1f} s", flush=True)
-            found.append(
-                {
-                    "file": f"{name}.npz",
-                    "list_length": shortlist.config.list_length,
-                    "num_centroids": shortlist.config.num_centroids,
-                    "num_lists": shortlist.config.num_lists,
-                    "phrases_kept": kept,
-                }
-            )
-        return found
+            yield {
+                "file": f"{name}.npz",
+                "list_length": shortlist.config.list_length,
+                "num_centroids": shortlist.config.num_centroids,
+                "num_lists": shortlist.config.num_lists,
+                "phrases_kept": kept,
+            }
 
     def keep(
         self, curve: list[dict[str, Any]], pairs: IdentifierPairs, recipe: PixarRecipe, slots: int
@@ -262,7 +265,7 @@ class Desk:
         )
         trie = build_trie(sequences, owners=owners, num_phrases=pairs.num_phrases)
         counts = phrase_counts(pairs)[: pairs.num_phrases]
-        weights = np.log1p(counts.sum() / np.maximum(counts, 1)).astype(np.float32)
+        weights = rarities(counts)
         tests = json.loads((folder / "tests.json").read_text())[:most]
         return cls(trie, weights, [text for _split, _qid, text in tests], threads)
 
@@ -273,10 +276,12 @@ class Desk:
         ways: tuple[str, ...],
         *,
         shortlist: Shortlist | None = None,
+        scored: str = "",
     ) -> tuple[dict[str, Any], float]:
         """Find the best documents under each order and aggregation.
 
-        The number is the mean log-normaliser of slots, or with a shortlist the phrases it kept.
+        Scores of the ranking *scored* are added under its name and ".scores". The number is the
+        mean log-normaliser of slots, or with a shortlist the phrases it kept.
         """
         count = self.trie.num_phrases
         rows = torch.from_numpy(np.asarray(model.head.rows[:count], dtype=np.float32))
@@ -285,6 +290,8 @@ class Desk:
         norms = BagNorms(self.weights, bag_norms(self.trie, rows, self.weights))
         reader = Reader(self.trie, norms, orders, ways)
         found: dict[str, list[Any]] = {f"{o}.{w}": [] for o in orders for w in ways}
+        if scored in found:
+            found[f"{scored}.scores"] = []
         facts = []
         with ThreadPoolExecutor(self.threads) as pool:
             for start in range(0, len(self.texts), 64):
@@ -302,7 +309,9 @@ class Desk:
                 jobs = [(scores, at, ids) for at, ids in enumerate(kept)]
                 for one in pool.map(lambda job: reader.read(*job), jobs):
                     for name, best in one.items():
-                        found[name].append(best)
+                        found[name].append(_pad(best.rows))
+                    if scored in one:
+                        found[f"{scored}.scores"].append(_fill(one[scored].scores))
         return {name: np.stack(each) for name, each in found.items()}, float(np.mean(facts))
 
 
@@ -324,7 +333,7 @@ class Reader:
         self._trie, self._norms, self._orders, self._ways = trie, norms, orders, ways
         self._local = threading.local()
 
-    def read(self, scores: Scores, at: int, ids: NDArray[np.int32]) -> dict[str, NDArray[np.int32]]:
+    def read(self, scores: Scores, at: int, ids: NDArray[np.int32]) -> dict[str, Owners]:
         """Give the best documents of one query, whose identifiers hold these phrases only."""
         if not hasattr(self._local, "decoders"):
             self._local.decoders = {
@@ -338,7 +347,7 @@ class Reader:
             sheet = PhraseScores(ids, slot_scores=own, pooled_scores=first)
             evidence = gather_evidence(self._trie, decoder.decode([sheet])[0])
             for way in self._ways:
-                best[f"{order}.{way}"] = _pad(aggregate(evidence, AGGREGATIONS[way], k=K).rows)
+                best[f"{order}.{way}"] = aggregate(evidence, AGGREGATIONS[way], k=K)
         return best
 
 
@@ -360,6 +369,12 @@ def _pad(rows: NDArray[np.int64]) -> NDArray[np.int32]:
     padded = np.full(K, -1, dtype=np.int32)
     padded[: len(rows)] = rows[:K]
     return padded
+
+
+def _fill(scores: NDArray[np.float64]) -> NDArray[np.float32]:
+    filled = np.full(K, np.nan, dtype=np.float32)
+    filled[: len(scores)] = scores[:K]
+    return filled
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -22,6 +21,7 @@ from quoth.vocabulary.identifiers import (
     sort_phrases,
 )
 from quoth.vocabulary.phrases import PhraseVocabulary
+from quoth.vocabulary.rarity import rarities
 
 _AT_ONCE = 65_536  # identifiers whose rows are added up together
 
@@ -87,18 +87,16 @@ def join_sequences(parts: Sequence[OwnedSequences]) -> OwnedSequences:
 
 
 def weigh_phrases(uses: Integers, weighting: str) -> Float32:  # (P,)
-    """Say how much each phrase counts: by -log of its share of all uses, or all alike.
+    """Say how much each phrase counts: by its rarity, or all alike.
 
     The uses are those of the vocabulary's own training, so that new documents change no weight.
 
-    >>> np.exp(-weigh_phrases(np.array([2, 0]), "rarity")).round(6).tolist()  # 3/4 and 1/4
-    [0.75, 0.25]
+    >>> weigh_phrases(np.array([2, 0]), "none").tolist()
+    [1.0, 1.0]
     """
     if weighting == "none" or len(uses) < 2:
         return np.ones(len(uses), dtype=np.float32)
-    seen = uses.astype(np.float64) + 1.0
-    weights: Float32 = (math.log(seen.sum()) - np.log(seen)).astype(np.float32)
-    return weights
+    return rarities(uses)
 
 
 def measure_norms(

@@ -11,11 +11,9 @@ with b over the identifiers drawn for the batch's other passages.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
@@ -72,9 +70,3 @@ def bag_vectors(
     share = weights[known] * is_phrase
     bags = functional.normalize(torch.einsum("bksd,bks->bkd", own, share), dim=-1)
     return bags, is_phrase.any(2)
-
-
-def rarities(counts: NDArray[Any]) -> NDArray[np.float32]:  # (P,)
-    """Weigh phrases by how rarely they are used here, nearly as decoding weighs them."""
-    weights: NDArray[np.float32] = np.log1p(counts.sum() / np.maximum(counts, 1)).astype(np.float32)
-    return weights

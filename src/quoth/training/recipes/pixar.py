@@ -27,7 +27,7 @@ from quoth.errors import ConfigError
 from quoth.models.pixar.head import NUM_SYMBOLS, HeadVectors
 from quoth.models.pixar.network import PhraseHead, PixarNetwork, PixarVectors, QueryBatch
 from quoth.models.pixar.pixar import Pixar, trained_identity
-from quoth.training.bag_contrast import Bags, bag_contrast, rarities
+from quoth.training.bag_contrast import Bags, bag_contrast
 from quoth.training.batching import Batches
 from quoth.training.best_state import BestState
 from quoth.training.distribution import count_processes, gather_rows, process_number
@@ -49,6 +49,7 @@ from quoth.training.selfsupervision.identifier_pairs import (
     phrase_counts,
 )
 from quoth.training.split_table import Splits, TableSplit
+from quoth.vocabulary.rarity import rarities
 
 _MOST_VALIDATED = 4_096
 
