@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path)
     parser.add_argument("--encoder", default=DEFAULT_NAME, help="name, or its folder")
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--limit", type=int, default=0, help="questions; 0 for all")
+    parser.add_argument("--every", type=int, default=1, help="take one scene in so many")
     given = parser.parse_args()
     path = given.questions / f"{NAME}.jsonl.gz"
     if given.pack:
@@ -61,7 +61,7 @@ def main() -> None:
         kinds, counts = np.unique([each.set for each in questions], return_counts=True)
         print(f"{path}: {dict(zip(kinds.tolist(), counts.tolist(), strict=True))}")
         return
-    fit(given, open_questions(path)[: given.limit or None])
+    fit(given, [each for each in open_questions(path) if scene_of(each) % given.every == 0])
 
 
 def make_questions(folder: Path) -> Iterator[Question]:
@@ -156,16 +156,22 @@ def fit(given: argparse.Namespace, questions: Sequence[Question]) -> None:
         own = questions[at : at + given.batch]
         found = answerer.features([each.text for each in own], [passages_of(each) for each in own])
         parts.append(found)
+        seconds = time.perf_counter() - began
+        print(f"{at + len(own)} of {len(questions)} questions, {seconds:.0f} s", flush=True)
     features = np.concatenate(parts)
-    print(f"{len(questions)} questions in {time.perf_counter() - began:.0f} s")
     kinds = np.array([each.set for each in questions])
     labels = kinds != "own"
     save_abstention(
         given.model, fit_abstention(features, labels.tolist(), counts=even_counts(kinds))
     )
     sources = np.array([each.qid.split(".")[0] for each in questions])
-    folds = np.array([int(each.qid.split(".")[1]) % FOLDS for each in questions])
+    folds = np.array([scene_of(each) // given.every % FOLDS for each in questions])
     report(features, kinds, sources=sources, folds=folds)  # a scene is in one fold
+
+
+def scene_of(question: Question) -> int:
+    """Give the number of the passage that a question was made for."""
+    return int(question.qid.split(".")[1])
 
 
 def passages_of(question: Question) -> list[Passage]:

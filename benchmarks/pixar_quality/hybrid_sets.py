@@ -157,7 +157,12 @@ def judge_set(name: str, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
     runs = [*others.runs, generative, *hybrids(others, generative)]
     qids = generative.hits.keys()
     runs = [Run(run.name, {qid: run.hits[qid] for qid in qids}) for run in runs]
-    judged = Qrels({qid: qrels.grades[qid] for qid in qids})
+    judged = Qrels(
+        {
+            qid: {docid.partition("/")[2]: grade for docid, grade in qrels.grades[qid].items()}
+            for qid in qids
+        }
+    )
     compared = compare(runs, judged, MEASURES, baseline=TWO)
     logging.info("%s %s", name, _brief(compared.rows))
     yield {
