@@ -49,9 +49,10 @@ def negatives_section(results: dict[str, Any], table: Table) -> Iterable[str]:
     yield "The rows of the paper's Table 5, N-words and FMM, after 200 steps of 8 × 512 subwords"
     yield "each, with the loss among phrases: far too few to rank them, but as in the paper"
     yield "diversity and ppl fall together the more the negatives say, and in the rows that both"
-    yield "have FMM writes less diverse texts than N-words. Columns of the batch before are offered in the paper's loss only: an"
-    yield "encoder that cannot move them would raise all others above them in the loss among"
-    yield "phrases. In-batch, generation and self-retrieval were trained on another day."
+    yield "have FMM writes less diverse texts than N-words. Columns of the batch before are offered"
+    yield "in the paper's loss only: an encoder that cannot move them would raise all others above"
+    yield "them in the loss among phrases. In-batch, generation and self-retrieval were trained on"
+    yield "another day."
     for domain in dict.fromkeys(row["domain"] for row in results["rows"]):
         yield from _domain(results, domain, table)
 
