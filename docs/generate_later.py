@@ -7,6 +7,7 @@ from typing import Any
 
 from generate_answers import citations_section, generation_section, negatives_section
 from generate_cluster import cluster_section
+from generate_hybrid_sets import sets_section
 from generate_pixar import (
     Table,
     gpu_latency_section,
@@ -25,6 +26,7 @@ SECTIONS: tuple[tuple[Callable[[dict[str, Any], Table], Iterable[str]], str], ..
     (latency_section, "pixar_latency/results/latency-cpu-5000000.json"),
     (gpu_latency_section, "pixar_latency/results/latency-cuda-5000000.json"),
     (trained_section, "pixar_quality/results/quality.json"),
+    (sets_section, "pixar_quality/results/hybrid-sets.json"),
     (three_section, "pixar_quality/results/hybrid.json"),
     (robustness_section, "pixar_quality/results/robustness.json"),
     (keywords_section, "pixar_quality/results/keywords.json"),

@@ -171,7 +171,8 @@ def three_section(results: dict[str, Any], table: Table) -> Iterable[str]:
         )
     yield ""
     yield "Minutes on a CPU are far too few: the loss has hardly begun to fall, and the hybrid of"
-    yield "two gains nothing from a third side, so that has no share by default."
+    yield "two gains nothing from a third side, so that has no share by default. Trained for longer"
+    yield "(above) it gains a little."
 
 
 def _mean(rows: list[dict[str, Any]], run: str, measure: str) -> float:

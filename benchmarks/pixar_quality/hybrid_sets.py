@@ -7,7 +7,8 @@
 that `pack` wrote (benchmarks/.cache/hybrid-runs/). *judge* fuses them with the rankings that
 `run_gpu --scores` wrote, as `quoth search` would, under several shares of the generative side, each
 with its scores scaled per query (`min_max`) or by their usual range over the queries (`range`; no
-judgement is used). A share is also chosen for each set by what is best in the mean of the others.
+judgement is used). The generative side alone is compared with BM25 over the same identifiers. A
+share is also chosen for each set by what is best in the mean of the others.
 Writes results/hybrid-sets.json.
 """
 
@@ -29,7 +30,14 @@ from benchmarks.hybrid.encode import load
 from benchmarks.hybrid.quality import take_vectors
 from benchmarks.lexical.quality import read
 from benchmarks.pixar_quality.pack import CACHE
-from benchmarks.pixar_quality.report import document_names, read_qrels, read_tests
+from benchmarks.pixar_quality.report import (
+    as_run,
+    contrast,
+    document_names,
+    read_qrels,
+    read_tests,
+    search_identifiers,
+)
 from quoth import __version__
 from quoth.app.engine import Engine
 from quoth.evaluation.compare import Row, compare
@@ -152,7 +160,9 @@ def judge_set(name: str, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
     tests = read_tests(given.packed / name)
     qrels = read_qrels(name, given.data, tests)
     arrays = np.load(given.folder / trial["curve"][-1]["file"])
-    generative = generative_run(arrays, tests, document_names(given.packed / name))
+    names = document_names(given.packed / name)
+    generative = generative_run(arrays, tests, names)
+    alone = as_run(generative.name, arrays["bag_cos.max"], tests, names)
     others = read_others(given.runs / f"{name}.json.gz")
     runs = [*others.runs, generative, *hybrids(others, generative)]
     qids = generative.hits.keys()
@@ -174,6 +184,7 @@ def judge_set(name: str, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
         "steps": trial["recipe"]["steps"],
         "weights": dict(others.weights),
         "results": [asdict(row) for row in compared.rows],
+        "against_bm25": contrast(alone, search_identifiers(trial, given, tests), qrels),
     }
 
 

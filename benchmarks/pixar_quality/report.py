@@ -13,6 +13,7 @@ import gzip
 import json
 import logging
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from benchmarks.lexical.quality import splits
 from benchmarks.pixar_quality.pack import CACHE, parts_of, read_corpus
 from quoth import __version__
 from quoth.app.engine import Engine
+from quoth.evaluation.compare import compare
 from quoth.evaluation.measures import evaluate_run
 from quoth.records import Document, Hit, Qrels, Query, Run
 
@@ -36,6 +38,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data/ir"))
     parser.add_argument("--packed", type=Path, default=CACHE / "pixar")
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument(
+        "--contrast", action="store_true", help="test last rankings against BM25 over identifiers"
+    )
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     known = json.loads(given.out.read_text()) if given.out.exists() else {}
@@ -46,7 +51,8 @@ def main() -> None:
         qrels = read_qrels(trial["set"], given.data, tests)
         if trial["set"] not in baselines:
             baselines[trial["set"]] = judge_bm25(trial["set"], given, tests, qrels)
-        for point in trial.pop("curve"):
+        points = trial.pop("curve")
+        for point in points:
             row = trial | point
             arrays = np.load(given.folder / row.pop("file"))
             names = document_names(given.packed / trial["set"])
@@ -55,6 +61,9 @@ def main() -> None:
                 for way in arrays.files
                 if not way.endswith(".scores")
             }
+            if given.contrast and point is points[-1]:
+                found = as_run("bag_cos.max", arrays["bag_cos.max"], tests, names)
+                row["against_bm25"] = contrast(found, search_identifiers(row, given, tests), qrels)
             for lists in row.get("shortlists", ()):
                 arrays = np.load(given.folder / lists.pop("file"))
                 lists["results"] = {
@@ -96,16 +105,30 @@ def document_names(folder: Path) -> list[str]:
 def judge(
     way: str, found: Any, tests: list[tuple[str, Query]], names: list[str], qrels: Qrels
 ) -> dict[str, float]:
-    """Give the means of one ranking; scores are the ranks, which is all that was kept."""
+    """Give the means of one ranking."""
+    run = as_run(way, found, tests, names)
+    asked = Qrels({qid: qrels.grades[qid] for qid in run.hits})
+    scores = evaluate_run(run, asked, MEASURES).scores
+    return {measure: float(np.mean(list(each.values()))) for measure, each in scores.items()}
+
+
+def as_run(way: str, found: Any, tests: list[tuple[str, Query]], names: list[str]) -> Run:
+    """Make a run of one ranking; scores are the ranks, which is all that was kept."""
     hits = {
         query.qid: tuple(
             Hit(names[row], 1.0 / (at + 1)) for at, row in enumerate(own.tolist()) if row >= 0
         )
         for (_split, query), own in zip(tests, found, strict=False)
     }
-    asked = Qrels({qid: qrels.grades[qid] for qid in hits})
-    scores = evaluate_run(Run(way, hits), asked, MEASURES).scores
-    return {measure: float(np.mean(list(each.values()))) for measure, each in scores.items()}
+    return Run(way, hits)
+
+
+def contrast(found: Run, other: Run, qrels: Qrels) -> dict[str, Any]:
+    """Compare a ranking with another one, query by query."""
+    asked = Qrels({qid: qrels.grades[qid] for qid in found.hits})
+    other = Run(other.name, {qid: other.hits[qid] for qid in found.hits})
+    compared = compare([other, found], asked, MEASURES, baseline=other.name)
+    return {row.measure: asdict(row) for row in compared.rows if row.run_name == found.name}
 
 
 def judge_bm25(
@@ -113,17 +136,31 @@ def judge_bm25(
 ) -> dict[str, dict[str, float]]:
     """Search passages, and the identifiers joined per passage, by BM25."""
     corpus = read_corpus(name, given.data)
-    with gzip.open(given.packed / name / "kept.json.gz", "rt") as stream:
-        kept = json.load(stream)
-    texts = {"passages": corpus.texts, "identifiers": ["\n".join(own) for own in kept]}
+    texts = {"passages": corpus.texts, "identifiers": joined_identifiers(name, given)}
     texts["both"] = [f"{a}\n{b}" for a, b in zip(*texts.values(), strict=True)]
-    return {label: judge_texts(own, corpus.documents, tests, qrels) for label, own in texts.items()}
+    judged = {}
+    for label, own in texts.items():
+        scores = evaluate_run(search_texts(own, corpus.documents, tests), qrels, MEASURES).scores
+        judged[label] = {key: float(np.mean(list(each.values()))) for key, each in scores.items()}
+    return judged
 
 
-def judge_texts(
-    texts: list[str], documents: list[str], tests: list[tuple[str, Query]], qrels: Qrels
-) -> dict[str, float]:
-    """Index texts of the same document together, search, and give the means."""
+def search_identifiers(
+    row: dict[str, Any], given: argparse.Namespace, tests: list[tuple[str, Query]]
+) -> Run:
+    """Search the identifiers joined per passage by BM25."""
+    names = json.loads((given.packed / row["set"] / "documents.json").read_text())
+    return search_texts(joined_identifiers(row["set"], given), names, tests)
+
+
+def joined_identifiers(name: str, given: argparse.Namespace) -> list[str]:
+    """Give the identifiers of each passage as one text."""
+    with gzip.open(given.packed / name / "kept.json.gz", "rt") as stream:
+        return ["\n".join(own) for own in json.load(stream)]
+
+
+def search_texts(texts: list[str], documents: list[str], tests: list[tuple[str, Query]]) -> Run:
+    """Index texts of the same document together, and search."""
     fields: dict[str, list[str]] = {}
     for docid, text in zip(documents, texts, strict=True):
         if text.strip():  # a passage for which no pseudo-query was kept has none
@@ -131,9 +168,7 @@ def judge_texts(
     queries = [query for _split, query in tests]
     with tempfile.TemporaryDirectory() as scratch, Engine.open(Path(scratch) / "c.quoth") as engine:
         engine.add_documents(Document(docid, {"text": tuple(own)}) for docid, own in fields.items())
-        run = engine.run(queries, k=100, searcher="lexical")
-    scores = evaluate_run(run, qrels, MEASURES).scores
-    return {measure: float(np.mean(list(each.values()))) for measure, each in scores.items()}
+        return engine.run(queries, k=100, searcher="lexical")
 
 
 def _key(row: dict[str, Any]) -> tuple[Any, ...]:

@@ -31,11 +31,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))  # not inst
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import load_file
 
-from quoth.app.generative_shortlist import make_shortlist
+from quoth.app.generative_shortlist import learn_centroids, list_phrases
 from quoth.index.trie import Sequences, Trie
 from quoth.index.trie_build import build_trie
 from quoth.models.pixar.config import PixarConfig
+from quoth.models.pixar.network import PhraseHead
 from quoth.models.pixar.pixar import Pixar
 from quoth.models.pixar.shortlist.interface import Shortlist
 from quoth.search.aggregate import Owners, aggregate, gather_evidence
@@ -43,7 +45,7 @@ from quoth.search.aggregate_config import AggregateConfig
 from quoth.search.decode import Decoder
 from quoth.search.decode_config import DecodeConfig
 from quoth.search.decode_sheet import BagNorms, PhraseScores
-from quoth.training.recipes.pixar import train_pixar
+from quoth.training.recipes.pixar import PixarPairs, as_pixar, train_pixar
 from quoth.training.recipes.pixar_config import PixarRecipe
 from quoth.training.selfsupervision.identifier_pairs import (
     IdentifierPairs,
@@ -102,6 +104,9 @@ def main() -> None:
     parser.add_argument("--shortlists", default="", help="lengths of centroids' lists, at the end")
     parser.add_argument("--threads", type=int, default=4, help="of decoding")
     parser.add_argument("--orders", default=",".join(ORDERS), help="judged at the end")
+    parser.add_argument(
+        "--weights", type=Path, help="tensors of a checkpoint after --steps: judge, do not train"
+    )
     parser.add_argument("--scores", action="store_true", help="keep scores too, of bag_cos.max")
     parser.add_argument("--rows", default="encoder", choices=("encoder", "random"))
     parser.add_argument("--seed", type=int, default=0)
@@ -145,6 +150,12 @@ class Trial:
             PixarRecipe(steps=given.steps, batch_size=given.batch, seed=given.seed),
             **LOSSES[self.losses],  # type: ignore[arg-type]
         )
+        if given.weights:
+            trained = restore(model, given.weights, recipe)
+            orders, ways = tuple(given.orders.split(",")), tuple(AGGREGATIONS)
+            curve.append(self.look(desk, trained, given.steps, orders, ways))
+            self.finish(curve, desk, trained, pairs, recipe, slots)
+            return
         place = given.checkpoints / f"{given.name}.{self.vocabulary}.{self.losses}"
         seconds = 0.0
         for number in range(1, given.looks + 1):
@@ -166,11 +177,25 @@ class Trial:
             curve.append(self.look(desk, trained, until, orders, ways))
             curve[-1] |= {"seconds": round(seconds, 1), "last_losses": report.losses[-5:]}
             self.keep(curve, pairs, recipe, slots)
-            if is_last and given.shortlists:
-                curve[-1]["shortlists"] = []
-                for found in self.shortlists(desk, trained, pairs, until):
-                    curve[-1]["shortlists"].append(found)
-                    self.keep(curve, pairs, recipe, slots)
+            if is_last:
+                self.finish(curve, desk, trained, pairs, recipe, slots)
+
+    def finish(
+        self,
+        curve: list[dict[str, Any]],
+        desk: Desk,
+        model: Pixar,
+        pairs: IdentifierPairs,
+        recipe: PixarRecipe,
+        slots: int,
+    ) -> None:
+        """Judge shortlists too, where they were asked for; each is kept as soon as it is judged."""
+        self.keep(curve, pairs, recipe, slots)
+        if self.given.shortlists:
+            curve[-1]["shortlists"] = []
+            for found in self.shortlists(desk, model, pairs, curve[-1]["step"]):
+                curve[-1]["shortlists"].append(found)
+                self.keep(curve, pairs, recipe, slots)
 
     def look(
         self,
@@ -193,24 +218,19 @@ class Trial:
         self, desk: Desk, model: Pixar, pairs: IdentifierPairs, step: int
     ) -> Iterator[dict[str, Any]]:
         """Search with centroids' shortlists instead of all phrases."""
+        began, seed = time.perf_counter(), self.given.seed
+        centroids = learn_centroids(model, pairs, device=model.device, seed=seed)
+        model.network.to(centroids.device)
+        built = time.perf_counter() - began
+        print(f"{len(centroids)} centroids, {built:.1f} s", flush=True)
         for length in map(int, self.given.shortlists.split(",")):
-            began = time.perf_counter()
-            shortlist = make_shortlist(
-                model,
-                pairs,
-                method="centroids",
-                device=model.device,
-                seed=self.given.seed,
-                list_length=length,
-            )
-            model.network.to(model.device)
-            built = time.perf_counter() - began
+            shortlist = list_phrases(model, centroids, seed=seed, list_length=length)
             name = f"{self.given.name}.{self.vocabulary}.{self.losses}.{step:06}.lists-{length}"
             arrays, kept = desk.search(
                 model, ("ordered", "pooled", "bag_cos"), ("max", "logsumexp"), shortlist=shortlist
             )
             np.savez_compressed(self.given.out / f"{name}.npz", **arrays)
-            print(f"{name}: {kept:.0f} phrases kept, built in {built:.1f} s", flush=True)
+            print(f"{name}: {kept:.0f} phrases kept", flush=True)
             yield {
                 "file": f"{name}.npz",
                 "list_length": shortlist.config.list_length,
@@ -236,6 +256,18 @@ class Trial:
         }
         path = self.given.out / f"{self.given.name}.{self.vocabulary}.{self.losses}.json"
         path.write_text(json.dumps(content, default=str))
+
+
+def restore(start: Pixar, path: Path, recipe: PixarRecipe) -> Pixar:
+    """Put the tensors of a checkpoint into a model."""
+    rows, bias = (torch.from_numpy(np.array(each)) for each in (start.head.rows, start.head.bias))
+    head = PhraseHead(rows, bias, unit=start.config.unit_rows)
+    model = PixarPairs(start.network, head, recipe)
+    stored = load_file(path)  # may hold buffers that this release of transformers does not keep
+    model.load_state_dict({name: stored[f"model/{name}"].float() for name in model.state_dict()})
+    restored = as_pixar(model, start, name=path.name)
+    restored.network.to(start.device)
+    return restored
 
 
 @dataclass(frozen=True)

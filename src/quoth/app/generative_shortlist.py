@@ -37,21 +37,20 @@ def make_shortlist(
 
     `list_length` is cut to a quarter of the vocabulary.
     """
-    size = pixar.head.num_phrases
-    head = torch.from_numpy(np.array(pixar.head.rows[:size], dtype=np.float32)).to(device)
-    bias = torch.from_numpy(np.array(pixar.head.bias[:size])).to(device)
     if method == "full":
-        config = ShortlistConfig(method=method, storage="bfloat16", depth=min(DEPTH, size))
+        head, bias = _head(pixar, device)
+        config = ShortlistConfig(method=method, storage="bfloat16", depth=min(DEPTH, len(head)))
         return build_shortlist(head, bias, config=config, threads=torch.get_num_threads())
+    centroids = learn_centroids(pixar, pairs, device=device, seed=seed)
+    return list_phrases(pixar, centroids, method=method, seed=seed, list_length=list_length)
+
+
+def learn_centroids(
+    pixar: Pixar, pairs: IdentifierPairs, *, device: torch.device, seed: int
+) -> Tensor:  # (m, D)
+    """Find centroids of training queries, and let them learn which phrases those want."""
     rows = pairs.training_rows[:: max(1, len(pairs.training_rows) // _MOST_SAMPLES)]
     count = max(1, min(ShortlistConfig().num_centroids, len(rows) // _PER_CENTROID))
-    config = ShortlistConfig(
-        method=method,
-        num_centroids=count,
-        num_lists=min(ShortlistConfig().num_lists, count),
-        list_length=min(list_length, -(-size // _SHARE)),
-        seed=seed,
-    )
     pooled = _pooled_vectors(pixar, pairs, rows, device=device)
     drawn = pairs.draw_targets(
         rows,
@@ -59,7 +58,10 @@ def make_shortlist(
         num_slots=pixar.config.num_slots,
         generator=torch.Generator().manual_seed(seed),
     )
-    centroids = start_centroids(pooled, config)
+    centroids = start_centroids(
+        pooled, ShortlistConfig(num_centroids=count, num_lists=1, seed=seed)
+    )
+    head, bias = _head(pixar, device)
     for each in train_centroids(
         head,
         bias,
@@ -69,9 +71,35 @@ def make_shortlist(
         recipe=PixarShortlistRecipe(),
     ):
         centroids = each.centroids
+    return centroids
+
+
+def list_phrases(
+    pixar: Pixar,
+    centroids: Tensor,  # (m, D)
+    *,
+    method: str = "centroids",
+    seed: int,
+    list_length: int = ShortlistConfig().list_length,
+) -> Shortlist:
+    """List the phrases of each centroid; the list's length is cut to a quarter of all phrases."""
+    head, bias = _head(pixar, centroids.device)
+    config = ShortlistConfig(
+        method=method,
+        num_centroids=len(centroids),
+        num_lists=min(ShortlistConfig().num_lists, len(centroids)),
+        list_length=min(list_length, -(-len(head) // _SHARE)),
+        seed=seed,
+    )
     return build_centroids(
         head, bias, centroids=centroids, config=config, threads=torch.get_num_threads()
     )
+
+
+def _head(pixar: Pixar, device: torch.device) -> tuple[Tensor, Tensor]:  # (V, D), (V,)
+    size = pixar.head.num_phrases
+    rows = torch.from_numpy(np.array(pixar.head.rows[:size], dtype=np.float32))
+    return rows.to(device), torch.from_numpy(np.array(pixar.head.bias[:size])).to(device)
 
 
 @torch.inference_mode()

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -35,7 +36,7 @@ from quoth.index.trie import Trie, find_length_starts
 from quoth.index.trie_walk import split_bits
 from quoth.search.decode_config import DecodeConfig
 from quoth.search.decode_places import mark_places
-from quoth.search.decode_scan import scan_all, scan_lists
+from quoth.search.decode_scan import order_lists, scan_all, scan_lists
 from quoth.search.decode_score import BLOCK_BITS, Float32, Int32, Int64, Kept, Lookup, Sheet
 from quoth.search.decode_sheet import (
     BagNorms,
@@ -57,10 +58,24 @@ class Decoded:
 
 
 class Decoder:
-    """Finds the best identifiers of a trie; may be used by several threads at once."""
+    """Finds the best identifiers of a trie; may be used by several threads at once.
 
-    def __init__(self, trie: Trie, config: DecodeConfig, *, norms: BagNorms | None = None) -> None:
+    With several `threads` of its own, exact shares a query out among them; the result is the same.
+    """
+
+    def __init__(
+        self,
+        trie: Trie,
+        config: DecodeConfig,
+        *,
+        norms: BagNorms | None = None,
+        threads: int = 1,
+    ) -> None:
         _check_trie(trie, config, norms)
+        if threads < 1:
+            raise ConfigError(f"decode: threads is {threads}, expected ≥ 1")
+        self._threads = threads
+        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
         norms = norms if config.order == "bag_cos" else None
         self._lookup = _make_lookup(trie)
         self._num_phrases = trie.num_phrases
@@ -85,23 +100,43 @@ class Decoder:
             divisors=self._divisors,
             phrase_weights=self._phrase_weights,
         )
-        kept = self._find(sheet, shortlist)
-        size = int(kept.size[0])
-        order = np.lexsort((kept.rows[:size], -kept.scores[:size]))
-        return Decoded(kept.rows[order], kept.scores[order])
+        found = [_as_decoded(kept) for kept in self._find(sheet, shortlist)]
+        rows = np.concatenate([each.rows for each in found])
+        values = np.concatenate([each.scores for each in found])
+        order = np.lexsort((rows, -values))[: self._depth]
+        return Decoded(rows[order], values[order])
 
-    def _find(self, sheet: Sheet, shortlist: Int32) -> Kept:
+    def _find(self, sheet: Sheet, shortlist: Int32) -> list[Kept]:
+        """Find the best of everything, or of each part of it."""
         config, depth = self._config, self._depth
         if config.missing == "floor":
-            return scan_all(self._lookup, sheet, depth)
+            return [scan_all(self._lookup, sheet, depth)]
         if config.method in ("exact", "skim"):
-            reach = config.reach if config.method == "skim" else int(self._lookup.length_rows[-1])
-            return scan_lists(self._lookup, sheet, shortlist, depth, reach)
+            return self._scan(sheet, shortlist)
         kept = walk_beam(self._lookup, sheet, shortlist, depth, config.beam)
         if config.method == "beam":
-            return kept
+            return [kept]
         threshold = float(kept.scores[0]) if kept.size[0] == depth else -math.inf
-        return walk_best_first(self._lookup, sheet, shortlist, depth, threshold)
+        return [walk_best_first(self._lookup, sheet, shortlist, depth, threshold)]
+
+    def _scan(self, sheet: Sheet, shortlist: Int32) -> list[Kept]:
+        lookup, depth = self._lookup, self._depth
+        lists = order_lists(lookup, sheet, shortlist)
+        if self._config.method == "skim":  # few lists, and which of them depends on all before
+            return [scan_lists(lookup, sheet, lists, depth, self._config.reach, 0, 1)]
+        everything, parts = int(lookup.length_rows[-1]), self._threads
+        others = [
+            self._pool.submit(scan_lists, lookup, sheet, lists, depth, everything, part, parts)
+            for part in range(1, parts)
+            if self._pool is not None
+        ]
+        first = scan_lists(lookup, sheet, lists, depth, everything, 0, parts)
+        return [first, *(each.result() for each in others)]
+
+
+def _as_decoded(kept: Kept) -> Decoded:
+    size = int(kept.size[0])
+    return Decoded(kept.rows[:size], kept.scores[:size])
 
 
 def _make_lookup(trie: Trie) -> Lookup:

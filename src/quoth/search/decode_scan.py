@@ -10,6 +10,8 @@ looked at.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -27,28 +29,48 @@ _PAIR_BYTES = 6
 _LINE = 64  # bytes that memory gives at once
 
 
+class Lists(NamedTuple):
+    """The lists of the shortlisted phrases that hold anything, and in which order to read them."""
+
+    scores: Float32  # (lists,) the most that the phrase of each can add
+    los: Int32
+    his: Int32
+    order: Int32
+    step: float  # by how much a score may exceed those before it in that order
+    seconds: NDArray[np.uint64]  # a bit for each phrase that may stand beside the rarest
+
+
 @njit(cache=True, nogil=True)
-def scan_lists(lookup: Lookup, sheet: Sheet, shortlist: Int32, depth: int, reach: int) -> Kept:
-    """Read the lists of all shortlisted phrases that may hold one of the best.
+def order_lists(lookup: Lookup, sheet: Sheet, shortlist: Int32) -> Lists:
+    """Find the lists to read, and the order."""
+    seconds = np.zeros(len(sheet.places.words), dtype=np.uint64)
+    mark(shortlist >> lookup.lost_bits, seconds)
+    scores, los, his = _find_lists(lookup.rarest_starts, sheet.best, shortlist)
+    return Lists(scores, los, his, order_roughly(scores), _bucket_width(scores), seconds)
+
+
+@njit(cache=True, nogil=True)
+def scan_lists(
+    lookup: Lookup, sheet: Sheet, lists: Lists, depth: int, reach: int, part: int, parts: int
+) -> Kept:
+    """Read each `parts`-th list that may hold one of the best, from that of number `part` on.
 
     No further list is read once `reach` identifiers were looked at.
     """
     kept = make_kept(sheet, depth, -np.inf)
-    pairs, row_bits, lost = lookup.rarest_pairs, lookup.row_bits, lookup.lost_bits
-    seconds = np.zeros(len(sheet.places.words), dtype=np.uint64)
-    mark(shortlist >> lost, seconds)
-    scores, los, his = _find_lists(lookup.rarest_starts, sheet.best, shortlist)
-    order, step = order_roughly(scores), _bucket_width(scores)
+    pairs, row_bits, seconds = lookup.rarest_pairs, lookup.row_bits, lists.seconds
+    scores, los, his, order = lists.scores, lists.los, lists.his, lists.order
     rows, count, seen = np.empty(_AT_ONCE, dtype=np.int64), np.int64(0), 0
-    for turn in range(len(order)):
+    for turn in range(part, len(order), parts):
         own = order[turn]
-        if turn % _CHECK_EVERY == 0 and _is_done(sheet, kept, scores[own] + step):
+        is_due = (turn // parts) % _CHECK_EVERY == 0
+        if is_due and _is_done(sheet, kept, scores[own] + lists.step):
             break
         if seen >= reach:
             break
         seen += his[own] - los[own]
-        if turn + _AHEAD < len(order):
-            following = order[turn + _AHEAD]
+        if turn + _AHEAD * parts < len(order):
+            following = order[turn + _AHEAD * parts]
             _ask_for(pairs, los[following], his[following])
         at = los[own]
         while at < his[own]:

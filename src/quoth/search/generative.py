@@ -270,7 +270,10 @@ class GenerativeSearcher:
     def _decoder(self, depth: int) -> Decoder:
         if depth not in self._decoders:
             config = self._config.decoding(depth=depth)
-            self._decoders[depth] = Decoder(self._opened().trie, config, norms=self._norms())
+            threads = self._model.shortlist.rows.threads
+            self._decoders[depth] = Decoder(
+                self._opened().trie, config, norms=self._norms(), threads=threads
+            )
         return self._decoders[depth]
 
     def _norms(self) -> BagNorms:

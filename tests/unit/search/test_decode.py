@@ -111,8 +111,10 @@ def sum_up(
     )
 
 
-def decode(trie: Trie, scores: PhraseScores, config: DecodeConfig, norms: BagNorms) -> Decoded:
-    [found] = Decoder(trie, config, norms=norms).decode([scores])
+def decode(
+    trie: Trie, scores: PhraseScores, config: DecodeConfig, norms: BagNorms, *, threads: int = 1
+) -> Decoded:
+    [found] = Decoder(trie, config, norms=norms, threads=threads).decode([scores])
     return found
 
 
@@ -129,6 +131,7 @@ def decode(trie: Trie, scores: PhraseScores, config: DecodeConfig, norms: BagNor
     depth=st.integers(1, 30),
     method=st.sampled_from([*EXACT, "floor"]),
     coarse=st.booleans(),
+    threads=st.integers(1, 3),
 )
 def test_exact_methods_find_what_brute_force_finds(
     seed: int,
@@ -139,6 +142,7 @@ def test_exact_methods_find_what_brute_force_finds(
     depth: int,
     method: str,
     coarse: bool,
+    threads: int,
 ) -> None:
     case = draw_case(seed, num_identifiers=num_identifiers, num_slots=num_slots, coarse=coarse)
     trie, scores, norms = case
@@ -148,7 +152,7 @@ def test_exact_methods_find_what_brute_force_finds(
     else:
         config = replace(config, method=method)
     expected = sorted(score_all(trie, scores, config, norms), key=lambda each: (-each[0], each[1]))
-    found = decode(trie, scores, config, norms)
+    found = decode(trie, scores, config, norms, threads=threads)
     assert found.scores.tolist() == pytest.approx(
         [score for score, _ in expected[:depth]], abs=1e-5, rel=1e-6
     )
@@ -166,6 +170,32 @@ def test_every_method_finds_the_best_where_none_is_cut(method: str) -> None:
         assert len(expected.rows) > 10
         assert found.rows.tolist() == expected.rows.tolist()
         assert found.scores.tolist() == expected.scores.tolist()
+
+
+@pytest.mark.parametrize("method", ["exact", "skim"])
+@pytest.mark.parametrize("order", ["ordered", "perm_slots", "bag", "pooled", "bag_cos"])
+def test_threads_change_nothing(order: str, method: str) -> None:
+    rng = np.random.default_rng(8)
+    drawn = [tuple(rng.zipf(1.5, n) % 900) for n in rng.integers(1, 6, 5_000).tolist()]
+    trie = make_trie(drawn, num_phrases=900)
+    shortlist = np.flatnonzero(rng.random(900) < 0.6).astype(np.int32)
+    scores = PhraseScores(
+        shortlist,
+        slot_scores=rng.normal(-5.0, 2.0, (6, len(shortlist))).astype(np.float32),
+        pooled_scores=rng.normal(-5.0, 2.0, len(shortlist)).astype(np.float32),
+    )
+    weights, norms = rng.random(900) + 0.1, rng.random(len(trie)) + 0.5
+    own = BagNorms(weights.astype(np.float32), norms.astype(np.float32))
+    config = DecodeConfig(order=order, method=method, depth=40, reach=300)
+    alone, shared = (decode(trie, scores, config, own, threads=n) for n in (1, 4))
+    assert len(alone.rows) == 40
+    assert shared.rows.tolist() == alone.rows.tolist()
+    assert shared.scores.tolist() == alone.scores.tolist()
+
+
+def test_no_threads_are_refused() -> None:
+    with pytest.raises(ConfigError, match="threads is 0"):
+        Decoder(make_trie([(1, 2)]), DecodeConfig(), threads=0)
 
 
 @pytest.mark.parametrize("method", EXACT)

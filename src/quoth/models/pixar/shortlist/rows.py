@@ -46,7 +46,7 @@ class Rows:
         self.storage = storage
         self.width = width
         self._order = order
-        self._threads = threads
+        self.threads = threads
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
 
     @classmethod
@@ -140,7 +140,7 @@ class Rows:
 
         if self._pool is None or count <= size:
             return take()
-        others = [self._pool.submit(take) for _ in range(self._threads - 1)]
+        others = [self._pool.submit(take) for _ in range(self.threads - 1)]
         own = take()
         return own + [result for other in others for result in other.result()]
 
