@@ -19,11 +19,11 @@ def sets_section(results: dict[str, Any], table: Table) -> Iterable[str]:
     yield ""
     yield "`benchmarks.pixar_quality.hybrid_sets`: a model for each of the 14 sets, trained on a"
     yield "shared H200 with the losses *bags* for about eight passes over its identifiers (3 to 24"
-    yield "pseudo-queries a passage of which BM25 finds the passage by; a vocabulary of 30,522"
+    yield "pseudo-queries a passage, by which BM25 finds the passage; a vocabulary of 30,522"
     yield "phrases or fewer), full softmax, bag_cos. Without labels; the hybrid of two is the one"
     yield "that `quoth` calibrates. nDCG@10, at most 1,000 test queries of each set; *range n*,"
     yield "*min_max n*: the share n of the generative side, its scores divided by their usual range"
-    yield "or scaled query by query."
+    yield "over these queries or, as `fusion.generative` does, scaled query by query."
     yield ""
     names = (*ALONE, TWO, *SHOWN)
     yield table(
@@ -56,8 +56,10 @@ def sets_section(results: dict[str, Any], table: Table) -> Iterable[str]:
     gains = [_find(row, SHOWN[1])["mean"] - _find(row, TWO)["mean"] for row in rows]
     best = max(range(len(rows)), key=lambda at: gains[at])
     rest = fmean(gain for at, gain in enumerate(gains) if at != best)
-    yield f"(all but a few choose a share of 0.1). With {SHOWN[1]}, {sum(g > 0 for g in gains)} of"
-    yield f"{len(rows)} sets gain; {rows[best]['set']} gains most ({gains[best]:+.3f} nDCG@10), the"
+    shares = {way.rpartition(" ")[2] for each in chosen.values() for way in each["ways"].values()}
+    yield f"(shares chosen: {', '.join(sorted(shares))}). With {SHOWN[1]},"
+    yield f"{sum(gain > 0.0005 for gain in gains)} of {len(rows)} sets gain at least 0.0005 and"
+    yield f"{sum(gain < -0.0005 for gain in gains)} lose as much; {rows[best]['set']} gains most ({gains[best]:+.3f} nDCG@10), the"
     yield f"others {rest:+.4f} in the mean."
     yield ""
     yield "The generative side alone against BM25 over the same identifiers (RR@10, R@100, and the"
@@ -83,15 +85,15 @@ def sets_section(results: dict[str, Any], table: Table) -> Iterable[str]:
 
 def _find(row: dict[str, Any], name: str) -> dict[str, Any]:
     return next(
-        each
-        for each in row["results"]
-        if each["run_name"] == name and each["measure"] == "nDCG@10"
+        each for each in row["results"] if each["run_name"] == name and each["measure"] == "nDCG@10"
     )
 
 
 def _pair(against: dict[str, Any], share: float) -> str:
     found = (against[measure] for measure in ("RR@10", "R@100"))
-    return ", ".join(f"{each['mean'] - share * each['contrast']['difference']:.3f}" for each in found)
+    return ", ".join(
+        f"{each['mean'] - share * each['contrast']['difference']:.3f}" for each in found
+    )
 
 
 def _contrast(row: dict[str, Any]) -> str:

@@ -173,9 +173,9 @@ def _curves(rows: list[Row], table: Table) -> Iterable[str]:
             ],
         )
         yield ""
-    yield "With *bags* phrases-100000 was planned for 5,000 steps and judged at these three: bag_cos"
-    yield "has stopped rising, the order of the paper still rises. Its earlier run of 2,500 steps"
-    yield "had reached 0.521."
+    yield "With *bags* phrases-100000 was planned for 5,000 steps and judged at these three:"
+    yield "bag_cos has stopped rising, the order of the paper still rises. An earlier run that was"
+    yield "planned for 2,500 steps had ended at 0.521."
 
 
 def _point(row: Row | None) -> str:
