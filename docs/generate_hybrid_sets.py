@@ -59,8 +59,8 @@ def sets_section(results: dict[str, Any], table: Table) -> Iterable[str]:
     shares = {way.rpartition(" ")[2] for each in chosen.values() for way in each["ways"].values()}
     yield f"(shares chosen: {', '.join(sorted(shares))}). With {SHOWN[1]},"
     yield f"{sum(gain > 0.0005 for gain in gains)} of {len(rows)} sets gain at least 0.0005 and"
-    yield f"{sum(gain < -0.0005 for gain in gains)} lose as much; {rows[best]['set']} gains most ({gains[best]:+.3f} nDCG@10), the"
-    yield f"others {rest:+.4f} in the mean."
+    yield f"{sum(gain < -0.0005 for gain in gains)} lose as much; {rows[best]['set']} gains most"
+    yield f"({gains[best]:+.3f} nDCG@10), the others {rest:+.4f} in the mean."
     yield ""
     yield "The generative side alone against BM25 over the same identifiers (RR@10, R@100, and the"
     yield "difference in RR@10 with its 95 % interval):"
