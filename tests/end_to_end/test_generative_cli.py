@@ -177,6 +177,26 @@ def test_interrupted_around_and_inside_stages_it_goes_on_to_the_same_report(
     assert code == 0 and json.loads(out)["is_old"]
 
 
+def test_a_shortlist_is_learnt_once_for_each_model(
+    world: World, tmp_path: Path, quoth: Quoth, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, learnt = generative_stages.make_shortlist, []
+
+    def make(*arguments: Any, **named: Any) -> Any:
+        learnt.append(named["method"])
+        return whole(*arguments, **named)
+
+    monkeypatch.setattr(generative_stages, "choose_method", lambda _size: "centroids")
+    monkeypatch.setattr(generative_stages, "make_shortlist", make)
+    collection = world.copy(tmp_path)
+    code, out, err = quoth("train", "pixar", collection, *world.options("--json"))
+    assert code == 0, err
+    assert learnt.count("centroids") == 2  # untrained and trained; installing learns none
+    assert json.loads(out)["method"] == "centroids"
+    code, out, err = quoth("search", collection, "karel", "--with", "generative", "--json")
+    assert code == 0, err
+
+
 def test_a_training_that_hurts_is_not_installed(
     world: World, tmp_path: Path, quoth: Quoth, monkeypatch: pytest.MonkeyPatch
 ) -> None:

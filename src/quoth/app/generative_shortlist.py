@@ -11,6 +11,7 @@ from quoth.models.pixar.shortlist.build import build_shortlist, start_centroids
 from quoth.models.pixar.shortlist.centroids import build_centroids
 from quoth.models.pixar.shortlist.config import ShortlistConfig
 from quoth.models.pixar.shortlist.interface import Shortlist
+from quoth.search.searcher import Progress
 from quoth.training.recipes.pixar import query_batch
 from quoth.training.recipes.pixar_shortlist import PixarShortlistRecipe, train_centroids
 from quoth.training.selfsupervision.identifier_pairs import IdentifierPairs
@@ -32,6 +33,7 @@ def make_shortlist(
     device: torch.device,
     seed: int,
     list_length: int = ShortlistConfig().list_length,
+    progress: Progress | None = None,
 ) -> Shortlist:
     """Build the shortlist of a model; centroids learn from the queries it was trained on.
 
@@ -41,14 +43,24 @@ def make_shortlist(
         head, bias = _head(pixar, device)
         config = ShortlistConfig(method=method, storage="bfloat16", depth=min(DEPTH, len(head)))
         return build_shortlist(head, bias, config=config, threads=torch.get_num_threads())
-    centroids = learn_centroids(pixar, pairs, device=device, seed=seed)
+    centroids = learn_centroids(pixar, pairs, device=device, seed=seed, progress=progress)
     return list_phrases(pixar, centroids, method=method, seed=seed, list_length=list_length)
 
 
 def learn_centroids(
-    pixar: Pixar, pairs: IdentifierPairs, *, device: torch.device, seed: int
+    pixar: Pixar,
+    pairs: IdentifierPairs,
+    *,
+    device: torch.device,
+    seed: int,
+    progress: Progress | None = None,
 ) -> Tensor:  # (m, D)
     """Find centroids of training queries, and let them learn which phrases those want."""
+
+    def tell(done: int, total: int) -> None:
+        if progress is not None:
+            progress("learning the shortlist", done, total)
+
     rows = pairs.training_rows[:: max(1, len(pairs.training_rows) // _MOST_SAMPLES)]
     count = max(1, min(ShortlistConfig().num_centroids, len(rows) // _PER_CENTROID))
     pooled = _pooled_vectors(pixar, pairs, rows, device=device)
@@ -69,6 +81,7 @@ def learn_centroids(
         targets=drawn.phrase_ids[:, 0].to(device),
         start=centroids,
         recipe=PixarShortlistRecipe(),
+        progress=tell,
     ):
         centroids = each.centroids
     return centroids

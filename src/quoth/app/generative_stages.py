@@ -41,6 +41,7 @@ from quoth.models.glow.files import published_config, saved_config
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.inputs import PixarInputs
 from quoth.models.pixar.pixar import Pixar
+from quoth.models.pixar.shortlist.files import open_shortlist, save_shortlist
 from quoth.models.pretrained import find_folder, load_tokenizer
 from quoth.search.generative import GenerativeSearcher
 from quoth.search.generative_config import IDENTIFIERS, NO_GENERATOR
@@ -273,7 +274,7 @@ class BuildStages:
         scores = {"lexical": judge_lexical(self._desk, texts)}
         for name in (UNTRAINED, TRAINED):
             self._desk.progress(f"judging the {name} model", 0, 0)
-            model = self._with_shortlist(self._load(name))
+            model = self._with_shortlist(name)
             scores[name] = self._judge.judge(model, texts.judged)
         return mean_by_kind(texts.judged, scores)
 
@@ -282,7 +283,7 @@ class BuildStages:
         judged = self._folder.found("judge").values()
         better = sum(each[TRAINED] - each[UNTRAINED] for each in judged)
         chosen = TRAINED if better >= 0 else UNTRAINED
-        model = self._with_shortlist(self._load(chosen))
+        model = self._with_shortlist(chosen)
         place = self._desk.folder / FOLDER / str(self._folder.fact("name"))
         about = {"settings": dict(self._folder.settings), "judged": self._folder.found("judge")}
         save_generative_model(place, model, about=about)
@@ -357,11 +358,23 @@ class BuildStages:
     def _load(self, name: str) -> Pixar:
         return Pixar.load(self._work(name), fast=False)
 
-    def _with_shortlist(self, pixar: Pixar) -> GenerativeModel:
-        method = choose_method(len(self._vocabulary))
-        made = make_shortlist(
-            pixar, self._made_pairs, method=method, device=self._device, seed=self._config.seed
-        )
+    def _with_shortlist(self, name: str) -> GenerativeModel:
+        """Give a model its shortlist; one that takes long to learn is kept for the next time."""
+        pixar, method = self._load(name), choose_method(len(self._vocabulary))
+        place = self._work(f"{name}.shortlist")
+        if place.exists():
+            made = open_shortlist(place, threads=torch.get_num_threads())
+        else:
+            made = make_shortlist(
+                pixar,
+                self._made_pairs,
+                method=method,
+                device=self._device,
+                seed=self._config.seed,
+                progress=self._desk.progress,
+            )
+            if method != "full":
+                save_shortlist(made, place)
         return GenerativeModel(pixar, self._vocabulary, made)
 
 

@@ -89,3 +89,18 @@ def test_the_model_stays_as_it_was(pixar: Pixar, pairs: IdentifierPairs, tmp_pat
     make_shortlist(pixar, pairs, method="centroids", device=CPU, seed=0)
     np.testing.assert_array_equal(pixar.encode_queries(["raven"]).pooled, before)
     pixar.save(tmp_path / "model")
+
+
+def test_learning_centroids_says_how_far_it_is(pixar: Pixar, pairs: IdentifierPairs) -> None:
+    told: list[tuple[str, int, int]] = []
+    make_shortlist(
+        pixar,
+        pairs,
+        method="centroids",
+        device=CPU,
+        seed=0,
+        progress=lambda *done: told.append(done),
+    )
+    steps = [done for _what, done, _total in told]
+    assert steps == list(range(1, told[-1][2] + 1))
+    assert {what for what, _done, _total in told} == {"learning the shortlist"}

@@ -9,7 +9,7 @@ centroids that lost all of theirs start again at a query that fits its own centr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -78,13 +78,23 @@ def train_centroids(
     targets: Tensor,  # (N, L) phrases, filled up with `PADDING`
     start: Tensor,  # (m, D)
     recipe: PixarShortlistRecipe,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[CentroidRound]:
-    """Give the centroids after each round; keep those of the round that serves held-out queries."""
+    """Give the centroids after each round; keep those of the round that serves held-out queries.
+
+    Progress is told after each step: the steps done, and those of all rounds.
+    """
     centroids = start.detach().float().clone()
-    for _ in range(recipe.rounds):
+    for number in range(recipe.rounds):
+
+        def tell(done: int, before: int = number * recipe.steps) -> None:
+            if progress is not None:
+                progress(before + done, recipe.rounds * recipe.steps)
+
         cells, num_revived, centroids = _choose(pooled.float(), centroids, assign=recipe.assign)
+        gold = _count_gold(cells, targets)
         centroids, losses = _fit(
-            head, bias, centroids=centroids, gold=_count_gold(cells, targets), recipe=recipe
+            head, bias, centroids=centroids, gold=gold, recipe=recipe, tell=tell
         )
         usage = usage_entropy(cells, num_cells=len(centroids))
         yield CentroidRound(centroids, tuple(losses), usage, num_revived)
@@ -120,18 +130,25 @@ def _count_gold(cells: Tensor, targets: Tensor) -> _Gold:
 
 
 def _fit(
-    head: Tensor, bias: Tensor, *, centroids: Tensor, gold: _Gold, recipe: PixarShortlistRecipe
+    head: Tensor,
+    bias: Tensor,
+    *,
+    centroids: Tensor,
+    gold: _Gold,
+    recipe: PixarShortlistRecipe,
+    tell: Callable[[int], None],
 ) -> tuple[Tensor, list[float]]:
     usual = float(centroids.square().mean().sqrt())
     weights = centroids.clone().requires_grad_()
     optimiser = torch.optim.Adam([weights], lr=recipe.learning_rate * usual)
     losses = []
-    for _ in range(recipe.steps):
+    for step in range(recipe.steps):
         loss = _loss(head, bias, centroids=weights, gold=gold, recipe=recipe)
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         losses.append(float(loss.detach()))
+        tell(step + 1)
     return weights.detach(), losses
 
 
