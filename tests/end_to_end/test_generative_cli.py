@@ -16,7 +16,7 @@ import pytest
 import torch
 from learning_worlds import make_collection, make_documents, save_models
 
-from quoth.app import generative_stages
+from quoth.app import generative_shortlist, generative_stages
 from quoth.app.cli import main
 from quoth.app.engine import Engine
 from quoth.app.generative_building import WORK
@@ -180,14 +180,14 @@ def test_interrupted_around_and_inside_stages_it_goes_on_to_the_same_report(
 def test_a_shortlist_is_learnt_once_for_each_model(
     world: World, tmp_path: Path, quoth: Quoth, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, learnt = generative_stages.make_shortlist, []
+    whole, learnt = generative_shortlist.make_shortlist, []
 
     def make(*arguments: Any, **named: Any) -> Any:
         learnt.append(named["method"])
         return whole(*arguments, **named)
 
     monkeypatch.setattr(generative_stages, "choose_method", lambda _size: "centroids")
-    monkeypatch.setattr(generative_stages, "make_shortlist", make)
+    monkeypatch.setattr(generative_shortlist, "make_shortlist", make)
     collection = world.copy(tmp_path)
     code, out, err = quoth("train", "pixar", collection, *world.options("--json"))
     assert code == 0, err

@@ -20,9 +20,10 @@ from typing import Any
 
 from transformers.utils import logging
 
+from quoth.app.generative_named import fingerprint
 from quoth.app.generative_plan import PixarBuildConfig
 from quoth.app.generative_report import GenerativeReport, JudgedKind
-from quoth.app.generative_stages import ORDER, TRAINED, UNTRAINED, BuildStages, fingerprint
+from quoth.app.generative_stages import ORDER, TRAINED, UNTRAINED, BuildStages
 from quoth.app.learning_folder import LearningFolder
 from quoth.app.learning_plan import Elsewhere
 from quoth.app.learning_stages import Desk

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -10,6 +12,7 @@ from quoth.models.pixar.pixar import Pixar
 from quoth.models.pixar.shortlist.build import build_shortlist, start_centroids
 from quoth.models.pixar.shortlist.centroids import build_centroids
 from quoth.models.pixar.shortlist.config import ShortlistConfig
+from quoth.models.pixar.shortlist.files import open_shortlist, save_shortlist
 from quoth.models.pixar.shortlist.interface import Shortlist
 from quoth.search.searcher import Progress
 from quoth.training.recipes.pixar import query_batch
@@ -23,6 +26,25 @@ _MOST_SAMPLES = 50_000
 _PER_CENTROID = 8  # queries, at the least
 _SHARE = 4  # a centroid lists at most one phrase in so many
 _AT_ONCE = 256
+
+
+def keep_shortlist(
+    place: Path,
+    pixar: Pixar,
+    pairs: IdentifierPairs,
+    *,
+    method: str,
+    device: torch.device,
+    seed: int,
+    progress: Progress,
+) -> Shortlist:
+    """Open the shortlist of a model, or build it; one that is learnt is kept for the next time."""
+    if place.exists():
+        return open_shortlist(place, threads=torch.get_num_threads())
+    made = make_shortlist(pixar, pairs, method=method, device=device, seed=seed, progress=progress)
+    if method != "full":
+        save_shortlist(made, place)
+    return made
 
 
 def make_shortlist(

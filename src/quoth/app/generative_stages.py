@@ -7,9 +7,7 @@ that are kept on disk. Whatever a method needs of earlier stages it reads from t
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from itertools import repeat
 from pathlib import Path
@@ -21,6 +19,7 @@ from torch import nn
 
 from quoth.app.generative_judging import ModelJudge, judge_lexical, mean_by_kind
 from quoth.app.generative_kept import keep_generative
+from quoth.app.generative_named import fingerprint, list_names, list_texts, require_names
 from quoth.app.generative_plan import (
     BuildRates,
     PixarBuildConfig,
@@ -30,23 +29,20 @@ from quoth.app.generative_plan import (
     describe_training,
     plan_training,
 )
-from quoth.app.generative_shortlist import make_shortlist
-from quoth.app.generative_texts import BuildTexts, Names, common_words, open_texts, split_texts
+from quoth.app.generative_shortlist import keep_shortlist, make_shortlist
+from quoth.app.generative_texts import BuildTexts, common_words, open_texts, split_texts
 from quoth.app.generative_writing import WrittenNames, read_labelled_queries, write_missing
 from quoth.app.learning_folder import LearningFolder
 from quoth.app.learning_plan import Elsewhere
 from quoth.app.learning_stages import Desk
-from quoth.errors import ConfigError
 from quoth.models.glow.files import published_config, saved_config
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.inputs import PixarInputs
 from quoth.models.pixar.pixar import Pixar
-from quoth.models.pixar.shortlist.files import open_shortlist, save_shortlist
 from quoth.models.pretrained import find_folder, load_tokenizer
 from quoth.search.generative import GenerativeSearcher
 from quoth.search.generative_config import IDENTIFIERS, NO_GENERATOR
 from quoth.search.generative_files import GenerativeModel, save_generative_model
-from quoth.search.generative_names import name_documents
 from quoth.search.generative_state import FOLDER, TRIE
 from quoth.training import loop
 from quoth.training.recipes.pixar import PixarPairs, as_pixar, loop_config, train_pixar
@@ -109,7 +105,7 @@ class BuildStages:
                 device=self._device,
             )
         names = list(list_names(self._desk))
-        _require_names(self._desk, names)
+        require_names(self._desk, names)
         labelled = read_labelled_queries(
             self._desk, self._pairs, [each.docid for each in names], seed=self._config.seed
         )
@@ -137,7 +133,7 @@ class BuildStages:
         names = sorted({text for own in self._texts.names for text in own})
         size = choose_size(len(names), self._config, device=self._device.type)
         least = max(2, self._config.min_count)
-        words = common_words(_list_texts(self._desk), least=least, most=size // 2)
+        words = common_words(list_texts(self._desk), least=least, most=size // 2)
         config = PhraseConfig(
             size=size,
             min_count=self._config.min_count,
@@ -359,53 +355,14 @@ class BuildStages:
         return Pixar.load(self._work(name), fast=False)
 
     def _with_shortlist(self, name: str) -> GenerativeModel:
-        """Give a model its shortlist; one that takes long to learn is kept for the next time."""
-        pixar, method = self._load(name), choose_method(len(self._vocabulary))
-        place = self._work(f"{name}.shortlist")
-        if place.exists():
-            made = open_shortlist(place, threads=torch.get_num_threads())
-        else:
-            made = make_shortlist(
-                pixar,
-                self._made_pairs,
-                method=method,
-                device=self._device,
-                seed=self._config.seed,
-                progress=self._desk.progress,
-            )
-            if method != "full":
-                save_shortlist(made, place)
+        pixar = self._load(name)
+        made = keep_shortlist(
+            self._work(f"{name}.shortlist"),
+            pixar,
+            self._made_pairs,
+            method=choose_method(len(self._vocabulary)),
+            device=self._device,
+            seed=self._config.seed,
+            progress=self._desk.progress,
+        )
         return GenerativeModel(pixar, self._vocabulary, made)
-
-
-def _require_names(desk: Desk, names: Sequence[Names]) -> None:
-    if not any(each.texts for each in names):
-        sources = ", ".join(desk.config.generative.sources)
-        raise ConfigError(
-            f"no document of {desk.folder} has a name ({sources}); let some be written (leave out"
-            f" --no-generator, or run quoth learn {desk.folder}), or name fields with"
-            " --generative.sources"
-        )
-
-
-def _list_texts(desk: Desk) -> Iterator[str]:
-    for stored in desk.store.live_documents():
-        for texts in stored.document.fields.values():
-            yield from texts
-
-
-def list_names(desk: Desk) -> Iterator[Names]:
-    """List what names each document, in the order of the documents."""
-    for stored in desk.store.live_documents():
-        named = name_documents(
-            {stored.row: stored.document}, desk.store, config=desk.config.generative, identify=None
-        )
-        yield Names(stored.document.docid, tuple(text for _row, text in named))
-
-
-def fingerprint(desk: Desk) -> str:
-    """Name the documents and their names as they are."""
-    digest = hashlib.sha256(json.dumps(sorted(desk.store.live_rows())).encode())
-    for each in list_names(desk):
-        digest.update(json.dumps([each.docid, *each.texts]).encode())
-    return digest.hexdigest()
