@@ -17,7 +17,7 @@ def trained_section(results: dict[str, Any], table: Table) -> Iterable[str]:
     """Draw what vocabularies, their size, training, orders, aggregations and losses do."""
     yield "## Generated identifiers, trained on a GPU"
     yield ""
-    yield "`benchmarks.pixar_quality.pack`, `run_gpu` (one H200, nine trainings side by side, so"
+    yield "`benchmarks.pixar_quality.pack`, `run_gpu` (one H200, many trainings side by side, so"
     yield "their seconds are of a shared GPU) and `report`. Scores of all phrases, exact decoding,"
     yield "at most 1,000 test queries of each set. Identifiers are pseudo-queries of the shipped"
     yield "query generator by which BM25 finds their passage; its training data held the questions"
@@ -129,6 +129,12 @@ def _summary(trained: list[Row], baselines: dict[str, dict[str, float]]) -> Iter
     verdict = "reaches" if best[0] >= target else "does not reach"
     yield f"The best of all, {best[1]} with {best[2]} at {best[0]:.3f}, {verdict} BM25 over the"
     yield f"same identifiers ({target:.3f})."
+    for row in trained:
+        if "against_bm25" in row:
+            found = row["against_bm25"]["RR@10"]["contrast"]
+            low, high = found["interval"]["low"], found["interval"]["high"]
+            yield f"Query by query, {row['vocabulary']} with *{row['losses']}* and bag_cos.max differs"
+            yield f"from it by {found['difference']:+.3f} (95 % interval {low:+.3f} to {high:+.3f})."
 
 
 def _compare(ours: Row, rivals: list[Row]) -> str:
