@@ -132,9 +132,9 @@ def _summary(trained: list[Row], baselines: dict[str, dict[str, float]]) -> Iter
     for row in trained:
         if "against_bm25" in row:
             found = row["against_bm25"]["RR@10"]["contrast"]
-            low, high = found["interval"]["low"], found["interval"]["high"]
-            yield f"Query by query, {row['vocabulary']} with *{row['losses']}* and bag_cos.max differs"
-            yield f"from it by {found['difference']:+.3f} (95 % interval {low:+.3f} to {high:+.3f})."
+            low, high = (f"{found['interval'][end]:+.3f}" for end in ("low", "high"))
+            yield f"Query by query, {row['vocabulary']} with *{row['losses']}* and bag_cos.max"
+            yield f"differs from it by {found['difference']:+.3f} (95 % interval {low} to {high})."
 
 
 def _compare(ours: Row, rivals: list[Row]) -> str:
