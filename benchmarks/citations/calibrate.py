@@ -4,10 +4,11 @@
     python3 -m benchmarks.citations.calibrate --base FOLDER --model FOLDER
 
 Questions are those of squad-train-slice and medquad whose passages `benchmarks.generation.pack`
-holds out, then those of other ones, put to passages that answer them and to several kinds that
-do not (`unanswerable.py`). Answerable questions count as much as all others, and every kind of
-these alike. Writes `abstention.json` into the model's folder and prints areas under the curve, of
-each sign alone and of fits by five folds of passages: to all kinds, and to all but the one judged.
+holds out, so that the model knows none of them, put to passages that answer them and to several
+kinds that do not (`unanswerable.py`). Answerable questions count as much as all others, and every
+kind of these alike. Writes `abstention.json` into the model's folder and prints areas under the
+curve, of each sign alone and of fits by five folds of passages: to all kinds, and to all but the
+one judged.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path)
     parser.add_argument("--encoder", default=DEFAULT_NAME, help="name, or its folder")
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--every", type=int, default=1, help="take one scene in so many")
+    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
     given = parser.parse_args()
     path = given.questions / f"{NAME}.jsonl.gz"
     if given.pack:
@@ -61,7 +62,7 @@ def main() -> None:
         kinds, counts = np.unique([each.set for each in questions], return_counts=True)
         print(f"{path}: {dict(zip(kinds.tolist(), counts.tolist(), strict=True))}")
         return
-    fit(given, [each for each in open_questions(path) if scene_of(each) % given.every == 0])
+    fit(given, open_questions(path))
 
 
 def make_questions(folder: Path) -> Iterator[Question]:
@@ -79,7 +80,7 @@ def make_questions(folder: Path) -> Iterator[Question]:
 
 
 def scenes(folder: Path, *, is_medical: bool) -> Iterator[Scene]:
-    """Give passages with their questions and neighbours, held-out ones first."""
+    """Give the passages that were held out, with their questions and neighbours."""
     from benchmarks.generation import pack
 
     analyser = pack.Analyser(pack.AnalyserConfig())
@@ -93,7 +94,7 @@ def scenes(folder: Path, *, is_medical: bool) -> Iterator[Scene]:
     docids = list(dict.fromkeys(piece.docid for piece in pieces))
     place_by_docid = {docid: at for at, docid in enumerate(docids)}
     chosen = np.random.default_rng(1).permutation(len(pieces)).tolist()
-    chosen.sort(key=lambda at: not pack.is_held_out(pieces[at].text))
+    chosen = [at for at in chosen if pack.is_held_out(pieces[at].text)]
     own = {at: _answered(pieces[at].text, asked.get(pieces[at].docid, ())) for at in chosen}
     if is_medical:  # a document's beginning says what was asked
         first = {piece.docid: at for at, piece in reversed(list(enumerate(pieces)))}
@@ -145,7 +146,8 @@ def _answered(passage: str, asked: Sequence[Asked]) -> tuple[Asked, ...]:
 def fit(given: argparse.Namespace, questions: Sequence[Question]) -> None:
     """Gather the signs, fit, and keep the weights."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model = open_dynamic_lm(given.model, base=given.base, device=device)
+    dtype = getattr(torch, given.dtype)
+    model = open_dynamic_lm(given.model, base=given.base, device=device, dtype=dtype)
     model.network.merge()
     encoder = GlowEncoder.load(given.encoder)
     answerer = Answerer(
@@ -165,7 +167,7 @@ def fit(given: argparse.Namespace, questions: Sequence[Question]) -> None:
         given.model, fit_abstention(features, labels.tolist(), counts=even_counts(kinds))
     )
     sources = np.array([each.qid.split(".")[0] for each in questions])
-    folds = np.array([scene_of(each) // given.every % FOLDS for each in questions])
+    folds = np.array([scene_of(each) % FOLDS for each in questions])
     report(features, kinds, sources=sources, folds=folds)  # a scene is in one fold
 
 
