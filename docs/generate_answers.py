@@ -42,6 +42,18 @@ def generation_section(results: dict[str, Any], table: Table) -> Iterable[str]:
         yield from _domain(results, domain, table)
 
 
+def cpu_latency_section(results: dict[str, Any], table: Table) -> Iterable[str]:
+    """Draw the time of a continuation on a CPU."""
+    phrases = results["phrases_per_prompt"]["wikitext"]
+    yield "### On a CPU"
+    yield ""
+    yield f"The same models on two quiet cores in {results['dtype']}, WikiText, with phrases of"
+    yield f"{results['documents']} documents ({phrases:,.0f}). Encoding phrases is paid once where a"
+    yield "collection keeps their vectors. Here a step costs more beside what the network takes, so"
+    yield "fewer units save less."
+    yield from _latency(results["latency"]["wikitext"], table)
+
+
 def negatives_section(results: dict[str, Any], table: Table) -> Iterable[str]:
     """Draw what the phrases beside the right ones do in training."""
     yield "### Negatives"
@@ -87,22 +99,26 @@ def _domain(results: dict[str, Any], domain: str, table: Table) -> Iterable[str]
         f"{name} {value:.2f}" for name, value in plain.items() if "+" not in name
     )
     if timed:
-        count = next(iter(timed.values()))["prompts"]
-        yield ""
-        yield f"Seconds of one greedy continuation (medians of {count}, one at a time, in turns):"
-        yield ""
-        yield table(
-            ["system", "decode", "encode phrases", "decode, times tuned"],
+        yield from _latency(timed, table)
+
+
+def _latency(timed: dict[str, Any], table: Table) -> Iterable[str]:
+    count = next(iter(timed.values()))["prompts"]
+    yield ""
+    yield f"Seconds of one greedy continuation (medians of {count}, one at a time, in turns):"
+    yield ""
+    yield table(
+        ["system", "decode", "encode phrases", "decode, times tuned"],
+        [
             [
-                [
-                    name,
-                    f"{own['decode_median']:.2f}",
-                    f"{own['prepare_median']:.2f}",
-                    f"{own['decode_median'] / timed['tuned']['decode_median']:.2f}",
-                ]
-                for name, own in timed.items()
-            ],
-        )
+                name,
+                f"{own['decode_median']:.2f}",
+                f"{own['prepare_median']:.2f}",
+                f"{own['decode_median'] / timed['tuned']['decode_median']:.2f}",
+            ]
+            for name, own in timed.items()
+        ],
+    )
 
 
 def _cells(row: dict[str, Any], tuned: float | None) -> list[str]:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from generate_answers import citations_section, generation_section, negatives_section
+from generate_answers import (
+    citations_section,
+    cpu_latency_section,
+    generation_section,
+    negatives_section,
+)
 from generate_cluster import cluster_section
 from generate_hybrid_sets import sets_section
 from generate_pixar import (
@@ -31,6 +36,7 @@ SECTIONS: tuple[tuple[Callable[[dict[str, Any], Table], Iterable[str]], str], ..
     (robustness_section, "pixar_quality/results/robustness.json"),
     (keywords_section, "pixar_quality/results/keywords.json"),
     (generation_section, "generation/results/generation.json"),
+    (cpu_latency_section, "generation/results/latency-cpu.json"),
     (negatives_section, "generation/results/negatives.json"),
     (citations_section, "citations/results/citations.json"),
     (serving_section, "serve/results/serve.json"),
