@@ -48,9 +48,8 @@ def cpu_latency_section(results: dict[str, Any], table: Table) -> Iterable[str]:
     yield "### On a CPU"
     yield ""
     yield f"The same models on two quiet cores in {results['dtype']}, WikiText, with phrases of"
-    yield f"{results['documents']} documents ({phrases:,.0f}). Encoding phrases is paid once where a"
-    yield "collection keeps their vectors. Here a step costs more beside what the network takes, so"
-    yield "fewer units save less."
+    yield f"{results['documents']} documents ({phrases:,.0f}), whose encoding is paid once where a"
+    yield "collection keeps their vectors."
     yield from _latency(results["latency"]["wikitext"], table)
 
 
