@@ -141,7 +141,7 @@ def read_others(path: Path) -> Others:
 
 def judge_all(given: argparse.Namespace) -> None:
     """Judge each set, then choose shares across sets."""
-    rows = [row for name in given.sets for row in judge_set(name, given)]
+    rows = [judge_set(name, given) for name in given.sets]
     content = {
         "quoth": __version__,
         "measures": MEASURES,
@@ -151,7 +151,7 @@ def judge_all(given: argparse.Namespace) -> None:
     given.out.write_text(json.dumps(content, indent=1) + "\n")
 
 
-def judge_set(name: str, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def judge_set(name: str, given: argparse.Namespace) -> dict[str, Any]:
     """Judge the searchers alone and together on one set."""
     found = sorted(given.folder.glob(f"{name}.*.json"))
     if not found:
@@ -175,7 +175,7 @@ def judge_set(name: str, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
     )
     compared = compare(runs, judged, MEASURES, baseline=TWO)
     logging.info("%s %s", name, _brief(compared.rows))
-    yield {
+    return {
         "set": name,
         "queries": len(qids),
         "identifiers": trial["about"]["identifiers"],

@@ -26,6 +26,7 @@ import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -75,7 +76,7 @@ class Decoder:
         if threads < 1:
             raise ConfigError(f"decode: threads is {threads}, expected ≥ 1")
         self._threads = threads
-        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+        self._pool = ThreadPoolExecutor(max(1, threads - 1))  # starts none before it is asked
         norms = norms if config.order == "bag_cos" else None
         self._lookup = _make_lookup(trie)
         self._num_phrases = trie.num_phrases
@@ -120,18 +121,13 @@ class Decoder:
         return [walk_best_first(self._lookup, sheet, shortlist, depth, threshold)]
 
     def _scan(self, sheet: Sheet, shortlist: Int32) -> list[Kept]:
-        lookup, depth = self._lookup, self._depth
-        lists = order_lists(lookup, sheet, shortlist)
+        reach, parts = int(self._lookup.length_rows[-1]), self._threads
         if self._config.method == "skim":  # few lists, and which of them depends on all before
-            return [scan_lists(lookup, sheet, lists, depth, self._config.reach, 0, 1)]
-        everything, parts = int(lookup.length_rows[-1]), self._threads
-        others = [
-            self._pool.submit(scan_lists, lookup, sheet, lists, depth, everything, part, parts)
-            for part in range(1, parts)
-            if self._pool is not None
-        ]
-        first = scan_lists(lookup, sheet, lists, depth, everything, 0, parts)
-        return [first, *(each.result() for each in others)]
+            reach, parts = self._config.reach, 1
+        lists = order_lists(self._lookup, sheet, shortlist)
+        scan = partial(scan_lists, self._lookup, sheet, lists, self._depth, reach)
+        others = [self._pool.submit(scan, part, parts) for part in range(1, parts)]
+        return [scan(0, parts), *(each.result() for each in others)]
 
 
 def _as_decoded(kept: Kept) -> Decoded:

@@ -9,6 +9,7 @@ centroids that lost all of theirs start again at a query that fits its own centr
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -84,13 +85,14 @@ def train_centroids(
 
     Progress is told after each step: the steps done, and those of all rounds.
     """
+    steps = itertools.count(1)
+
+    def tell() -> None:
+        if progress is not None:
+            progress(next(steps), recipe.rounds * recipe.steps)
+
     centroids = start.detach().float().clone()
-    for number in range(recipe.rounds):
-
-        def tell(done: int, before: int = number * recipe.steps) -> None:
-            if progress is not None:
-                progress(before + done, recipe.rounds * recipe.steps)
-
+    for _ in range(recipe.rounds):
         cells, num_revived, centroids = _choose(pooled.float(), centroids, assign=recipe.assign)
         gold = _count_gold(cells, targets)
         centroids, losses = _fit(
@@ -136,19 +138,19 @@ def _fit(
     centroids: Tensor,
     gold: _Gold,
     recipe: PixarShortlistRecipe,
-    tell: Callable[[int], None],
+    tell: Callable[[], None],
 ) -> tuple[Tensor, list[float]]:
     usual = float(centroids.square().mean().sqrt())
     weights = centroids.clone().requires_grad_()
     optimiser = torch.optim.Adam([weights], lr=recipe.learning_rate * usual)
     losses = []
-    for step in range(recipe.steps):
+    for _ in range(recipe.steps):
         loss = _loss(head, bias, centroids=weights, gold=gold, recipe=recipe)
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         losses.append(float(loss.detach()))
-        tell(step + 1)
+        tell()
     return weights.detach(), losses
 
 
