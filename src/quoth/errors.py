@@ -16,6 +16,7 @@
     ├── FilterError        a metadata condition cannot be parsed
     ├── EvaluationError    queries, qrels, runs or measures that cannot be evaluated
     ├── ClusterError       a Ray cluster cannot be joined, or what ran on it failed
+    ├── Interrupted        work was given up by whoever asked for it, or ran out of time
     └── MissingExtra       an optional dependency is not installed
 
 A message says what was found, what was expected, and what to do.
@@ -94,6 +95,10 @@ class EvaluationError(QuothError):
 
 class ClusterError(QuothError):
     """A Ray cluster cannot be joined, or what ran on it failed."""
+
+
+class Interrupted(QuothError):
+    """Work was given up by whoever asked for it, or ran out of time."""
 
 
 class MissingExtra(QuothError):
