@@ -4,8 +4,9 @@
     python -m benchmarks.serve.load URL QUERIES open --rate 200 --seconds 10
 
 *closed*: so many clients, each asking its next query when the last one is answered. *open*: queries
-come at a rate, whether or not those before are answered, which is what overload is. QUERIES holds
-one query per line as JSON. Prints one JSON object: counts by kind, throughput, latency quantiles.
+come at a rate, whether or not those before are answered, which is what overload is. *crowd*: so many
+clients who together ask at a rate, as far as they are answered. QUERIES holds one query per line as
+JSON. Prints one JSON object: counts by kind, throughput, latency quantiles.
 """
 
 from __future__ import annotations
@@ -185,6 +186,29 @@ async def load_open(url: str, bodies: Iterator[bytes], *, rate: float, seconds: 
     return tally
 
 
+async def load_crowd(
+    url: str, bodies: Iterator[bytes], *, clients: int, rate: float, seconds: float
+) -> Tally:
+    """Let so many clients ask at a rate together, each its next query when it is due and free."""
+    tally, begun = Tally(), time.perf_counter()
+
+    async def client(number: int) -> None:
+        connection = Connection(url)
+        due = begun + number / rate
+        while due < begun + seconds:
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            await ask(connection, next(bodies), tally)
+            due += clients / rate
+            if due < time.perf_counter():
+                late = int((time.perf_counter() - due) * rate / clients)
+                tally.unsent += late  # it was still waiting when these were due
+                due += late * clients / rate
+        connection.close()
+
+    await asyncio.gather(*(client(number) for number in range(clients)))
+    return tally
+
+
 def bodies_of(queries: Sequence[str], *, searcher: str) -> Iterator[bytes]:
     """Write requests for queries, over and over."""
     asked = [
@@ -198,17 +222,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("url")
     parser.add_argument("queries", type=Path)
-    parser.add_argument("kind", choices=["closed", "open"])
+    parser.add_argument("kind", choices=["closed", "open", "crowd"])
     parser.add_argument("--clients", type=int, default=1)
     parser.add_argument("--rate", type=float, default=10.0)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--searcher", default="hybrid")
+    parser.add_argument("--raw", action="store_true", help="QUERIES holds whole requests")
     given = parser.parse_args()
-    queries = [json.loads(line) for line in given.queries.read_text().splitlines()]
-    bodies = bodies_of(queries, searcher=given.searcher)
+    lines = given.queries.read_text().splitlines()
+    queries = [json.loads(line) for line in lines]
+    bodies = (
+        itertools.cycle([line.encode() for line in lines])
+        if given.raw
+        else bodies_of(queries, searcher=given.searcher)
+    )
     begun = time.perf_counter()
     if given.kind == "closed":
         load = load_closed(given.url, bodies, clients=given.clients, seconds=given.seconds)
+    elif given.kind == "crowd":
+        load = load_crowd(
+            given.url, bodies, clients=given.clients, rate=given.rate, seconds=given.seconds
+        )
     else:
         load = load_open(given.url, bodies, rate=given.rate, seconds=given.seconds)
     tally = asyncio.run(load)

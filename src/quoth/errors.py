@@ -11,6 +11,7 @@
     │   ├── IndexMismatch      an index was built with other settings than those configured
     │   ├── IndexMoved         a writer replaced the index while it was read; search again
     │   ├── OutOfDate          a shard changed after statistics were exchanged
+    │   ├── OutOfFiles         the system lets the process open no more files
     │   ├── ShardDown          a shard of the collection cannot be reached
     │   └── StorageFull        the disk took no more; nothing acknowledged was lost
     ├── FilterError        a metadata condition cannot be parsed
@@ -67,6 +68,10 @@ class IndexMoved(CollectionError):
 
 class OutOfDate(CollectionError):
     """A shard has changed since the shards last exchanged their statistics."""
+
+
+class OutOfFiles(CollectionError):
+    """The system lets the process open no more files; nothing is damaged."""
 
 
 class ShardDown(CollectionError):

@@ -20,10 +20,14 @@ _current: ContextVar[Interruption | None] = ContextVar("quoth_interruption", def
 
 
 class Interruption:
-    """Tells some work to stop: at once by `stop`, or after so many seconds by itself."""
+    """Tells some work to stop: at once by `stop`, or after so many seconds by itself.
 
-    def __init__(self, *, seconds: float | None = None) -> None:
+    Work inside other work (`within`) stops where the other should, too.
+    """
+
+    def __init__(self, *, seconds: float | None = None, within: Interruption | None = None) -> None:
         self._stopped = threading.Event()
+        self._within = within
         self._deadline = None if seconds is None else time.monotonic() + seconds
 
     def stop(self) -> None:
@@ -34,7 +38,7 @@ class Interruption:
     def is_due(self) -> bool:
         """Whether the work should stop."""
         late = self._deadline is not None and time.monotonic() >= self._deadline
-        return late or self._stopped.is_set()
+        return late or self._stopped.is_set() or (self._within is not None and self._within.is_due)
 
     def check(self) -> None:
         """Stop here where the work should."""

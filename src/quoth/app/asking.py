@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,10 +25,16 @@ _BYTES = 1_000_000
 
 
 class Asking:
-    """Answers for one engine; the language model is opened when first needed, and once only."""
+    """Answers for one engine; the language model is opened when first needed, and once only.
 
-    def __init__(self, folder: Path) -> None:
+    Engines that share models give the way to the shared one (`open_model`).
+    """
+
+    def __init__(
+        self, folder: Path, *, open_model: Callable[[str], OpenedModel] | None = None
+    ) -> None:
         self._folder = folder
+        self._open_model = open_model
         self._models: dict[str, OpenedModel] = {}
         self._answerers: dict[tuple[Hashable, ...], Answerer] = {}
         self._loaded = LoadedModels()
@@ -48,7 +54,7 @@ class Asking:
 
         name = config.answer.model
         if name not in self._models:
-            self._models[name] = open_language_model(name)
+            self._models[name] = (self._open_model or open_language_model)(name)
         opened = self._models[name]
         key = (config.answer, config.candidates, config.decoding)
         if key not in self._answerers:

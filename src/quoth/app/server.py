@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import Depends, FastAPI, Query, Request, Response
+from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, StreamingResponse
-from fastapi.security import HTTPBearer
-from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
@@ -24,6 +23,13 @@ from starlette.middleware.gzip import GZipMiddleware
 from quoth import __version__
 from quoth.app.mcp_server import create_mcp, make_routes
 from quoth.app.opening import OpenedEngine
+from quoth.app.server_access import (
+    AccessPolicy,
+    GuardedForeignRoute,
+    GuardedRoute,
+    declares,
+    require_declared,
+)
 from quoth.app.server_bodies import (
     AnswerRequest,
     AnswerResponse,
@@ -38,7 +44,7 @@ from quoth.app.server_bodies import (
     WrittenResponse,
 )
 from quoth.app.server_config import LIMITS, MAX_DOCID_CHARS, ServerConfig
-from quoth.app.server_edge import Edge, Gate
+from quoth.app.server_edge import Middleware
 from quoth.app.server_errors import (
     NotFound,
     RequestError,
@@ -47,6 +53,7 @@ from quoth.app.server_errors import (
     status_of,
 )
 from quoth.app.server_keys import Keys
+from quoth.app.server_openapi import STATUSES, describe
 from quoth.app.server_pages import docs_page, index_of, read_assets
 from quoth.app.server_service import Service
 from quoth.errors import QuothError
@@ -60,9 +67,9 @@ _KINDS = {
     405: "MethodNotAllowed",
     413: "TooLarge",
     415: "UnsupportedMediaType",
+    422: "ValidationError",
 }
-_STATUSES = (400, 401, 403, 404, 413, 422, 429, 503)
-_RESPONSES: dict[int | str, dict[str, Any]] = {each: {"model": ErrorResponse} for each in _STATUSES}
+_RESPONSES: dict[int | str, dict[str, Any]] = {each: {"model": ErrorResponse} for each in STATUSES}
 _ABOUT = (
     "Search your own documents without a single label.\n\n"
     + "Limits: "
@@ -70,13 +77,8 @@ _ABOUT = (
     + ". Too many requests at a time are answered 429 with Retry-After."
 )
 _COMPRESS_FROM_BYTES = 1_000
+_logger = logging.getLogger(__name__)
 _Docid = Annotated[str, Query(min_length=1, max_length=MAX_DOCID_CHARS)]
-
-
-class _DocidConvertor(PathConvertor):
-    """All that follows in a path, line breaks as well."""
-
-    regex = "(?s:.*)"
 
 
 def create_app(
@@ -95,7 +97,7 @@ def create_app(
     """
     config = config or ServerConfig()
     service = Service(engine, config)
-    assistants = create_mcp(service.on_engine) if mcp else None
+    assistants = create_mcp(service.on_reader) if mcp else None
     app = FastAPI(
         title="Quoth",
         version=__version__,
@@ -103,10 +105,11 @@ def create_app(
         lifespan=_lifespan(service, assistants),
         docs_url=None,
         redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
         responses=_RESPONSES,
-        dependencies=[Depends(HTTPBearer(auto_error=False))],
     )
-    register_url_convertor("docid", _DocidConvertor())
+    app.router.route_class = GuardedRoute
     _add_pages(app)
     _add_reading(app, service)
     _add_answering(app, service)
@@ -116,7 +119,16 @@ def create_app(
     hosts = config.own_names() if keys is None else None
     if assistants is not None:
         own = None if hosts is None else sorted(hosts)
-        app.router.routes.extend(make_routes(assistants, hosts=own))
+        made = make_routes(assistants, hosts=own)
+        app.router.routes.extend(GuardedForeignRoute(route, "read") for route in made)
+    require_declared(app.routes)
+    policy = AccessPolicy(hosts, keys, allow_writes, config.requests_per_minute)
+    _add_layers(app, config, policy, service)
+    return app
+
+
+def _add_layers(app: FastAPI, config: ServerConfig, policy: AccessPolicy, service: Service) -> None:
+    """Put around the routes what every request passes, the innermost first."""
     app.add_middleware(GZipMiddleware, minimum_size=_COMPRESS_FROM_BYTES)
     if config.origins:
         app.add_middleware(
@@ -126,8 +138,7 @@ def create_app(
             allow_headers=["Authorization", "Content-Type", "X-Request-ID"],
             expose_headers=["X-Request-ID", "Retry-After"],
         )
-    app.add_middleware(Edge, gate=Gate(hosts, keys, allow_writes), metrics=service.metrics)
-    return app
+    app.add_middleware(Middleware, policy=policy, metrics=service.metrics)
 
 
 def _lifespan(
@@ -150,11 +161,13 @@ def _add_pages(app: FastAPI) -> None:
     assets = read_assets()
 
     @app.get("/", include_in_schema=False)
+    @declares("open")
     async def page() -> Response:
         index = index_of(assets)
         return Response(index.content, media_type=index.media_type, headers=_REVALIDATE)
 
     @app.get("/assets/{name}", include_in_schema=False)
+    @declares("open")
     async def asset(name: str) -> Response:
         if name not in assets:
             raise NotFound(f"there is no asset {name!r}")
@@ -162,10 +175,17 @@ def _add_pages(app: FastAPI) -> None:
         return Response(found.content, media_type=found.media_type, headers=_REVALIDATE)
 
     @app.get("/docs", include_in_schema=False)
+    @declares("open")
     async def docs() -> HTMLResponse:
-        return HTMLResponse(docs_page(app.openapi()), headers=_REVALIDATE)
+        return HTMLResponse(docs_page(describe(app)), headers=_REVALIDATE)
+
+    @app.get("/openapi.json", include_in_schema=False)
+    @declares("open")
+    async def description() -> dict[str, Any]:
+        return describe(app)
 
     @app.get("/limits")
+    @declares("open")
     async def limits() -> dict[str, int]:
         """Say what a request may hold at most."""
         return LIMITS
@@ -176,33 +196,39 @@ _REVALIDATE = {"Cache-Control": "no-cache"}
 
 def _add_reading(app: FastAPI, service: Service) -> None:
     @app.post("/search", response_model=SearchResponse, response_model_exclude_unset=True)
+    @declares("read")
     async def search(asked: SearchRequest) -> dict[str, Any]:
         """Find documents, best first, with the words that matched."""
         return await service.search(asked)
 
     @app.post("/explain", response_model=ExplainResponse)
+    @declares("read")
     async def explain(asked: ExplainRequest) -> dict[str, Any]:
         """Say what the scores of documents are made of."""
         return await service.explain(asked)
 
-    @app.get("/documents/{docid:docid}", response_model=StoredResponse)
+    @app.get("/documents/{docid:path}", response_model=StoredResponse)
+    @declares("read")
     async def document(docid: str) -> dict[str, Any]:
         """Fetch a document."""
         return await service.document(docid)
 
     @app.get("/documents", response_model=StoredResponse)
+    @declares("read")
     async def document_named(docid: _Docid) -> dict[str, Any]:
         """Fetch a document whose docid may be no part of a path, such as ".."."""
         return await service.document(docid)
 
     @app.get("/status")
+    @declares("read")
     async def status() -> dict[str, Any]:
         """Describe the collection: sizes, fields, settings, and how current each index is."""
         return await service.status()
 
     @app.get("/report")
+    @declares("read")
     async def report() -> dict[str, Any]:
-        """Give the report of the last learning."""
+        """Return the report of the last learning."""
         return await service.report()
 
 
@@ -213,6 +239,7 @@ def _add_answering(app: FastAPI, service: Service) -> None:
         response_model_exclude_unset=True,
         responses={200: {"content": {"text/event-stream": {}}}},
     )
+    @declares("read")
     async def answer(asked: AnswerRequest, request: Request) -> Any:
         """Answer in the documents' own words, with a citation for every quotation.
 
@@ -247,16 +274,19 @@ def _event(name: str, record: dict[str, Any]) -> str:
 
 def _add_writing(app: FastAPI, service: Service) -> None:
     @app.post("/documents", response_model=WrittenResponse)
+    @declares("write")
     async def add(asked: DocumentsRequest) -> dict[str, Any]:
         """Add documents, or update those whose content changed; durable when answered."""
         return await service.add(asked)
 
-    @app.delete("/documents/{docid:docid}", response_model=RemovedResponse)
+    @app.delete("/documents/{docid:path}", response_model=RemovedResponse)
+    @declares("write")
     async def remove(docid: str) -> dict[str, Any]:
         """Remove a document."""
         return await service.remove(docid)
 
     @app.delete("/documents", response_model=RemovedResponse)
+    @declares("write")
     async def remove_named(docid: _Docid) -> dict[str, Any]:
         """Remove a document whose docid may be no part of a path, such as ".."."""
         return await service.remove(docid)
@@ -264,49 +294,58 @@ def _add_writing(app: FastAPI, service: Service) -> None:
 
 def _add_health(app: FastAPI, service: Service) -> None:
     @app.get("/health/live")
+    @declares("open")
     async def live() -> dict[str, str]:
         """Say that the server runs."""
         return {"status": "live"}
 
     @app.get("/health/ready")
+    @declares("open")
     async def ready() -> dict[str, str]:
-        """Say that models are loaded; 503 until then."""
-        service.require_ready()
+        """Say that a search would be answered now; 503 where it would not."""
+        await service.require_ready()
         return {"status": "ready"}
 
     @app.get("/stats")
+    @declares("observe")
     async def stats() -> dict[str, Any]:
-        """Give p50, p95 and p99 of each stage in seconds, the queue, and memory."""
-        return service.metrics.stats(service.queue())
+        """Return p50, p95 and p99 of each stage in seconds, the queues, and memory."""
+        return service.metrics.stats(await service.state())
 
     @app.get("/metrics", response_class=PlainTextResponse)
+    @declares("observe")
     async def metrics() -> str:
-        """Give the same for Prometheus."""
-        return service.metrics.exposition(service.queue())
+        """Return the same for Prometheus."""
+        return service.metrics.exposition(await service.state())
 
 
 def _add_errors(app: FastAPI) -> None:
-    def respond(request: Request, status: int, kind: str, message: str) -> Response:
+    def respond(
+        request: Request, status: int, kind: str, message: str, error: Exception
+    ) -> Response:
+        request.state.kind = kind
         record = error_record(kind, message, request.state.request_id)
-        return JSONResponse(record, status, headers_of(status))
+        return JSONResponse(record, status, headers_of(status, error))
 
     @app.exception_handler(QuothError)
     @app.exception_handler(RequestError)
     async def own(request: Request, error: Exception) -> Response:
         assert isinstance(error, QuothError | RequestError)
-        return respond(request, status_of(error), type(error).__name__, str(error))
+        if status_of(error) >= 500:
+            _logger.warning("request %s: %s", request.state.request_id, error)
+        return respond(request, status_of(error), type(error).__name__, str(error), error)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         problems = (f"{_place(each['loc'])}: {each['msg']}" for each in error.errors()[:20])
-        return respond(request, 422, "ValidationError", "; ".join(problems))
+        return respond(request, 422, "ValidationError", "; ".join(problems), error)
 
     @app.exception_handler(HTTPException)
     async def other(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         kind = _KINDS.get(error.status_code, "HTTPError")
-        response = respond(request, error.status_code, kind, str(error.detail))
+        response = respond(request, error.status_code, kind, str(error.detail), error)
         response.headers.update(error.headers or {})
         return response
 

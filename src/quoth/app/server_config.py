@@ -64,8 +64,15 @@ class ServerConfig:
     timeout_seconds: float = 30.0
     """Longest wait for a search, from its arrival; then it is answered 503."""
 
+    answer_workers: int = 1
+    """Threads that answer questions, apart from those that search; they share one language
+    model."""
+
+    answer_patience_seconds: float = 30.0
+    """Longest wait until a question is begun; where it would be longer, it is answered 429."""
+
     answer_seconds: float = 120.0
-    """Longest wait for an answer to a question."""
+    """Longest wait for an answer to a question, from its arrival; then it is answered 503."""
 
     write_seconds: float = 300.0
     """Longest wait for documents to be written; they are written even if nobody waits any more."""
@@ -73,6 +80,9 @@ class ServerConfig:
     keep_alive_seconds: int = 75
     """How long a connection may rest before the server closes it. Clients keep theirs for about a
     minute; a request that crosses with the closing would be lost to them."""
+
+    requests_per_minute: int = 0
+    """How often each key may be used, where it has no limit of its own; 0 sets none."""
 
     origins: tuple[str, ...] = ()
     """Web origins whose pages may use the server from a browser, as https://example.org."""
@@ -89,9 +99,20 @@ class ServerConfig:
             problems.append(f"port is {self.port}, expected 0 to 65,535")
         if not 1 <= self.workers <= 64:
             problems.append(f"workers is {self.workers}, expected 1 to 64")
+        if not 1 <= self.answer_workers <= 64:
+            problems.append(f"answer_workers is {self.answer_workers}, expected 1 to 64")
+        if not 0 <= self.requests_per_minute <= 1_000_000:
+            found = self.requests_per_minute
+            problems.append(f"requests_per_minute is {found}, expected 0 to 1,000,000")
         if not 1 <= self.queue <= 100_000:
             problems.append(f"queue is {self.queue}, expected 1 to 100,000")
-        for name in ("patience_seconds", "timeout_seconds", "answer_seconds", "write_seconds"):
+        for name in (
+            "patience_seconds",
+            "timeout_seconds",
+            "answer_patience_seconds",
+            "answer_seconds",
+            "write_seconds",
+        ):
             if not 0.0 < getattr(self, name) <= 86_400.0:
                 problems.append(f"{name} is {getattr(self, name)}, expected above 0, up to 86,400")
         if not 1 <= self.keep_alive_seconds <= 86_400:

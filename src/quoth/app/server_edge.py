@@ -1,46 +1,44 @@
 """What every request passes first and every response last.
 
-In order: a request id; the host name, the key and the length of the body are checked before
-anything is parsed; what nobody foresaw is logged and answered 500 without details; headers that
-keep browsers strict; one line of JSON in the access log. Keys and query strings are never logged.
+In order: a request id; the path and the host name are checked before anything is parsed (the key
+is checked by the route that is about to run, see `server_access`); what nobody foresaw is logged
+and answered 500 without details; headers that keep browsers strict; one record in the access log.
+Keys and query strings are never logged. When the client leaves, the work for it is stopped.
 """
 
 from __future__ import annotations
 
-import json
+import asyncio
+import contextlib
 import logging
 import re
 import secrets
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from quoth.app.server_config import ACCESS_LOG, MAX_BODY_BYTES
+from quoth.app.server_access import TOO_LARGE, AccessPolicy, put_policy
+from quoth.app.server_config import MAX_BODY_BYTES
 from quoth.app.server_errors import (
-    KeyRequired,
-    NotAllowed,
+    CLIENT_GONE,
+    BadRequest,
     RequestError,
     TooLarge,
     error_record,
     headers_of,
 )
-from quoth.app.server_keys import Keys, Right
+from quoth.app.server_logging import log_access
 from quoth.app.server_metrics import Metrics
-
-TOO_LARGE = f"the body is longer than {MAX_BODY_BYTES:,} bytes; send less at a time"
+from quoth.interruption import Interruption, interruptible
 
 _logger = logging.getLogger(__name__)
-_access = logging.getLogger(ACCESS_LOG)
 _SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_OPEN = re.compile(r"/|/docs|/openapi\.json|/limits|/health/(?:live|ready)|/assets/[^/]*")
-_WRITTEN_TO = re.compile(r"/documents(?:/.*)?", re.DOTALL)
-_SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_UNDECODABLE = "\N{REPLACEMENT CHARACTER}"
 
 _HEADERS = {
     "Content-Security-Policy": (
@@ -56,52 +54,12 @@ _HEADERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """Who may do what: hosts to answer to (None: any), keys (None: none needed), writes or not."""
-
-    hosts: frozenset[str] | None
-    keys: Keys | None
-    writes: bool
-
-    def check(self, method: str, path: str, headers: Headers) -> None:
-        """Refuse a request that is not allowed, before anything of it is parsed."""
-        self._check_host(headers.get("host", ""))
-        if _OPEN.fullmatch(path):
-            return
-        writes = _WRITTEN_TO.fullmatch(path) is not None and method not in _SAFE_METHODS
-        needed: Right = "write" if writes else "read"
-        if self.keys is not None:
-            self._check_key(self.keys, headers.get("authorization", ""), needed)
-        if writes and not self.writes:
-            raise NotAllowed("this server takes no documents; start it with --allow-writes")
-        length = headers.get("content-length", "")
-        if length.isascii() and length.isdigit() and int(length[:20]) > MAX_BODY_BYTES:
-            raise TooLarge(TOO_LARGE)
-
-    def _check_host(self, host: str) -> None:
-        name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-        if self.hosts is not None and name.strip("[]").lower() not in self.hosts:
-            raise NotAllowed(
-                f"this server does not answer to the host name {name[:100]!r};"
-                " use 127.0.0.1, or start it with --server.hosts"
-            )
-
-    def _check_key(self, keys: Keys, authorization: str, needed: Right) -> None:
-        scheme, _, key = authorization.partition(" ")
-        right = keys.right_of(key.strip()) if scheme.lower() == "bearer" else None
-        if right is None:
-            raise KeyRequired('a key is needed: send the header "Authorization: Bearer KEY"')
-        if needed == "write" and right != "write":
-            raise NotAllowed("this key may read, but not write")
-
-
-class Edge:
+class Middleware:
     """The outermost layer of the application."""
 
-    def __init__(self, app: ASGIApp, *, gate: Gate, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, *, policy: AccessPolicy, metrics: Metrics) -> None:
         self._app = app
-        self._gate = gate
+        self._policy = policy
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -115,16 +73,24 @@ class Edge:
             scope, send, given if _SANE_ID.fullmatch(given) else secrets.token_hex(8)
         )
         scope.setdefault("state", {})["request_id"] = exchange.request_id
-        try:
-            self._gate.check(scope["method"], scope["path"], headers)
-            await self._app(scope, _limited(receive), exchange.send)
-        except RequestError as error:
-            await exchange.fail(error.status, type(error).__name__, str(error))
-        except Exception:
-            _logger.exception("request %s failed", exchange.request_id)
-            await exchange.fail(500, "InternalError", "the server failed; its log says more")
-        finally:
-            exchange.note(self._metrics)
+        put_policy(scope, self._policy)
+        with exchange.noted(self._metrics), interruptible(Interruption()) as interruption:
+            incoming = _Incoming(receive, exchange, interruption)
+            try:
+                _check_path(scope)
+                self._policy.check_host(headers)
+                await self._app(scope, incoming.receive, exchange.send)
+            except RequestError as error:
+                await exchange.fail(error.status, error)
+            except asyncio.CancelledError:
+                if not incoming.forgive():
+                    raise
+                exchange.status = CLIENT_GONE
+            except Exception:
+                _logger.exception("request %s failed", exchange.request_id)
+                await exchange.fail(500, None)
+            finally:
+                incoming.close()
 
 
 class _Exchange:
@@ -132,63 +98,126 @@ class _Exchange:
 
     def __init__(self, scope: Scope, send: Send, request_id: str) -> None:
         self.request_id = request_id
+        self.status = 0
+        self.is_answered = False
         self._scope = scope
         self._send = send
-        self._status = 0
         self._begun = time.perf_counter()
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self._status = message["status"]
+            self.status = message["status"]
             headers = MutableHeaders(scope=message)
             headers["X-Request-ID"] = self.request_id
             headers.setdefault("Cache-Control", "no-store")
             for name, value in _HEADERS.items():
                 headers[name] = value
         await self._send(message)
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            self.is_answered = True
 
-    async def fail(self, status: int, kind: str, message: str) -> None:
+    async def fail(self, status: int, error: RequestError | None) -> None:
         """Answer with an error, unless an answer has begun already: then it ends unfinished."""
-        if self._status:
+        if self.status:
             raise ConnectionAbortedError("the response had begun when it failed")
-        response = JSONResponse(
-            error_record(kind, message, self.request_id), status, headers_of(status)
-        )
+        kind = "InternalError" if error is None else type(error).__name__
+        message = "the server failed; its log says more" if error is None else str(error)
+        self._scope["state"]["kind"] = kind
+        record = error_record(kind, message, self.request_id)
+        response = JSONResponse(record, status, headers_of(status, error))
         await response(self._scope, _nothing, self.send)
 
-    def note(self, metrics: Metrics) -> None:
-        """Count the request, and log it in one line."""
-        route = str(getattr(self._scope.get("route"), "path", "other"))
-        method = self._scope["method"] if self._scope["method"].isalpha() else "other"
+    @contextlib.contextmanager
+    def noted(self, metrics: Metrics) -> Iterator[None]:
+        """Count the request and log it in one record, however it ends."""
+        try:
+            yield
+        finally:
+            self._note(metrics)
+
+    def _note(self, metrics: Metrics) -> None:
+        scope, state = self._scope, self._scope["state"]
+        route = str(getattr(scope.get("route"), "path", "other"))
         seconds = time.perf_counter() - self._begun
-        metrics.count(method=method, route=route, status=self._status)
+        kind = str(state.get("kind", ""))
+        metrics.count(
+            method=scope["method"], route=route, status=self.status, seconds=seconds, kind=kind
+        )
         metrics.stages.note("request", seconds)
-        client = self._scope.get("client")
-        line: Mapping[str, Any] = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "request_id": self.request_id,
-            "client": client[0] if client else "",
-            "method": method,
-            "path": self._scope["path"],
-            "status": self._status,
-            "seconds": round(seconds, 6),
-        }
-        _access.info("%s", json.dumps(line))
+        client = scope.get("client")
+        log_access(
+            {
+                "request_id": self.request_id,
+                "client": client[0] if client else "",
+                "key": state.get("key", ""),
+                "method": scope["method"],
+                "path": scope["path"],
+                "status": self.status,
+                "seconds": round(seconds, 6),
+                **({"kind": kind} if kind else {}),
+            }
+        )
 
 
-def _limited(receive: Receive) -> Receive:
-    """Count the bytes of a body as they come; too many end the request."""
-    total = 0
+class _Incoming:
+    """What comes from the client: a body of bounded length, then perhaps its leaving.
 
-    async def count() -> Message:
-        nonlocal total
-        message = await receive()
-        total += len(message.get("body", b""))
-        if total > MAX_BODY_BYTES:
+    Once the body is complete, somebody has to listen, or nobody hears that the client left. Then
+    the request's work is interrupted, and whatever waits for it is cancelled.
+    """
+
+    def __init__(self, receive: Receive, exchange: _Exchange, interruption: Interruption) -> None:
+        self._receive = receive
+        self._exchange = exchange
+        self._interruption = interruption
+        self._owner = asyncio.current_task()
+        self._length = 0
+        self._listening: asyncio.Task[None] | None = None
+        self._gone = asyncio.Event()
+
+    async def receive(self) -> Message:
+        """Return the next message for the application."""
+        if self._listening is not None:
+            await self._gone.wait()
+            return {"type": "http.disconnect"}
+        message = await self._receive()
+        self._length += len(message.get("body", b""))
+        if self._length > MAX_BODY_BYTES:
             raise HTTPException(TooLarge.status, TOO_LARGE)
+        if message["type"] == "http.request" and not message.get("more_body", False):
+            self._listening = asyncio.create_task(self._listen())
         return message
 
-    return count
+    def forgive(self) -> bool:
+        """Whether a cancellation came from here, since the client left; it is then over."""
+        if not self._gone.is_set() or self._owner is None:
+            return False
+        self._owner.uncancel()
+        return True
+
+    def close(self) -> None:
+        """Stop listening; the request is answered."""
+        if self._listening is not None:
+            self._listening.cancel()
+
+    async def _listen(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._gone.set()
+        if self._owner is not None and not self._exchange.is_answered:
+            self._interruption.stop()
+            self._owner.cancel()
+
+
+def _check_path(scope: Scope) -> None:
+    """Refuse paths that no client sends in good faith, and that routers may read in two ways."""
+    path: str = scope["path"]
+    if _CONTROL.search(path):
+        raise BadRequest(
+            "the path has control characters; name such a document by ?docid=, escaped"
+        )
+    if _UNDECODABLE in path or not path.startswith("/"):
+        raise BadRequest("the path is not valid: expected / and UTF-8, escaped")
 
 
 async def _nothing() -> Message:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
+from quoth.app.asking import Asking
 from quoth.app.config import Config
 from quoth.app.engine import Engine
 from quoth.app.server_answer import AnswerInMaking
@@ -61,6 +62,7 @@ class WorkerEngine(Engine):
         """Open the same collection with the same settings once more."""
         engine = cls(first.folder, first._given, ignore_progress)
         engine._models = models
+        engine._asking = Asking(first.folder, open_model=models.language_model)
         engine.stages = stages
         return engine
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from quoth.errors import (
@@ -9,16 +10,26 @@ from quoth.errors import (
     CollectionError,
     ConfigError,
     CorpusError,
+    Damaged,
     FilterError,
+    FormatMismatch,
+    IndexMismatch,
     IndexMoved,
+    Interrupted,
     MissingExtra,
     NoCollection,
+    OutOfDate,
+    OutOfFiles,
     QuothError,
     ShardDown,
     StorageFull,
 )
 
-RETRY_SECONDS = 1
+CLIENT_GONE = 499
+"""The status in log and metrics of a request whose client left before it was answered."""
+
+_RETRY_SECONDS = 1
+_MOST_RETRY_SECONDS = 60
 
 
 class RequestError(Exception):
@@ -27,10 +38,22 @@ class RequestError(Exception):
     status = 400
 
 
+class BadRequest(RequestError):
+    """The request is not one that HTTP, or this server, allows."""
+
+
 class Overloaded(RequestError):
-    """Too much waits already."""
+    """The request cannot be begun in time; it may be sent again after `retry_seconds`."""
 
     status = 429
+
+    def __init__(self, message: str, *, retry_seconds: float = _RETRY_SECONDS) -> None:
+        super().__init__(message)
+        self.retry_seconds = retry_seconds
+
+
+class RateLimited(Overloaded):
+    """The key has been used more often than it may."""
 
 
 class TookTooLong(RequestError):
@@ -46,9 +69,17 @@ class NotReady(RequestError):
 
 
 class KeyRequired(RequestError):
-    """A key is missing or unknown."""
+    """A key is missing."""
 
     status = 401
+
+
+class KeyUnknown(KeyRequired):
+    """The server does not know the key that was sent."""
+
+
+class KeyExpired(KeyRequired):
+    """The key that was sent is past its last day."""
 
 
 class NotAllowed(RequestError):
@@ -69,6 +100,12 @@ class TooLarge(RequestError):
     status = 413
 
 
+class UnsupportedMediaType(RequestError):
+    """The body is of a kind that the server does not read."""
+
+    status = 415
+
+
 _STATUSES: tuple[tuple[type[QuothError], int], ...] = (
     (FilterError, 400),
     (ConfigError, 400),
@@ -76,27 +113,40 @@ _STATUSES: tuple[tuple[type[QuothError], int], ...] = (
     (NoCollection, 404),
     (Busy, 503),
     (IndexMoved, 503),
+    (OutOfDate, 503),
+    (OutOfFiles, 503),
     (StorageFull, 503),
     (ShardDown, 503),
+    (Interrupted, 503),
+    (Damaged, 500),
+    (FormatMismatch, 500),
+    (IndexMismatch, 500),
     (MissingExtra, 400),
     (CollectionError, 400),
 )
 
 
 def status_of(error: QuothError | RequestError) -> int:
-    """Give the HTTP status of an error of ours."""
+    """Return the HTTP status of an error of ours."""
     if isinstance(error, RequestError):
         return error.status
     return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
 
 
 def error_record(kind: str, message: str, request_id: str) -> dict[str, Any]:
-    """Give an error as plain values."""
+    """Return an error as plain values."""
     return {"error": {"kind": kind, "message": message, "request_id": request_id}}
 
 
-def headers_of(status: int) -> dict[str, str]:
-    """Give the headers that go with an error's status."""
+def headers_of(status: int, error: Exception | None = None) -> dict[str, str]:
+    """Return the headers that go with an error: how to get in, or when to come again.
+
+    >>> headers_of(429, Overloaded("too many", retry_seconds=2.5))
+    {'Retry-After': '3'}
+    """
     if status == 401:
         return {"WWW-Authenticate": "Bearer"}
-    return {"Retry-After": str(RETRY_SECONDS)} if status in (429, 503) else {}
+    if status not in (429, 503):
+        return {}
+    wanted = error.retry_seconds if isinstance(error, Overloaded) else _RETRY_SECONDS
+    return {"Retry-After": str(min(max(1, math.ceil(wanted)), _MOST_RETRY_SECONDS))}

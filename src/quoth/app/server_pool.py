@@ -3,30 +3,56 @@
 An engine is not made for several threads at a time: its connection to SQLite holds one snapshot,
 and its searchers keep what they were asked last. So each thread has an engine of its own; models
 are shared.
+
+What cannot be begun in time is refused, at once where that is foreseen and else when the time is
+over; what takes too long, or is done for a client that left, is stopped (see `interruption`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
 from typing import TypeVar
 
 from quoth.app.server_errors import Overloaded, TookTooLong
+from quoth.app.server_metrics import PoolState
 from quoth.app.server_worker import Worker
+from quoth.errors import Damaged, OutOfFiles, QuothError
+from quoth.interruption import Interruption, current_interruption, interruptible
 
 _NEWEST = 0.1  # share of the last job in what is usual
+_BUSY = "too many requests are waiting; try again in a moment"
 _T = TypeVar("_T")
+
+
+class Job(Future[_T]):
+    """Some work that was taken on; `is_refused` once its turn did not come in time."""
+
+    is_refused = False
+
+
+def stopping(work: Callable[[Worker], _T], interruption: Interruption) -> Callable[[Worker], _T]:
+    """Let some work be stopped, also before it begins."""
+
+    def stoppable(engine: Worker) -> _T:
+        with interruptible(interruption):
+            interruption.check()
+            return work(engine)
+
+    return stoppable
 
 
 class WorkerPool:
     """Some threads with an engine each; `capacity` jobs may wait for them.
 
     Fewer may where the last of them would wait longer than `patience` seconds, by how long jobs
-    took of late: what cannot be done soon is better refused at once, and a crowd is forgotten as
+    took of late: what cannot be begun soon is better refused at once, and a crowd is forgotten as
     soon as it has gone.
     """
 
@@ -40,6 +66,7 @@ class WorkerPool:
         patience: float = math.inf,
     ) -> None:
         self.capacity = capacity
+        self._name = name
         self._patience = patience
         self._usual_seconds = 0.0
         self._make_engine = make_engine
@@ -48,61 +75,163 @@ class WorkerPool:
         self._lock = threading.Lock()
         self._workers = workers
         self._unfinished = 0
+        self._refused = 0
         self._engines: list[Worker] = []
+        self._interruptions: set[Interruption] = set()
+        self._begun: dict[int, float] = {}  # of jobs that are being done, by their identity
 
     @property
     def length(self) -> int:
         """Jobs that wait for a thread."""
         return max(0, self._unfinished - self._workers)
 
-    def submit(self, work: Callable[[Worker], _T]) -> Future[_T]:
+    @property
+    def state(self) -> PoolState:
+        """How busy the pool is now."""
+        busy = len(self._begun)
+        return PoolState(self._name, self.length, self.capacity, self._workers, busy, self._refused)
+
+    @property
+    def would_refuse(self) -> bool:
+        """Whether one more job would be refused now."""
+        with self._lock:
+            return self._is_full()
+
+    def submit(self, work: Callable[[Worker], _T]) -> Job[_T]:
         """Have some work done when its turn comes; refused where too much waits already."""
         with self._lock:
-            waiting = self._unfinished - self._workers + 1  # with this one
-            wait = self._usual_seconds * waiting / self._workers
-            if waiting > self.capacity or (waiting > 0 and wait > self._patience):
-                raise Overloaded("too many requests are waiting; try again in a moment")
+            if self._is_full():
+                self._refused += 1
+                raise Overloaded(_BUSY, retry_seconds=self._expected_seconds())
             self._unfinished += 1
+        job: Job[_T] = Job()
+        job.add_done_callback(self._note_end)
         try:
-            future = self._executor.submit(self._do, work)
+            self._executor.submit(self._do, job, work)
         except BaseException:
-            self._note_end(None)
+            job.cancel()
             raise
-        future.add_done_callback(self._note_end)
-        return future
+        return job
 
-    async def run(self, work: Callable[[Worker], _T], *, seconds: float) -> _T:
+    async def run(
+        self, work: Callable[[Worker], _T], *, seconds: float, may_stop: bool = True
+    ) -> _T:
         """Have some work done and wait for it, but no longer than this.
 
-        What has not begun by then never does; what has goes on to its end.
+        It stops where it takes longer or its client has left; where it must not (`may_stop`), only
+        the waiting ends. What has not begun by then never does.
         """
-        waited = asyncio.wrap_future(self.submit(work))
+        async with self.waiting(seconds) as interruption:
+            job = self.submit(stopping(work, interruption) if may_stop else work)
+            with self.refusing_late(job):
+                return await asyncio.wrap_future(job)
+
+    @asynccontextmanager
+    async def waiting(self, seconds: float) -> AsyncIterator[Interruption]:
+        """Wait for some work in the block, but no longer than this; then the work is to stop."""
+        interruption = Interruption(seconds=seconds, within=current_interruption())
+        self._interruptions.add(interruption)
         try:
-            return await asyncio.wait_for(waited, seconds)
+            async with asyncio.timeout(seconds):
+                yield interruption
         except TimeoutError as error:
             raise TookTooLong(
                 f"the server did not get this done within {seconds:g} seconds; try again later"
             ) from error
+        finally:
+            interruption.stop()
+            self._interruptions.discard(interruption)
+
+    @contextmanager
+    def refusing_late(self, job: Job[_T]) -> Iterator[None]:
+        """Refuse the job that the block waits for where it does not begin within the patience."""
+        timer = None
+        if not math.isinf(self._patience):
+            loop = asyncio.get_running_loop()
+            timer = loop.call_later(self._patience, self._refuse_unbegun, job)
+        try:
+            yield
+        except (asyncio.CancelledError, CancelledError):
+            if not job.is_refused:
+                raise
+            raise Overloaded(_BUSY, retry_seconds=self._expected_seconds()) from None
+        finally:
+            if timer is not None:
+                timer.cancel()
 
     def close(self) -> None:
-        """Finish what was begun and what waits, then release all files."""
+        """Stop what may be stopped, finish the rest, then release all files."""
+        for interruption in tuple(self._interruptions):
+            interruption.stop()
         self._executor.shutdown(wait=True)
         for engine in self._engines:
             engine.close()
         self._engines = []
 
-    def _do(self, work: Callable[[Worker], _T]) -> _T:
+    # Inner workings --------------------------------------------------------------------------
+
+    def _is_full(self) -> bool:
+        waiting = self._unfinished - self._workers + 1  # with one more
+        wait = self._expected_seconds() * waiting / self._workers
+        return waiting > self.capacity or (waiting > 0 and wait > self._patience)
+
+    def _expected_seconds(self) -> float:
+        """How long a job takes: as of late, and no less than all that are being done took so far.
+
+        >>> pool = WorkerPool("doctest", lambda: None, workers=1, capacity=1)
+        >>> pool._expected_seconds()
+        0.0
+        """
+        begun = list(self._begun.values())
+        is_busy = len(begun) == self._workers
+        return max(self._usual_seconds, monotonic() - max(begun) if is_busy else 0.0)
+
+    def _refuse_unbegun(self, job: Job[_T]) -> None:
+        if not job.done() and job.cancel():
+            job.is_refused = True
+            with self._lock:
+                self._refused += 1
+
+    def _do(self, job: Job[_T], work: Callable[[Worker], _T]) -> None:
+        if not job.set_running_or_notify_cancel():
+            return
+        with self._lock:
+            self._begun[id(job)] = monotonic()
+        try:
+            outcome = work(self._engine())
+        except BaseException as error:
+            self._note_done(job)
+            job.set_exception(self._mend(error))
+        else:
+            self._note_done(job)
+            job.set_result(outcome)
+
+    def _mend(self, error: BaseException) -> BaseException:
+        """Open files anew after damage, which somebody may repair; a panic is an error as any."""
+        if isinstance(error, Damaged | OutOfFiles):
+            engine = self._own.__dict__.pop("engine", None)
+            if engine is not None:
+                self._engines.remove(engine)
+                with contextlib.suppress(QuothError):
+                    engine.close()
+        if isinstance(error, Exception):
+            return error
+        failure = RuntimeError(f"{type(error).__name__}: {error}")
+        failure.__cause__ = error
+        return failure
+
+    def _engine(self) -> Worker:
         engine: Worker | None = getattr(self._own, "engine", None)
         if engine is None:
             engine = self._own.engine = self._make_engine()
             self._engines.append(engine)
-        began = monotonic()
-        try:
-            return work(engine)
-        finally:
-            with self._lock:
-                self._usual_seconds += _NEWEST * (monotonic() - began - self._usual_seconds)
+        return engine
 
-    def _note_end(self, _future: object) -> None:
+    def _note_done(self, job: Job[_T]) -> None:
+        with self._lock:
+            taken = monotonic() - self._begun.pop(id(job))
+            self._usual_seconds += _NEWEST * (taken - self._usual_seconds)
+
+    def _note_end(self, _job: object) -> None:
         with self._lock:
             self._unfinished -= 1

@@ -15,6 +15,7 @@ from quoth.records import Query, Run
 from quoth.search.hybrid import HybridSearcher
 
 if TYPE_CHECKING:
+    from quoth.app.language_model import OpenedModel
     from quoth.models.glow.encoder import GlowEncoder
     from quoth.models.query_generator.generator import QueryGenerator
     from quoth.search.generative_files import GenerativeModel
@@ -27,6 +28,7 @@ class SharedModels(LoadedModels):
         super().__init__()
         self._stages = stages
         self._lock = threading.Lock()
+        self._language_models: dict[str, OpenedModel] = {}
         self.generative_turn = threading.Lock()
         """Held while identifiers are generated: one query at a time."""
 
@@ -50,6 +52,15 @@ class SharedModels(LoadedModels):
         """Give a model for generative search."""
         with self._lock:
             return super().generative(folder)
+
+    def language_model(self, name: str) -> OpenedModel:
+        """Return a language model; whatever answers with it keeps its own state."""
+        from quoth.app.language_model import open_language_model
+
+        with self._lock:
+            if name not in self._language_models:
+                self._language_models[name] = open_language_model(name)
+            return self._language_models[name]
 
 
 class ServedSearchers(Searchers):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeVar
@@ -19,9 +19,10 @@ from quoth.app.server_bodies import (
     SearchRequest,
 )
 from quoth.app.server_config import ServerConfig
-from quoth.app.server_errors import NotFound, NotReady, TookTooLong
-from quoth.app.server_metrics import Metrics
-from quoth.app.server_pool import WorkerPool
+from quoth.app.server_errors import NotFound
+from quoth.app.server_metrics import Metrics, ServerState
+from quoth.app.server_pool import Job, WorkerPool, stopping
+from quoth.app.server_readiness import Readiness, warm_search
 from quoth.app.server_records import (
     answer_record,
     document_of,
@@ -33,6 +34,7 @@ from quoth.app.server_records import (
 )
 from quoth.app.server_worker import Worker, make_workers
 from quoth.errors import ConfigError, MissingExtra, NoCollection, QuothError
+from quoth.interruption import check_interruption
 
 Event = tuple[str, dict[str, Any]]
 _LEARNING = "learning"  # where `learning.py` puts it, which needs torch
@@ -41,7 +43,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Service:
-    """A served collection: threads that search, one that answers, one that writes."""
+    """A served collection: threads that search, threads that answer, and one that writes."""
 
     def __init__(self, engine: OpenedEngine, config: ServerConfig) -> None:
         self.metrics = Metrics()
@@ -49,37 +51,47 @@ class Service:
         self._config = config
         make = make_workers(engine, self.metrics.stages)
         self._readers = WorkerPool(
-            "read",
+            "search",
             make,
             workers=config.workers,
             capacity=config.queue,
             patience=config.patience_seconds,
         )
-        self._answerer = WorkerPool("answer", make, workers=1, capacity=config.queue)
+        self._answerers = WorkerPool(
+            "answer",
+            make,
+            workers=config.answer_workers,
+            capacity=config.queue,
+            patience=config.answer_patience_seconds,
+        )
         self._writer = WorkerPool("write", make, workers=1, capacity=config.queue)
-        self._trouble = "models are being loaded; try again in a moment"
+        self._pools = (self._readers, self._answerers, self._writer)
+        self._readiness = Readiness(self._readers)
 
     # Life ------------------------------------------------------------------------------------
 
     async def warm_up(self) -> None:
-        """Load every model that can be, then be ready."""
+        """Load every model that can be, then be ready where the collection is."""
         try:
-            await asyncio.wrap_future(self._readers.submit(_warm_search))
-            await asyncio.wrap_future(self._answerer.submit(_warm_answer))
+            await asyncio.wrap_future(self._readers.submit(warm_search))
+            await asyncio.wrap_future(self._answerers.submit(_warm_answer))
         except QuothError as error:
             _logger.warning("not ready: %s", error)
-            self._trouble = str(error)
-        else:
-            self._trouble = ""
+        finally:
+            self._readiness.is_loaded = True
 
-    def require_ready(self) -> None:
-        """Complain while models are not loaded."""
-        if self._trouble:
-            raise NotReady(self._trouble)
+    async def require_ready(self) -> None:
+        """Complain where a search would not be answered now."""
+        await self._readiness.require()
+
+    async def state(self) -> ServerState:
+        """Say how busy the server is, and whether it is ready."""
+        is_ready = await self._readiness.is_ready()
+        return ServerState(tuple(pool.state for pool in self._pools), is_ready, None)
 
     def close(self) -> None:
         """Finish what was begun; what was acknowledged is on disk anyway."""
-        for pool in (self._readers, self._answerer, self._writer):
+        for pool in self._pools:
             pool.close()
 
     # Reading ---------------------------------------------------------------------------------
@@ -108,7 +120,7 @@ class Service:
                     **partial_record(engine.unreachable),
                 }
 
-        return await self._read(work)
+        return await self.on_reader(work)
 
     async def explain(self, asked: ExplainRequest) -> dict[str, Any]:
         """Explain the scores of documents."""
@@ -123,15 +135,15 @@ class Service:
                 "explanations": [explanation_record(docid, *each) for docid, each in explained],
             }
 
-        return await self._read(work)
+        return await self.on_reader(work)
 
     async def document(self, docid: str) -> dict[str, Any]:
         """Fetch a document."""
-        return document_record(await self._read(lambda engine: engine.require(docid)))
+        return document_record(await self.on_reader(lambda engine: engine.require(docid)))
 
     async def status(self) -> dict[str, Any]:
         """Describe the collection."""
-        return await self._read(lambda engine: engine.status())
+        return await self.on_reader(lambda engine: engine.status())
 
     async def report(self) -> dict[str, Any]:
         """Give the report of what was learned."""
@@ -143,15 +155,7 @@ class Service:
             found: dict[str, Any] = json.loads(folder.report.read_text(encoding="utf-8"))
             return found
 
-        return await self._read(work)
-
-    def queue(self) -> dict[str, int]:
-        """Say how many requests wait, and how many may."""
-        pools = (self._readers, self._answerer, self._writer)
-        return {
-            "length": sum(pool.length for pool in pools),
-            "capacity": sum(pool.capacity for pool in pools),
-        }
+        return await self.on_reader(work)
 
     # Writing ---------------------------------------------------------------------------------
 
@@ -175,40 +179,37 @@ class Service:
             (*_tokens, (_name, record)) = self._answer_events(engine, asked)
             return record
 
-        return await self._answerer.run(work, seconds=self._config.answer_seconds)
+        return await self.on_answerer(work)
 
     async def answer_events(self, asked: AnswerRequest) -> AsyncIterator[Event]:
         """Answer a question event by event; an error before the first one is raised."""
-        loop, stopped = asyncio.get_running_loop(), threading.Event()
-        events: asyncio.Queue[Event | BaseException | None] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+        events: asyncio.Queue[Event | None] = asyncio.Queue()
 
-        def put(item: Event | BaseException | None) -> None:
-            loop.call_soon_threadsafe(events.put_nowait, item)
+        def put(event: Event | None) -> None:
+            loop.call_soon_threadsafe(events.put_nowait, event)
 
         def work(engine: Worker) -> None:
             for event in self._answer_events(engine, asked):
-                if stopped.is_set():
-                    return
+                check_interruption()
                 put(event)
 
-        future = self._answerer.submit(work)
-        future.add_done_callback(lambda done: put(None if done.cancelled() else done.exception()))
-        deadline = loop.time() + self._config.answer_seconds
-        try:
-            while True:
-                item = await _wait_until(events, deadline)
-                if item is None:
-                    return
-                if isinstance(item, BaseException):
-                    raise item
-                yield item
-        finally:
-            stopped.set()
-            future.cancel()
+        pool = self._answerers
+        async with pool.waiting(self._config.answer_seconds) as interruption:
+            job = pool.submit(stopping(work, interruption))
+            job.add_done_callback(lambda _job: put(None))
+            with pool.refusing_late(job), _cancelling(job):
+                while (event := await events.get()) is not None:
+                    yield event
+                job.result()  # raises what the work raised
 
-    async def on_engine(self, work: Callable[[Worker], _T], /) -> _T:
+    async def on_reader(self, work: Callable[[Worker], _T], /) -> _T:
+        """Do some work where searches are done."""
+        return await self._readers.run(work, seconds=self._config.timeout_seconds)
+
+    async def on_answerer(self, work: Callable[[Worker], _T], /) -> _T:
         """Do some work where questions are answered, so that one language model is loaded."""
-        return await self._answerer.run(work, seconds=self._config.answer_seconds)
+        return await self._answerers.run(work, seconds=self._config.answer_seconds)
 
     def _answer_events(self, engine: Worker, asked: AnswerRequest) -> Iterator[Event]:
         stages = self.metrics.stages
@@ -234,29 +235,18 @@ class Service:
             partial = partial_record(engine.unreachable)
             yield "answer", {**record, "searcher": searcher, "seconds": taken, **partial}
 
-    async def _read(self, work: Callable[[Worker], _T]) -> _T:
-        return await self._readers.run(work, seconds=self._config.timeout_seconds)
-
     async def _write(self, work: Callable[[Worker], _T]) -> _T:
-        return await self._writer.run(work, seconds=self._config.write_seconds)
+        """Do some work of the writer; once begun, it is done to its end."""
+        return await self._writer.run(work, seconds=self._config.write_seconds, may_stop=False)
 
 
-async def _wait_until(
-    events: asyncio.Queue[Event | BaseException | None], deadline: float
-) -> Event | BaseException | None:
+@contextlib.contextmanager
+def _cancelling(job: Job[None]) -> Iterator[None]:
+    """Cancel the job that the block waits for when the block ends first."""
     try:
-        async with asyncio.timeout_at(deadline):
-            return await events.get()
-    except TimeoutError as error:
-        raise TookTooLong("the answer took too long; ask again later") from error
-
-
-def _warm_search(engine: Worker) -> None:
-    """Search once, so that files are open and the encoder is loaded."""
-    try:
-        engine.find("a", k=1, searcher=engine.choose("auto"))
-    except NoCollection:
-        _logger.info("there is no collection yet; the first documents make one")
+        yield
+    finally:
+        job.cancel()
 
 
 def _warm_answer(engine: Worker) -> None:

@@ -43,6 +43,7 @@ class ServedShards(ShardedEngine):
         engine = cls(first.folder, first._given, ignore_progress, ports)
         for own, port in zip(engine._engines, engine._local, strict=True):
             own._models, port._turn = models, models.generative_turn
+        engine._asking = Asking(first.folder, open_model=models.language_model)
         engine.sides = {}
         return engine
 

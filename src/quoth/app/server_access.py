@@ -1,0 +1,182 @@
+"""Who may do what: every route declares the access it needs, and is authorised as it runs.
+
+A request is authorised by the route that is about to run, not by what its path looks like, so
+nothing that a path can be made to look like opens a route. A route that declares nothing cannot be
+made: `GuardedRoute` and `require_declared` refuse it before the server starts.
+"""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from fastapi.routing import APIRoute
+from starlette.datastructures import Headers
+from starlette.routing import BaseRoute, Match, NoMatchFound
+from starlette.types import Receive, Scope, Send
+
+from quoth.app.server_config import MAX_BODY_BYTES
+from quoth.app.server_errors import (
+    KeyExpired,
+    KeyRequired,
+    KeyUnknown,
+    NotAllowed,
+    RateLimited,
+    TooLarge,
+    UnsupportedMediaType,
+)
+from quoth.app.server_keys import Key, Keys, allows
+from quoth.app.server_rates import RateLimiter
+
+Access = Literal["open", "observe", "read", "write"]
+"""What a route needs: nothing, or a key whose scope allows as much."""
+
+TOO_LARGE = f"the body is longer than {MAX_BODY_BYTES:,} bytes; send less at a time"
+
+_POLICY = "quoth.policy"
+_BODIES = ("POST", "PUT", "PATCH")
+_E = TypeVar("_E", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class AccessPolicy:
+    """Hosts to answer to (None: any), keys (None: none needed), and whether writes are allowed."""
+
+    hosts: frozenset[str] | None
+    keys: Keys | None
+    writes: bool
+    requests_per_minute: int = 0
+    """How often a key without a limit of its own may be used; 0: as often as it likes."""
+
+    _limiter: RateLimiter = field(default_factory=RateLimiter)
+
+    def check_host(self, headers: Headers) -> None:
+        """Refuse a request that was sent to a name which is not ours."""
+        host = headers.get("host", "")
+        name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
+        if self.hosts is not None and name.strip("[]").lower() not in self.hosts:
+            raise NotAllowed(
+                f"this server does not answer to the host name {name[:100]!r};"
+                " use 127.0.0.1, or start it with --server.hosts"
+            )
+
+    def authorise(self, access: Access, headers: Headers) -> str:
+        """Refuse a request that the route may not serve; return the name of the key it carries."""
+        if access == "open":
+            return ""
+        key = None if self.keys is None else self._find_key(self.keys, headers)
+        if key is not None and not allows(key.scope, access):
+            raise NotAllowed(f"this key may {key.scope}, but not {access}")
+        if access == "write" and not self.writes:
+            raise NotAllowed("this server takes no documents; start it with --allow-writes")
+        if key is not None:
+            self._limit(key)
+        return "" if key is None else key.name
+
+    def _find_key(self, keys: Keys, headers: Headers) -> Key:
+        scheme, _, secret = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not secret.strip():
+            raise KeyRequired('a key is needed: send the header "Authorization: Bearer KEY"')
+        key = keys.find(secret.strip())
+        if key is None:
+            raise KeyUnknown("this server does not know the key; ask whoever runs it for one")
+        if key.is_expired(datetime.datetime.now(datetime.UTC)):
+            raise KeyExpired(f"the key expired on {key.expires}; ask whoever runs the server")
+        return key
+
+    def _limit(self, key: Key) -> None:
+        most = key.per_minute or self.requests_per_minute
+        wait = self._limiter.admit(key.name, most, time.monotonic()) if most else 0.0
+        if wait > 0.0:
+            raise RateLimited(
+                f"the key {key.name!r} allows {most:,} requests a minute; wait {wait:.1f} seconds",
+                retry_seconds=wait,
+            )
+
+
+# Declaring ---------------------------------------------------------------------------------------
+
+
+def declares(access: Access) -> Callable[[_E], _E]:
+    """Declare what the route of an endpoint needs."""
+
+    def declare(endpoint: _E) -> _E:
+        endpoint.access = access  # type: ignore[attr-defined]
+        return endpoint
+
+    return declare
+
+
+class GuardedRoute(APIRoute):
+    """A route that authorises each request before it reads anything of its body."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **given: Any) -> None:
+        access: Access | None = getattr(endpoint, "access", None)
+        if access is None:
+            raise TypeError(f"the route {path} declares no access; put @declares(…) above it")
+        self.access: Access = access
+        super().__init__(path, endpoint, **given)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request that is allowed."""
+        _authorise(self.access, scope)
+        if scope["method"] in _BODIES and scope["method"] in self.methods:
+            _require_json(Headers(scope=scope))
+        await super().handle(scope, receive, send)
+
+
+class GuardedForeignRoute(BaseRoute):
+    """A route that another library made, behind a declaration of ours."""
+
+    def __init__(self, route: BaseRoute, access: Access) -> None:
+        self.access: Access = access
+        self.path = str(getattr(route, "path", "other"))
+        self._route = route
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Match what the route matches."""
+        return self._route.matches(scope)
+
+    def url_path_for(self, name: str, /, **path_params: Any) -> Any:
+        """Name no address: nothing links here by name."""
+        raise NoMatchFound(name, path_params)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request that is allowed."""
+        _authorise(self.access, scope)
+        await self._route.handle(scope, receive, send)
+
+
+def require_declared(routes: Iterable[BaseRoute]) -> None:
+    """Refuse routes that authorise nobody."""
+    for route in routes:
+        if not isinstance(route, GuardedRoute | GuardedForeignRoute):
+            name = getattr(route, "path", route)
+            raise TypeError(f"the route {name} is not guarded; it must declare what it needs")
+
+
+def put_policy(scope: Scope, policy: AccessPolicy) -> None:
+    """Hand the policy to whichever route will run."""
+    scope[_POLICY] = policy
+
+
+def _authorise(access: Access, scope: Scope) -> None:
+    """Refuse a request that is not allowed; nothing of its body has been read."""
+    headers = Headers(scope=scope)
+    policy: AccessPolicy = scope[_POLICY]
+    scope["state"]["key"] = policy.authorise(access, headers)
+    length = headers.get("content-length", "")
+    if length.isascii() and length.isdigit() and int(length[:20]) > MAX_BODY_BYTES:
+        raise TooLarge(TOO_LARGE)
+
+
+def _require_json(headers: Headers) -> None:
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json" and not (
+        kind.startswith("application/") and kind.endswith("+json")
+    ):
+        found = f"{kind[:100]!r}" if kind else "no content type"
+        raise UnsupportedMediaType(f"found {found}, expected Content-Type: application/json")
