@@ -95,7 +95,7 @@ def create_app(
     """
     config = config or ServerConfig()
     service = Service(engine, config)
-    assistants = create_mcp(service.on_engine) if mcp else None
+    assistants = create_mcp(service.on_engine, service.on_engine) if mcp else None
     app = FastAPI(
         title="Quoth",
         version=__version__,
