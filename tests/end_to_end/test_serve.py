@@ -184,7 +184,7 @@ def test_times_of_a_running_server_are_printed(collection: Path, quoth: Quoth) -
 def test_a_new_key_is_printed_once(quoth: Quoth, tmp_path: Path) -> None:
     path = tmp_path / "keys.jsonl"
     code, out, err = quoth("--new-key", "read", "--keys", path)
-    assert code == 0 and out.startswith("quoth_") and out.strip() not in err
+    assert code == 0 and out.startswith("quoth_") and out.strip() not in err and "'read-1'" in err
     assert out.strip() not in path.read_text()
     code, other, _err = quoth("--new-key", "write", "--keys", path)
     assert code == 0 and other != out and len(path.read_text().splitlines()) == 2
@@ -195,12 +195,12 @@ def test_a_new_key_is_printed_once(quoth: Quoth, tmp_path: Path) -> None:
     [
         ([], 2, "no collection was named"),
         (["{collection}", "--host", "0.0.0.0"], 2, "so keys are needed"),
-        (["{collection}", "--keys", "{folder}/none"], 2, "--new-key read"),
+        (["{collection}", "--keys", "{folder}/none"], 2, "quoth keys new"),
         (["{collection}", "--port", "70000"], 2, "port is 70000"),
         (["{collection}", "--host", "203.0.113.1", "--keys", "{keys}"], 2, "cannot be listened at"),
         (["{folder}/none.quoth"], 3, "there is no collection"),
         (["--new-key", "read"], 2, "needs --keys"),
-        (["--new-key", "admin", "--keys", "{keys}"], 2, "expected read or write"),
+        (["--new-key", "admin", "--keys", "{keys}"], 2, "expected observe, read or write"),
         (["--stats", "ftp://a"], 2, "expected http://"),
     ],
 )

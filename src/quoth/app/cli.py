@@ -20,6 +20,7 @@ from quoth.app.commands.care import status, verify
 from quoth.app.commands.documents import add, remove
 from quoth.app.commands.find import demo, search
 from quoth.app.commands.judge import compare, evaluate, run
+from quoth.app.commands.keys import keys
 from quoth.app.commands.learn import encode, learn
 from quoth.app.commands.phrases import phrases
 from quoth.app.commands.serve import serve
@@ -118,6 +119,7 @@ for command in (
     app.command()(command)
 app.add_typer(trainer)
 app.add_typer(phrases)
+app.add_typer(keys)
 
 
 def _advise(error: QuothError) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from quoth.errors import MissingExtra
@@ -32,8 +33,19 @@ class OnEngine(Protocol):
     def __call__(self, work: Callable[[Worker], _T], /) -> Awaitable[_T]: ...
 
 
-def create_mcp(on_engine: OnEngine) -> MCPServer:
-    """Make a server with the tools search, ask and fetch_passage; it serves nothing yet."""
+@dataclass(frozen=True, slots=True)
+class BothEngines:
+    """What searches and reads documents, and what answers questions; neither awaits the other."""
+
+    reading: OnEngine
+    answering: OnEngine
+
+
+def create_mcp(reading: OnEngine, answering: OnEngine) -> MCPServer:
+    """Make a server with the tools search, ask and fetch_passage; it serves nothing yet.
+
+    `ask` works by `answering`, the other two by `reading`.
+    """
     try:
         from quoth.app.mcp_tools import make_server
     except ImportError as error:
@@ -41,13 +53,13 @@ def create_mcp(on_engine: OnEngine) -> MCPServer:
             f"the Model Context Protocol needs {error.name or error}, which is not installed; "
             'run: pip install "quoth[server]"'
         ) from error
-    return make_server(on_engine)
+    return make_server(reading, answering)
 
 
 def run_stdio(engine: OpenedEngine) -> None:
     """Serve over standard input and output until the input ends; what is printed goes elsewhere."""
-    with one_at_a_time(engine) as on_engine:
-        create_mcp(on_engine).run("stdio")
+    with beside(engine) as engines:
+        create_mcp(engines.reading, engines.answering).run("stdio")
 
 
 def make_routes(server: MCPServer, *, hosts: Sequence[str] | None) -> list[BaseRoute]:
@@ -77,18 +89,23 @@ def make_routes(server: MCPServer, *, hosts: Sequence[str] | None) -> list[BaseR
 
 
 @contextlib.contextmanager
-def one_at_a_time(engine: OpenedEngine) -> Iterator[OnEngine]:
-    """Give what does work beside an engine, in another thread, one piece after another."""
-    import anyio
-
+def beside(engine: OpenedEngine) -> Iterator[BothEngines]:
+    """Open two engines beside one, which share models: each does one piece of work at a time."""
     from quoth.app.server_stages import Stages
     from quoth.app.server_worker import make_workers
 
-    worker = make_workers(engine, Stages())()
+    make = make_workers(engine, Stages())
+    with make() as reader, make() as answerer:
+        yield BothEngines(_one_at_a_time(reader), _one_at_a_time(answerer))
+
+
+def _one_at_a_time(worker: Worker) -> OnEngine:
+    """Return what does work in another thread, one piece after another."""
+    import anyio
+
     limiter = anyio.CapacityLimiter(1)
 
     async def on_engine(work: Callable[[Worker], _T], /) -> _T:
         return await anyio.to_thread.run_sync(functools.partial(work, worker), limiter=limiter)
 
-    with worker:
-        yield on_engine
+    return on_engine

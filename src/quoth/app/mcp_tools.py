@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import ToolAnnotations
-from pydantic import Field
+from mcp.server.mcpserver.tools import Tool
+from mcp.types import CallToolResult, InputRequiredResult, ToolAnnotations
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from quoth import __version__
+from quoth.app.mcp_errors import failed_call
 from quoth.app.mcp_records import (
     Answered,
     Fetched,
@@ -28,11 +31,8 @@ from quoth.app.server_config import (
     MAX_QUERY_CHARS,
     MAX_QUESTION_CHARS,
 )
-from quoth.app.server_errors import RequestError
 from quoth.app.server_worker import Worker
-from quoth.errors import QuothError
 
-_T = TypeVar("_T")
 _MAX_FETCH = 20_000
 
 _INSTRUCTIONS = (
@@ -69,31 +69,71 @@ Docid = Annotated[
 ]
 
 
-def make_server(on_engine: OnEngine) -> MCPServer:
+def make_server(reading: OnEngine, answering: OnEngine) -> MCPServer:
     """Make a server with all tools; none of them writes."""
     handlers = list(logging.root.handlers)
-    server = MCPServer(
+    tools = Tools(reading, answering)
+    server = _Server(
         "quoth",
         title="Quoth",
         instructions=_INSTRUCTIONS,
         version=__version__,
         log_level="WARNING",
         subscriptions=False,
+        tools=[
+            _strict_tool(tools.search, _SEARCH),
+            _strict_tool(tools.ask, _ASK),
+            _strict_tool(tools.fetch_passage, _FETCH),
+        ],
     )
     logging.root.handlers[:] = handlers  # the SDK adds one of its own, which is not its business
-    tools = Tools(on_engine)
-    reading = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-    server.add_tool(tools.search, description=_SEARCH, annotations=reading)
-    server.add_tool(tools.ask, description=_ASK, annotations=reading)
-    server.add_tool(tools.fetch_passage, description=_FETCH, annotations=reading)
     return server
 
 
-class Tools:
-    """The tools of one server; each is one piece of work on an engine."""
+class _Server(MCPServer[Any]):
+    """A server whose errors all have one shape."""
 
-    def __init__(self, on_engine: OnEngine) -> None:
-        self._on_engine = on_engine
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool; where that fails, the result says so."""
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            tools = await self.list_tools()
+            known = {each.name: tuple(each.input_schema["properties"]) for each in tools}
+            return failed_call(name, error, arguments_by_tool=known)
+
+
+def _strict_tool(function: Callable[..., Any], description: str) -> Tool:
+    """Make a tool that takes the arguments of a function, and nothing that only resembles them.
+
+    The SDK itself ignores an argument that nobody knows, and takes "5" for 5.
+    """
+    hints = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    tool = Tool.from_function(function, description=description, annotations=hints)
+    strict = create_model(
+        tool.fn_metadata.arg_model.__name__,
+        __base__=(_StrictArguments, tool.fn_metadata.arg_model),
+    )
+    metadata = tool.fn_metadata.model_copy(update={"arg_model": strict})
+    schema = strict.model_json_schema(by_alias=True)
+    return tool.model_copy(update={"fn_metadata": metadata, "parameters": schema})
+
+
+class _StrictArguments(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Tools:
+    """The tools of one server; each is one piece of work on an engine.
+
+    Questions have engines of their own, since an answer takes long and a search does not.
+    """
+
+    def __init__(self, reading: OnEngine, answering: OnEngine) -> None:
+        self._reading = reading
+        self._answering = answering
 
     async def search(
         self,
@@ -110,7 +150,7 @@ class Tools:
             hits = engine.find(query, k=k, where=[where], searcher=using)
             return Found(using, [found_passage(each) for each in hits])
 
-        return await self._do(work)
+        return await self._reading(work)
 
     async def ask(
         self,
@@ -128,7 +168,7 @@ class Tools:
             )
             return answered(making.answer(), making.notice)
 
-        return await self._do(work)
+        return await self._answering(work)
 
     async def fetch_passage(
         self,
@@ -145,11 +185,4 @@ class Tools:
             document = engine.require(docid)
             return fetched(document, field=field, instance=instance, start=start, length=length)
 
-        return await self._do(work)
-
-    async def _do(self, work: Callable[[Worker], _T]) -> _T:
-        """Do some work; what Quoth raises on purpose is told to the assistant."""
-        try:
-            return await self._on_engine(work)
-        except (QuothError, RequestError) as error:
-            raise ToolError(str(error)) from error
+        return await self._reading(work)

@@ -97,7 +97,7 @@ def create_app(
     """
     config = config or ServerConfig()
     service = Service(engine, config)
-    assistants = create_mcp(service.on_reader) if mcp else None
+    assistants = create_mcp(service.on_reader, service.on_answerer) if mcp else None
     app = FastAPI(
         title="Quoth",
         version=__version__,

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import http.client
 import json
+import os
 import sys
 import urllib.parse
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -18,8 +19,9 @@ from tiny_language_model import save_language_model
 
 from quoth import Engine
 from quoth.app.mcp_records import answered
-from quoth.app.mcp_server import PATH, create_mcp, make_routes, one_at_a_time, run_stdio
+from quoth.app.mcp_server import PATH, beside, create_mcp, make_routes, run_stdio
 from quoth.app.server_engine import WorkerEngine
+from quoth.app.server_errors import RETRY_SECONDS, Overloaded
 from quoth.errors import MissingExtra
 from quoth.records import Answer, Citation, Document, Passage, Span
 
@@ -48,8 +50,8 @@ def _talk(engine: Engine, talk: Callable[[Any], Awaitable[_T]]) -> _T:
         async with mcp.Client(server) as client:
             return await talk(client)
 
-    with one_at_a_time(engine) as on_engine:
-        return asyncio.run(run(create_mcp(on_engine)))
+    with beside(engine) as engines:
+        return asyncio.run(run(create_mcp(engines.reading, engines.answering)))
 
 
 def _call(engine: Engine, name: str, **arguments: Any) -> Any:
@@ -134,24 +136,103 @@ def test_fetch_passage_reads_on(engine: Engine) -> None:
     assert beyond.structured_content["start"] == beyond.structured_content["end"] == 8
 
 
+def _told(result: Any) -> tuple[str, str]:
+    """The kind and the message of an error; whatever failed, it has this shape and no other."""
+    assert result.is_error and result.structured_content is None
+    (content,) = result.content
+    told = json.loads(content.text)
+    assert list(told) == ["error"] and sorted(told["error"]) == ["kind", "message"]
+    return told["error"]["kind"], told["error"]["message"]
+
+
 @pytest.mark.parametrize(
-    ("name", "arguments", "message"),
+    ("name", "arguments", "kind", "message"),
     [
-        ("search", {"query": "owl", "where": "year >"}, "year >"),
-        ("search", {"query": "owl", "searcher": "dense"}, "quoth encode"),
-        ("search", {"query": "x" * 1_001}, "1000 characters"),
-        ("search", {"query": "owl", "k": 101}, "less than or equal to 100"),
-        ("ask", {"question": ""}, "at least 1 character"),
-        ("fetch_passage", {"docid": "swan"}, "there is no document 'swan'"),
-        ("fetch_passage", {"docid": "hen", "field": "title"}, "only text"),
-        ("fetch_passage", {"docid": "hen", "instance": 1}, "there is no 1"),
+        ("search", {"query": "owl", "where": "year >"}, "FilterError", "year >"),
+        ("search", {"query": "owl", "searcher": "dense"}, "CollectionError", "quoth encode"),
+        ("fetch_passage", {"docid": "swan"}, "NotFound", "there is no document 'swan'"),
+        ("fetch_passage", {"docid": "hen", "field": "title"}, "CollectionError", "only text"),
+        ("fetch_passage", {"docid": "hen", "instance": 1}, "CollectionError", "there is no 1"),
+        ("find", {"query": "owl"}, "NotFound", "no tool 'find', only search, ask, fetch_passage"),
     ],
 )
 def test_what_cannot_be_done_is_told(
-    engine: Engine, name: str, arguments: dict[str, Any], message: str
+    engine: Engine, name: str, arguments: dict[str, Any], kind: str, message: str
 ) -> None:
-    result = _call(engine, name, **arguments)
-    assert result.is_error and message in result.content[0].text
+    told, why = _told(_call(engine, name, **arguments))
+    assert told == kind and message in why
+
+
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("search", {"query": "x" * 1_001}, "query: String should have at most 1000 characters"),
+    ("search", {"query": "owl", "k": 101}, "k: Input should be less than or equal to 100"),
+    ("search", {"query": "owl", "k": "5"}, "k: Input should be a valid integer"),
+    ("search", {"query": "owl", "k": 5.0}, "k: Input should be a valid integer"),
+    ("search", {"query": "owl", "k": True}, "k: Input should be a valid integer"),
+    ("search", {"query": "owl", "k": None}, "k: Input should be a valid integer"),
+    ("search", {"query": 7}, "query: Input should be a valid string"),
+    ("search", {"query": "owl", "where": ["year > 2000"]}, "where: Input should be a valid string"),
+    ("search", {"query": "owl", "searcher": "best"}, "searcher: Input should be 'auto', 'lexical'"),
+    ("search", {"query": "owl", "limit": 5}, "limit: unknown argument, expected query, k, searche"),
+    ("search", {}, "query: Field required"),
+    ("ask", {"question": ""}, "question: String should have at least 1 character"),
+    ("ask", {"question": "owl?", "where": ""}, "where: unknown argument"),
+    ("ask", {"question": "owl?", "k": "3"}, "k: Input should be a valid integer"),
+    ("fetch_passage", {"docid": "hen", "start": "0"}, "start: Input should be a valid integer"),
+    ("fetch_passage", {"docid": "hen", "start": -1}, "start: Input should be greater than or"),
+    ("fetch_passage", {"docid": "hen", "end": 9}, "end: unknown argument"),
+]
+
+
+def test_arguments_are_taken_as_the_schema_says_or_not_at_all(engine: Engine) -> None:
+    async def talk(client: Any) -> list[Any]:
+        return [await client.call_tool(name, given) for name, given, _expected in REFUSED]
+
+    results = _talk(engine, talk)
+    for (name, given, expected), result in zip(REFUSED, results, strict=True):
+        kind, message = _told(result)
+        assert kind == "ValidationError" and expected in message, (name, given, message)
+
+
+def test_every_problem_is_told_and_no_value_is_repeated(engine: Engine) -> None:
+    given = {"query": ["a secret"], "k": "another", "n" * 500: 1, "m": 2}
+    kind, message = _told(_call(engine, "search", **given))
+    assert kind == "ValidationError" and "secret" not in message and "another" not in message
+    assert [each.split(": ")[0] for each in message.split("; ")] == [
+        "query",
+        "k",
+        "n" * 100 + "…",
+        "m",
+    ]
+
+
+def test_schemas_say_that_there_are_no_other_arguments(engine: Engine) -> None:
+    for tool in _talk(engine, lambda client: client.list_tools()).tools:
+        assert tool.input_schema["additionalProperties"] is False, tool.name
+
+
+def test_questions_have_engines_of_their_own() -> None:
+    """Those who find an engine busy are told when to come back."""
+
+    async def read(_work: Callable[[Any], _T], /) -> _T:
+        raise Overloaded("the readers are busy")
+
+    async def answer(_work: Callable[[Any], _T], /) -> _T:
+        raise Overloaded("the answerer is busy")
+
+    async def talk() -> list[Any]:
+        async with mcp.Client(create_mcp(read, answer)) as client:
+            return [
+                await client.call_tool("search", {"query": "owl"}),
+                await client.call_tool("fetch_passage", {"docid": "owl"}),
+                await client.call_tool("ask", {"question": "owl?"}),
+            ]
+
+    assert [_told(result) for result in asyncio.run(talk())] == [
+        ("Overloaded", f"the readers are busy (retry after {RETRY_SECONDS} s)"),
+        ("Overloaded", f"the readers are busy (retry after {RETRY_SECONDS} s)"),
+        ("Overloaded", f"the answerer is busy (retry after {RETRY_SECONDS} s)"),
+    ]
 
 
 def test_what_nobody_foresaw_is_not_told(
@@ -161,8 +242,8 @@ def test_what_nobody_foresaw_is_not_told(
         raise RuntimeError("a path and a secret")
 
     monkeypatch.setattr(WorkerEngine, "find", fail)
-    result = _call(engine, "search", query="owl")
-    assert result.is_error and "secret" not in result.content[0].text
+    kind, message = _told(_call(engine, "search", query="owl"))
+    assert kind == "InternalError" and "secret" not in message
     assert "a path and a secret" in caplog.text
 
 
@@ -181,8 +262,8 @@ def _listening(engine: Engine, hosts: Sequence[str] | None) -> Iterator[str]:
     import uvicorn
     from starlette.applications import Starlette
 
-    with one_at_a_time(engine) as on_engine:
-        server = create_mcp(on_engine)
+    with beside(engine) as engines:
+        server = create_mcp(engines.reading, engines.answering)
 
         @contextlib.asynccontextmanager
         async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -201,7 +282,7 @@ def test_the_same_tools_are_there_over_standard_input_and_output(engine: Engine)
         " run_stdio(Engine.open(sys.argv[1]))"
     )
     command = mcp.StdioServerParameters(
-        command=sys.executable, args=["-c", code, str(engine.folder)]
+        command=sys.executable, args=["-c", code, str(engine.folder)], env=dict(os.environ)
     )
 
     async def talk() -> Any:
@@ -210,6 +291,43 @@ def test_the_same_tools_are_there_over_standard_input_and_output(engine: Engine)
 
     result = asyncio.run(talk())
     assert result.structured_content["hits"][0]["docid"] == "birds/owl"
+
+
+def test_a_search_does_not_wait_for_an_answer(engine: Engine, tmp_path: Path) -> None:
+    """Over standard input and output; the answer here takes until the search is there."""
+    code = """
+import pathlib, sys, time
+from quoth import Engine
+from quoth.app.mcp_server import run_stdio
+from quoth.app.server_engine import WorkerEngine
+from quoth.errors import CollectionError
+
+def wait(*_given, **_named):
+    pathlib.Path(sys.argv[2], "asked").touch()
+    while not pathlib.Path(sys.argv[2], "found").exists():
+        time.sleep(0.01)
+    raise CollectionError("waited")
+
+WorkerEngine.begin_answer = wait
+run_stdio(Engine.open(sys.argv[1]))
+"""
+    arguments = ["-c", code, str(engine.folder), str(tmp_path)]
+    command = mcp.StdioServerParameters(
+        command=sys.executable, args=arguments, env=dict(os.environ)
+    )
+
+    async def talk() -> tuple[Any, Any]:
+        async with mcp.Client(command) as client, asyncio.timeout(120):
+            asking = asyncio.create_task(client.call_tool("ask", {"question": "owl?"}))
+            while not (tmp_path / "asked").exists():
+                await asyncio.sleep(0.01)
+            found = await client.call_tool("search", {"query": "owl at dusk"})
+            (tmp_path / "found").touch()
+            return found, await asking
+
+    found, answered = asyncio.run(talk())
+    assert found.structured_content["hits"][0]["docid"] == "birds/owl"
+    assert _told(answered) == ("CollectionError", "waited")
 
 
 def test_the_same_tools_are_there_over_http(engine: Engine) -> None:

@@ -12,6 +12,7 @@ import typer
 
 from quoth.app import show
 from quoth.app.commands.arguments import ConfigFile, open_engine
+from quoth.app.commands.keys import print_secret
 from quoth.app.options import with_settings
 from quoth.errors import ConfigError
 
@@ -54,8 +55,9 @@ KeysFile = Annotated[
 NewKey = Annotated[
     str,
     typer.Option(
-        help="Make a key to read or to write, add it to --keys, print it, and end.",
-        metavar="RIGHT",
+        help="Make a key to observe, read or write, add it to --keys, print it, and end; quoth keys"
+        " new does the same with a name, an expiry and a limit.",
+        metavar="SCOPE",
         show_default=False,
     ),
 ]
@@ -181,17 +183,13 @@ def _listen(
     run_server(engine, config, keys=known, allow_writes=allow_writes)
 
 
-def _print_key(right: str, path: Path | None) -> None:
-    from quoth.app.server_keys import RIGHTS, add_key
+def _print_key(scope: str, path: Path | None) -> None:
+    from quoth.app.server_keys import add_numbered_key, read_scope
 
     if path is None:
         raise ConfigError("--new-key needs --keys FILE, the file to add the key to")
-    chosen = next((each for each in RIGHTS if each == right), None)
-    if chosen is None:
-        raise ConfigError(f"--new-key is {right!r}, expected {' or '.join(RIGHTS)}")
-    key = add_key(path, chosen)
-    show.note(f"a key to {right}; it is shown this once, {path} keeps only its hash:")
-    typer.echo(key)
+    made = add_numbered_key(path, read_scope(scope, option="--new-key"))
+    print_secret(f"key {made.name!r} to {scope}", made.secret, path)
 
 
 def _print_stats(url: str) -> None:
