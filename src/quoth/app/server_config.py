@@ -36,7 +36,9 @@ LIMITS = {
 """What a request may hold at most, by the names that `/limits` gives them."""
 
 ACCESS_LOG = "quoth.access"
-"""The logger that gets one line of JSON per request."""
+"""The logger that gets one record per request."""
+
+LOG_FORMATS = ("text", "json")
 
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
@@ -83,6 +85,8 @@ class ServerConfig:
 
     requests_per_minute: int = 0
     """How often each key may be used, where it has no limit of its own; 0 sets none."""
+    log_format: str = "text"
+    """How records are logged: text for people, or json, one object per line, for programs."""
 
     origins: tuple[str, ...] = ()
     """Web origins whose pages may use the server from a browser, as https://example.org."""
@@ -118,6 +122,9 @@ class ServerConfig:
         if not 1 <= self.keep_alive_seconds <= 86_400:
             found = self.keep_alive_seconds
             problems.append(f"keep_alive_seconds is {found}, expected 1 to 86,400")
+        if self.log_format not in LOG_FORMATS:
+            expected = " or ".join(LOG_FORMATS)
+            problems.append(f"log_format is {self.log_format!r}, expected {expected}")
         for origin in self.origins:
             if not origin.startswith(("http://", "https://")) or origin.count("/") != 2:
                 problems.append(f"origins has {origin!r}, expected such as https://example.org")

@@ -1,6 +1,7 @@
-"""How long each stage of a request takes: counts, sums and quantiles, by hand.
+"""How long each stage of a request takes: counts, sums, histograms and quantiles, by hand.
 
-A stage keeps its last durations, of which quantiles are exact; counts and sums are of all.
+A stage keeps its last durations, of which quantiles are exact; counts, sums and histograms are of
+all.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from quoth.app.server_histogram import DurationCounter, Histogram
+
 _KEPT = 2_048
-QUANTILES = (0.5, 0.95, 0.99)
 
 
 def quantile(durations: Sequence[float], share: float) -> float:
-    """Give the smallest value that at least this share of values does not exceed.
+    """Return the smallest value that at least this share of values does not exceed.
 
     >>> quantile([4.0, 1.0, 3.0, 2.0], 0.5), quantile([4.0, 1.0, 3.0, 2.0], 0.95)
     (2.0, 4.0)
@@ -37,8 +39,7 @@ class StageSummary:
 
 @dataclass(slots=True)
 class _Stage:
-    count: int = 0
-    total: float = 0.0
+    all: DurationCounter = field(default_factory=DurationCounter)
     last: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
 
 
@@ -53,9 +54,10 @@ class Stages:
     def note(self, name: str, seconds: float) -> None:
         """Note that a stage took so long; also for the request that this thread works on."""
         with self._lock:
-            stage = self._stages.setdefault(name, _Stage())
-            stage.count += 1
-            stage.total += seconds
+            stage = self._stages.get(name)
+            if stage is None:
+                stage = self._stages[name] = _Stage()
+            stage.all.note(seconds)
             stage.last.append(seconds)
         own: dict[str, float] | None = getattr(self._own, "seconds", None)
         if own is not None:
@@ -72,7 +74,7 @@ class Stages:
 
     @contextmanager
     def of_one_request(self) -> Iterator[dict[str, float]]:
-        """Give what this thread notes while the block runs, by stage."""
+        """Yield what this thread notes while the block runs, by stage."""
         self._own.seconds = {}
         try:
             yield self._own.seconds
@@ -83,14 +85,19 @@ class Stages:
         """Sum up every stage, by name."""
         with self._lock:
             copied = {
-                name: (stage.count, stage.total, list(stage.last))
+                name: (stage.all.histogram(), list(stage.last))
                 for name, stage in sorted(self._stages.items())
             }
         return {
             name: StageSummary(
-                count,
-                total,
+                found.count,
+                found.total,
                 (quantile(last, 0.5), quantile(last, 0.95), quantile(last, 0.99)),
             )
-            for name, (count, total, last) in copied.items()
+            for name, (found, last) in copied.items()
         }
+
+    def histograms(self) -> dict[str, Histogram]:
+        """Return the histogram of every stage, by name."""
+        with self._lock:
+            return {name: stage.all.histogram() for name, stage in sorted(self._stages.items())}
