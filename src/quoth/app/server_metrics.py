@@ -168,7 +168,7 @@ def status_class(status: int) -> str:
     return f"{status // 100}xx" if 100 <= status <= 599 else OTHER
 
 
-def _names(root: type) -> Iterator[str]:
+def _names(root: type[Exception]) -> Iterator[str]:
     """Yield the name of a class and of all that derive from it."""
     yield root.__name__
     for each in root.__subclasses__():
