@@ -4,9 +4,9 @@
     python -m benchmarks.serve.load URL QUERIES open --rate 200 --seconds 10
 
 *closed*: so many clients, each asking its next query when the last one is answered. *open*: queries
-come at a rate, whether or not those before are answered, which is what overload is. *crowd*: so many
-clients who together ask at a rate, as far as they are answered. QUERIES holds one query per line as
-JSON. Prints one JSON object: counts by kind, throughput, latency quantiles.
+come at a rate, whether or not those before are answered, which is what overload is. *crowd*: so
+many clients who together ask at a rate, as far as they are answered. QUERIES holds one query per
+line as JSON. Prints one JSON object: counts by kind, throughput, latency quantiles.
 """
 
 from __future__ import annotations

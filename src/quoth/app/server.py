@@ -52,6 +52,7 @@ from quoth.app.server_errors import (
     headers_of,
     status_of,
 )
+from quoth.app.server_exposition import CONTENT_TYPE
 from quoth.app.server_keys import Keys
 from quoth.app.server_openapi import STATUSES, describe
 from quoth.app.server_pages import docs_page, index_of, read_assets
@@ -314,9 +315,10 @@ def _add_health(app: FastAPI, service: Service) -> None:
 
     @app.get("/metrics", response_class=PlainTextResponse)
     @declares("observe")
-    async def metrics() -> str:
+    async def metrics() -> Response:
         """Return the same for Prometheus."""
-        return service.metrics.exposition(await service.state())
+        text = service.metrics.exposition(await service.state())
+        return Response(text, media_type=CONTENT_TYPE)
 
 
 def _add_errors(app: FastAPI) -> None:

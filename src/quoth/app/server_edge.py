@@ -143,7 +143,6 @@ class _Exchange:
         metrics.count(
             method=scope["method"], route=route, status=self.status, seconds=seconds, kind=kind
         )
-        metrics.stages.note("request", seconds)
         client = scope.get("client")
         log_access(
             {

@@ -200,6 +200,7 @@ def test_too_many_questions_are_refused_while_others_wait(
 ) -> None:
     busy = Busy()
     monkeypatch.setattr(WorkerEngine, "begin_answer", busy)
+    monkeypatch.setattr(WorkerEngine, "load_language_model", lambda _engine: None)
     app = create_app(engine, ServerConfig(workers=1, answer_patience_seconds=0.2))
     with TestClient(app, base_url="http://127.0.0.1") as client:
         asking = threading.Thread(
