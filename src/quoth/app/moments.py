@@ -35,6 +35,21 @@ def write_moment(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
+def write_now() -> str:
+    """Write the present moment, to the second."""
+    return write_moment(datetime.now(UTC).replace(microsecond=0))
+
+
+def to_utc(text: str | None) -> str | None:
+    """Write a moment as one in UTC; what is no moment stays as it is.
+
+    >>> to_utc("2027-01-31"), to_utc("tomorrow"), to_utc(None)
+    ('2027-01-31T00:00:00Z', 'tomorrow', None)
+    """
+    moment = find_moment(text)
+    return text if moment is None else write_moment(moment)
+
+
 def read_duration(text: str, *, option: str) -> int:
     """Return the seconds of a duration.
 

@@ -24,7 +24,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
-from quoth.app.moments import find_moment, write_moment
+from quoth.app.moments import find_moment, to_utc, write_moment, write_now
 from quoth.app.server_key_file import (
     FileState,
     Stamp,
@@ -203,7 +203,7 @@ def add_key(
     is none.
     """
     secret = _new_secret()
-    made = Key(name, scope, _hash(secret), _now(), _normal(expires), per_minute)
+    made = Key(name, scope, _hash(secret), write_now(), to_utc(expires), per_minute)
 
     def add(keys: tuple[Key, ...]) -> tuple[Key, ...]:
         if any(each.name == name for each in keys):
@@ -223,7 +223,7 @@ def add_numbered_key(path: Path, scope: Scope) -> Issued:
 
     def add(keys: tuple[Key, ...]) -> tuple[Key, ...]:
         names.append(_free_name(scope, keys))
-        return (*keys, Key(names[-1], scope, _hash(secret), _now()))
+        return (*keys, Key(names[-1], scope, _hash(secret), write_now()))
 
     _rewrite(path, add, may_be_missing=True)
     return Issued(names[-1], secret)
@@ -256,12 +256,12 @@ def rotate_key(
     if not 0 <= grace_seconds <= _MAX_GRACE:
         raise ConfigError(f"the grace is {grace_seconds:g} seconds, expected 0 to {_MAX_GRACE:,}")
     secret, now = _new_secret(), datetime.now(UTC)
-    until, later = now + timedelta(seconds=grace_seconds), _normal(expires)
+    until, later = now + timedelta(seconds=grace_seconds), to_utc(expires)
 
     def rotate(keys: tuple[Key, ...]) -> tuple[Key, ...]:
         newest = _newest(path, name, keys)
         made = replace(
-            newest, digest=_hash(secret), created=_now(), expires=later or newest.expires
+            newest, digest=_hash(secret), created=write_now(), expires=later or newest.expires
         )
         if made.is_expired(now):
             raise ConfigError(
@@ -393,13 +393,3 @@ def _new_secret() -> str:
 
 def _hash(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
-
-
-def _now() -> str:
-    return write_moment(datetime.now(UTC).replace(microsecond=0))
-
-
-def _normal(moment: str | None) -> str | None:
-    """Write a moment as files keep it; of what is none, `Key` says what is wrong."""
-    found = find_moment(moment)
-    return moment if found is None else write_moment(found)
