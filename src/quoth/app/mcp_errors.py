@@ -50,7 +50,7 @@ def _failure(kind: str, message: str) -> CallToolResult:
 
 
 def _with_retry(error: QuothError | RequestError) -> str:
-    seconds = headers_of(status_of(error)).get("Retry-After")
+    seconds = headers_of(status_of(error), error).get("Retry-After")
     return f"{error} (retry after {seconds} s)" if seconds else str(error)
 
 

@@ -39,7 +39,6 @@ Scope = Literal["observe", "read", "write"]
 SCOPES: tuple[Scope, ...] = ("observe", "read", "write")
 """From the least powerful to the most: each includes those before it."""
 
-Right = Scope
 
 _CHOICES = "observe, read or write"
 _MOMENT = "expected a moment such as 2027-01-31T00:00:00Z"
@@ -172,12 +171,6 @@ class Keys:
         if complaint != self._complaint:
             _logger.warning("%s", complaint)
             self._complaint = complaint
-
-    def right_of(self, secret: str) -> Scope | None:
-        """Return read or write as the scope of a valid key, None for any other."""
-        key = self.find(secret)
-        is_usable = key is not None and not key.is_expired(datetime.now(UTC))
-        return key.scope if key is not None and is_usable and key.scope != "observe" else None
 
 
 def allows(scope: Scope, needed: Scope) -> bool:
