@@ -71,7 +71,7 @@ def test_a_bad_filter_in_the_address_is_pointed_at(
     )
     (wrong_left, wrong_top), (caret_left, caret_top) = places
     assert caret_left == pytest.approx(wrong_left, abs=1.5) and caret_top > wrong_top
-    expect(page.locator(f"#{mode} h2")).to_have_text("Not searched yet")
+    expect(page.locator(f"#{mode} h2")).to_have_text("The filter cannot be read")
     expect(page.locator(".skeleton")).to_have_count(0)
     page.fill("#where", "year > 2000")
     expect(page.locator(f"#{mode} .hit").first).to_be_visible()
@@ -232,3 +232,15 @@ def test_without_a_key_one_is_asked_for(failing: Browsing, server: PageServer) -
     page = failing.open("/?q=owl")
     page.get_by_role("button", name="Not now").click()
     expect(page.locator(".failed h2")).to_have_text("A key is needed")
+
+
+def test_a_key_that_is_asked_for_again_is_a_wrong_one(failing: Browsing) -> None:
+    """As a server says it that does not tell missing keys from wrong ones."""
+    page = failing.open()
+    refusal = {"error": {"kind": "KeyRequired", "message": "a key is needed", "request_id": "r-1"}}
+    page.route("**/search", lambda route: route.fulfill(status=401, json=refusal))
+    page.fill("#query", "owl")
+    page.fill("#key-field", "some-key")
+    page.keyboard.press("Enter")
+    expect(page.locator("#key-title")).to_have_text("This key is not known to the server")
+    page.unroute("**/search")

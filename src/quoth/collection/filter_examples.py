@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -52,6 +52,9 @@ def choose_examples(
 ) -> tuple[FilterExample, ...]:
     """Choose the keys with the most values, and of each the middle one of its values.
 
+    Keys that have one value everywhere, or another text in every document, such as a path, come
+    last: a condition on them divides nothing.
+
     >>> entries = [("year", 1, 1999), ("year", 1, 2007), ("year", 1, 2020), ("draft", 0, 1)]
     >>> [example.condition for example in choose_examples(entries, most=2)]
     ['year >= 2007', 'draft == true']
@@ -61,10 +64,21 @@ def choose_examples(
         if _is_short(key, _LONGEST_KEY) and _is_fit(kind, value):
             values[key, kind].append(value)
     chosen: dict[str, FilterExample] = {}
-    for key, kind in sorted(values, key=lambda each: (-len(values[each]), each)):
+    for key, kind in sorted(values, key=lambda each: (*_rank(values[each]), each)):
         found = sorted(values[key, kind])  # type: ignore[type-var]
         chosen.setdefault(key, _make_example(key, kind, found[len(found) // 2]))
     return tuple(chosen.values())[:most]
+
+
+def _rank(values: Sequence[Scalar]) -> tuple[bool, int]:
+    """Sort what a condition divides well first, then what has more values.
+
+    >>> _rank(["en", "de", "en"]), _rank(["a.md", "b.md", "c.md"]), _rank([2019, 2020, 2021])
+    ((False, -3), (True, -3), (False, -3))
+    """
+    distinct = len(set(values))
+    is_name = isinstance(values[0], str) and 2 < distinct == len(values)
+    return distinct == 1 or is_name, -len(values)
 
 
 def _is_fit(kind: int, value: object) -> bool:

@@ -72,6 +72,11 @@ def test_at_most_so_many_and_the_commonest_first() -> None:
     assert [example.key for example in choose_examples(entries, most=2)] == ["b", "a"]
 
 
+def test_keys_with_one_value_everywhere_come_last() -> None:
+    entries = [("format", 2, "md")] * 5 + [("year", 1, 1999), ("year", 1, 2000)]
+    assert [example.key for example in choose_examples(entries, most=2)] == ["year", "format"]
+
+
 def test_the_sample_follows_indexes(store: Store, tmp_path: Path) -> None:
     """So a hundred thousand documents cost no more than a few hundred."""
     store.add([_document("d1", {"year": 2007})], cut=CUT)

@@ -58,8 +58,8 @@ export function setAside(view) {
   view.classList.add("stale");
   if (view.querySelector(".hits")) return;
   view.classList.remove("stale");
-  const told = "The filter cannot be read. What is wrong with it is said below its field.";
-  replace(view, message("Not searched yet", told));
+  const told = "Correct it above to search; the message below the field says where it is wrong.";
+  replace(view, message("The filter cannot be read", told));
 }
 
 /** What is asked of /search. */
