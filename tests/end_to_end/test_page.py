@@ -1,7 +1,6 @@
 """The page in a real Chromium, against a stand-in with canned answers: searching and asking.
 
-`pytest tests/end_to_end/test_page.py tests/end_to_end/test_page_look.py
-tests/end_to_end/test_page_failures.py --take-screenshots` writes the pictures in docs/ anew.
+`pytest tests/end_to_end/test_page*.py --take-screenshots` writes the pictures in docs/ anew.
 """
 
 from __future__ import annotations

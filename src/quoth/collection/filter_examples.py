@@ -65,7 +65,7 @@ def choose_examples(
             values[key, kind].append(value)
     chosen: dict[str, FilterExample] = {}
     for key, kind in sorted(values, key=lambda each: (*_rank(values[each]), each)):
-        found = sorted(values[key, kind])  # type: ignore[type-var]
+        found = sorted(values[key, kind])
         chosen.setdefault(key, _make_example(key, kind, found[len(found) // 2]))
     return tuple(chosen.values())[:most]
 
