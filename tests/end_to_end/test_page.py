@@ -1,22 +1,20 @@
-"""The page in a real Chromium, against a stand-in with canned answers.
+"""The page in a real Chromium, against a stand-in with canned answers: searching and asking.
 
-`pytest tests/end_to_end/test_page.py --take-screenshots` writes the pictures in docs/ anew.
+`pytest tests/end_to_end/test_page*.py --take-screenshots` writes the pictures in docs/ anew.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any, Protocol
 
 import page_server
 import pytest
-from browsing import CHROMIUM, Browsing, open_tab, take_picture
-from page_server import KEY, PageServer, serve_page
+from browsing import CHROMIUM, Browsing
+from page_server import PageServer
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-MODES = ("search", "ask", "compare", "learning", "stats")
 QUESTION = "How does an owl find a vole under the snow?"
 
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not there")
@@ -27,42 +25,6 @@ class Shoot(Protocol):
     """Takes a picture of the page, if pictures are wanted."""
 
     def __call__(self, page: Any, name: str) -> None: ...
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Any]:
-    with open_tab() as opened:
-        yield opened
-
-
-@pytest.fixture
-def server() -> Iterator[PageServer]:
-    with serve_page() as served:
-        yield served
-
-
-@pytest.fixture
-def browsing(tab: Any, server: PageServer) -> Iterator[Browsing]:
-    """Pages that must do nothing wrong: no console error, nothing blocked, nothing from outside."""
-    opened = Browsing(tab, server.url)
-    yield opened
-    opened.close()
-    assert opened.problems == []
-
-
-@pytest.fixture
-def failing(tab: Any, server: PageServer) -> Iterator[Browsing]:
-    """Pages whose requests fail: Chromium notes that in the console, and only that is allowed."""
-    opened = Browsing(tab, server.url)
-    yield opened
-    opened.close()
-    assert all(each.startswith("Failed to load resource") for each in opened.problems)
-
-
-@pytest.fixture
-def shoot(request: pytest.FixtureRequest) -> Shoot:
-    wanted = request.config.getoption("--take-screenshots", default=False)
-    return take_picture if wanted else lambda page, name: None
 
 
 # Searching ---------------------------------------------------------------------------------------
@@ -114,27 +76,12 @@ def test_more_hits_follow_on_demand(
 
     monkeypatch.setattr(page_server, "search", search)
     page = browsing.open("/?q=raven")
+    expect(page.locator("#status")).to_have_text("10 hits by lexical search in 1.0 ms")
     page.click("text=More hits")
     expect(page.locator(".hit")).to_have_count(12)
     expect(page.locator(".hit .title").nth(10)).to_be_focused()
     expect(page.locator(".more")).to_have_count(0)
-
-
-def test_filters_and_their_errors(failing: Browsing, shoot: Shoot) -> None:
-    page = failing.open("/?q=owl+hunt")
-    expect(page.locator(".hit")).to_have_count(3)
-    page.click("text=Filter")
-    expect(page.locator("#where")).to_be_focused()
-    page.fill("#where", "year > (")
-    expect(page.locator("#where-error")).to_have_text("year > (: expected a value at character 8")
-    expect(page.locator("#where")).to_have_attribute("aria-invalid", "true")
-    page.fill("#where", "year > 2000")
-    expect(page.locator(".hit")).to_have_count(2)
-    expect(page.locator("#where-error")).to_be_empty()
-    assert "where=year+%3E+2000" in page.url
-    shoot(page, "filter")
-    page.locator(".metadata", has_text="lang en").first.click()
-    expect(page.locator("#where")).to_have_value('year > 2000 and lang = "en"')
+    expect(page.locator("#status")).to_have_text("12 hits by lexical search in 2.0 ms")
 
 
 def test_an_explanation_is_a_picture(browsing: Browsing, shoot: Shoot) -> None:
@@ -253,65 +200,6 @@ def test_no_answer_is_said_kindly(browsing: Browsing) -> None:
     expect(page.locator("#source")).to_be_hidden()
 
 
-# When something is wrong -------------------------------------------------------------------------
-
-
-def test_nothing_found_is_friendly(browsing: Browsing) -> None:
-    page = browsing.open("/?q=nothing&where=year+%3E+2000")
-    expect(page.locator("#search h2")).to_have_text("Nothing found")
-    page.fill("#query", "owl")
-    expect(page.locator(".hit")).to_have_count(2)
-    page.fill("#query", "nothing")
-    page.click("text=Search without the filter")
-    expect(page.locator("#where")).to_have_value("")
-    page.click("text=Ask it as a question")
-    expect(page.locator("#query")).to_have_value("nothing")
-    expect(page.locator("#submit")).to_be_visible()
-
-
-@pytest.mark.parametrize(
-    ("path", "title"),
-    [
-        ("/?q=broken", "Something broke in the server"),
-        ("/?q=busy", "Very busy just now"),
-        ("/?mode=compare&q=busy", "Very busy just now"),
-        ("/?mode=ask&q=broken", "Something broke in the server"),
-        ("/?mode=ask&q=halfway", "That did not work"),
-    ],
-)
-def test_failures_say_what_to_do(failing: Browsing, path: str, title: str, shoot: Shoot) -> None:
-    page = failing.open(path)
-    failed = page.locator(".failed").first
-    expect(failed.locator("h2")).to_have_text(title)
-    expect(failed).to_contain_text("request r-1")
-    expect(failed.get_by_role("button", name="Try again")).to_be_visible()
-    if path == "/?q=busy":
-        shoot(page, "error")
-
-
-def test_a_lost_server_is_found_again(failing: Browsing) -> None:
-    page = failing.open()
-    page.route("**/search", lambda route: route.abort())
-    page.fill("#query", "owl")
-    expect(page.locator(".failed h2")).to_have_text("No connection")
-    page.unroute("**/search")
-    page.get_by_role("button", name="Try again").click()
-    expect(page.locator(".hit")).to_have_count(3)
-
-
-def test_a_key_is_asked_for_once_and_kept_to_the_tab(failing: Browsing, server: PageServer) -> None:
-    server.wants_key = True
-    page = failing.open("/?q=owl")
-    expect(page.locator("#key-title")).to_be_visible()
-    page.fill("#key-field", KEY)
-    page.keyboard.press("Enter")
-    expect(page.locator(".hit")).to_have_count(3)
-    page.fill("#query", "raven")
-    expect(page.locator("mark")).to_have_text(["Ravens"])
-    assert KEY not in page.url
-    assert page.evaluate("Object.values(localStorage).join()") == ""
-
-
 # Hostile documents -------------------------------------------------------------------------------
 
 
@@ -353,139 +241,15 @@ def test_the_page_holds_nothing_inline_and_reads_no_markup() -> None:
     web = files("quoth.app").joinpath("web")
     index = web.joinpath("index.html").read_text("utf-8")
     assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)", index)
-    named = set(re.findall(r'(?:src|href)="(/[^"?]*)', index)) - {"/", "/docs"}
+    named = set(re.findall(r'(?:src|href)="([^"?#]*)', index)) - {"", "./", "docs"}
     assert named == {
-        f"/assets/{name}" for name in ("icon.svg", "style.css", "theme.js", "script.js")
+        f"assets/{name}" for name in ("icon.svg", "style.css", "theme.js", "script.js")
     }
     for entry in web.iterdir():
         if entry.name.endswith((".js", ".css")):
             text = entry.read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
             dangerous = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|https?://|@import|url\("
             assert not re.search(dangerous, text), entry.name
-
-
-# Keyboard, phone, colours, addresses -------------------------------------------------------------
-
-
-def test_everything_by_keyboard(browsing: Browsing, shoot: Shoot) -> None:
-    page = browsing.open()
-    press = page.keyboard.press
-    expect(page.locator("#query")).to_be_focused()
-    page.keyboard.type("owl hunt")
-    expect(page.locator(".hit")).to_have_count(3)
-    press("ArrowDown")
-    press("ArrowDown")
-    expect(page.locator(".title").nth(1)).to_be_focused()
-    press("Enter")
-    expect(page.locator("#document-title")).to_have_text("Hearing in the dark")
-    press("Escape")
-    expect(page.locator(".title").nth(1)).to_be_focused()
-    press("w")
-    expect(page.locator(".hit").nth(1).locator(".attention")).to_be_visible()
-    press("ArrowUp")
-    press("ArrowUp")
-    expect(page.locator("#query")).to_be_focused()
-    press("Escape")
-    press("?")
-    expect(page.locator("#shortcuts")).to_be_visible()
-    shoot(page, "shortcuts")
-    press("Escape")
-    press("f")
-    expect(page.locator("#where")).to_be_focused()
-    press("Escape")
-    expect(page.locator("#query")).to_be_focused()
-    press("Escape")
-    press("c")
-    expect(page.locator(".columns .hit")).to_have_count(6)
-    press("Escape")
-    press("l")
-    expect(page.locator(".report")).to_be_visible()
-    press("t")
-    expect(page.locator(".cards")).to_be_visible()
-    press("/")
-    expect(page.locator("body")).to_have_attribute("data-mode", "stats")
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_everything_has_a_name_and_fits_a_phone(
-    browsing: Browsing, mode: str, shoot: Shoot
-) -> None:
-    page = browsing.open(f"/?mode={mode}&q=owl+hunt+night", width=390, height=844)
-    expect(page.locator(f"#{mode} h2, #{mode} h3").first).to_be_visible()
-    if mode == "ask":
-        page.locator(".quotation").nth(1).click()
-        box = page.locator("#source").bounding_box()
-        assert box["x"] >= 0 and box["x"] + box["width"] <= 390
-        assert 300 < box["y"] < 844 and box["y"] + box["height"] <= 844
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    if mode != "ask":  # test_page_served.py takes that one, of a real answer
-        shoot(page, f"phone-{mode}")
-    nameless = page.evaluate(
-        """() => [...document.querySelectorAll("button, input, select, a, [role=button], svg")]
-            .filter((each) => each.checkVisibility())
-            .filter((each) => !(each.textContent.trim() || each.ariaLabel || each.labels?.length))
-            .map((each) => each.outerHTML)"""
-    )
-    assert nameless == []
-
-
-def test_colours_follow_the_system_and_the_switch(browsing: Browsing, shoot: Shoot) -> None:
-    page = browsing.open("/?q=owl+hunt+night", dark=True)
-
-    def is_dark() -> bool:
-        colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        return all(int(each) < 60 for each in re.findall(r"\d+", colour))
-
-    assert is_dark()
-    page.locator(".why-open").first.click()
-    expect(page.locator(".attention")).to_be_visible()
-    shoot(page, "dark")
-    page.click("#theme")
-    assert not is_dark()
-    page.reload()
-    assert not is_dark()
-
-
-def test_an_address_says_what_is_shown(browsing: Browsing) -> None:
-    page = browsing.open("/?q=owl&searcher=dense&where=year+%3E+2000")
-    expect(page.locator("#status")).to_contain_text("2 hits by dense search")
-    expect(page.locator("#where")).to_have_value("year > 2000")
-    page.locator(".modes a", has_text="Compare").click()
-    expect(page.locator(".columns .hit")).to_have_count(4)
-    assert "mode=compare" in page.url
-    page.go_back()
-    expect(page.locator("#search .hit")).to_have_count(2)
-    page.goto(page.url.partition("?")[0] + "?mode=unknown&searcher=none")
-    expect(page.locator("#searcher")).to_have_value("auto")
-
-
-# Learning and stats ------------------------------------------------------------------------------
-
-
-def test_the_learning_report_has_its_plots(browsing: Browsing, shoot: Shoot) -> None:
-    page = browsing.open("/?mode=learning", height=1400)
-    expect(page.locator(".verdict h2")).to_have_text("Search uses what was learnt")
-    plots = page.locator("svg.plot")
-    expect(plots).to_have_count(4)
-    assert plots.first.locator("circle.after").count() == 8
-    assert plots.first.locator("circle.before").count() == 7
-    expect(page.locator("blockquote").nth(1)).to_contain_text("<script>alert(1)</script>")
-    shoot(page, "learning")
-
-
-def test_no_report_says_how_to_get_one(failing: Browsing, server: PageServer) -> None:
-    server.has_report = False
-    page = failing.open("/?mode=learning")
-    expect(page.locator("#learning h2")).to_have_text("Nothing learnt yet")
-
-
-def test_stats_show_where_the_time_goes(browsing: Browsing, shoot: Shoot) -> None:
-    page = browsing.open("/?mode=stats")
-    expect(page.locator("#stats tbody tr").first).to_have_text(
-        re.compile(r"encode.*812.*6\.1 ms.*9\.4 ms.*17 ms", re.DOTALL)
-    )
-    expect(page.locator("#stats tbody tr")).to_have_count(4)
-    shoot(page, "stats")
 
 
 # The stand-in ------------------------------------------------------------------------------------

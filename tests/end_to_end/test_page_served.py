@@ -16,7 +16,7 @@ from urllib.parse import quote_plus
 
 import page_server
 import pytest
-from browsing import CHROMIUM, Browsing, open_tab, serve_collection, take_picture
+from browsing import CHROMIUM, Browsing, serve_collection
 
 from quoth import Client
 from quoth.app.engine import Engine
@@ -29,12 +29,6 @@ pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is no
 expect = playwright.expect
 ANSWER_MILLISECONDS = 300_000  # the first answer waits for the model to be loaded, or converted
 DOCIDS = ("..", ".", "a/../b", "a\nb", "%2F", "#?&=+", "/", " ", "\x1b\u202e", "\U0001f989")
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Any]:
-    with open_tab() as opened:
-        yield opened
 
 
 def test_the_real_server_serves_the_page(tab: Any, tmp_path: Path) -> None:
@@ -183,12 +177,6 @@ def docstrings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             with Client(address, timeout=ANSWER_MILLISECONDS / 1000) as client:
                 client.answer(QUESTION)  # loads the model, so that pictures tell usual times
             yield address
-
-
-@pytest.fixture
-def shoot(request: pytest.FixtureRequest) -> Callable[[Any, str], None]:
-    wanted = request.config.getoption("--take-screenshots", default=False)
-    return take_picture if wanted else lambda page, name: None
 
 
 def _ask(browsing: Browsing, question: str, **shown: Any) -> Any:

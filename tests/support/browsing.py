@@ -22,7 +22,7 @@ class Browsing:
 
     def __init__(self, tab: Any, address: str) -> None:
         self._tab = tab
-        self._address = address
+        self.address = address
         self.problems: list[str] = []
         self._listeners = {
             "console": self._note,
@@ -38,7 +38,7 @@ class Browsing:
         """Open the page at a path."""
         self._tab.set_viewport_size({"width": width, "height": height})
         self._tab.emulate_media(color_scheme="dark" if dark else "light")
-        self._tab.goto(self._address + path)
+        self._tab.goto(self.address + path)
         return self._tab
 
     def close(self) -> None:
@@ -52,7 +52,7 @@ class Browsing:
             self.problems.append(said.text)
 
     def _check_request(self, request: Any) -> None:
-        if not request.url.startswith(self._address + "/"):
+        if not request.url.startswith(self.address + "/"):
             self.problems.append(f"outside request: {request.url}")
 
 

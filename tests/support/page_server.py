@@ -1,7 +1,8 @@
 """A stand-in for the server, for tests of the page alone: the fixed interface, canned answers.
 
 What a query says decides how it is answered: "hostile" finds documents that attack the page,
-"nothing" finds none, "broken" and "busy" fail. Tests hold back answers by closing `gate`.
+"nothing" finds none, "broken", "busy", "often" and "garbled" fail. Tests hold back answers by
+closing `gate`.
 """
 
 from __future__ import annotations
@@ -17,9 +18,15 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from learning_reports import make_report
+from page_canned import ATTENTION, EXPLAINED, STATS, STATUS
+
+from quoth.collection.filter_syntax import parse_filter
+from quoth.errors import FilterError
 
 POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 KEY = "the-right-key"
+RETRY_SECONDS = 7
+OLD_KEY = "the-key-of-last-year"
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 OWL = (
@@ -112,56 +119,6 @@ def search(body: dict[str, Any]) -> dict[str, Any]:
     return {**told, "offset": body["offset"], "k": body["k"], "hits": kept}
 
 
-def part(label: str, value: float, *parts: dict[str, Any]) -> dict[str, Any]:
-    """Make one line of an explanation."""
-    return {"label": label, "value": value, "parts": list(parts)}
-
-
-EXPLAINED = {
-    "lexical": part(
-        "lexical",
-        9.25,
-        part(
-            "owl",
-            5.75,
-            part("title: 1x in 5 words, idf 1.204, weight 1.4", 3.5),
-            part("anywhere: 1x in 52 words, idf 1.204, weight 1", 2.25),
-        ),
-        part("hunt", 2.5, part("anywhere: 1x in 52 words, idf 2.11, weight 1", 2.5)),
-        part("night", 1.0, part("anywhere: 2x in 52 words, idf 0.405, weight 1", 1.0)),
-    ),
-    "dense": part("dense", 0.61, part("cosine with part 1 of the document", 0.61)),
-    "hybrid": part(
-        "fused",
-        0.925,
-        part("lexical: 9.250 scaled to 1.00, weight 0.55, rank 1", 0.55),
-        part("dense: 0.610 scaled to 0.75, weight 0.40, rank 3", 0.3),
-        part("generative: 2.400 scaled to 0.75, weight 0.10, rank 2", 0.075),
-    ),
-    "generative": part(
-        "generative",
-        2.4,
-        part(
-            'identifier "barn owl hunts by night"',
-            2.4,
-            part('phrase "barn owl": 1.3000 · 1.00 / 1.000', 1.3),
-            part('phrase "hunts": 0.7000 · 1.00 / 1.000', 0.7),
-            part('phrase "by night": 0.4000 · 1.00 / 1.000', 0.4),
-        ),
-    ),
-}
-ATTENTION = {
-    "query": [{"word": "owl", "share": 0.52}, {"word": "hunt", "share": 0.31}],
-    "document": [
-        {"word": "owl", "share": 0.21},
-        {"word": "hunts", "share": 0.17},
-        {"word": "dusk", "share": 0.12},
-        {"word": "vole", "share": 0.08},
-        {"word": "snow", "share": 0.03},
-    ],
-}
-
-
 def explain(body: dict[str, Any]) -> dict[str, Any]:
     """Answer /explain; fusion looks where its dense side looks."""
     looked = ATTENTION if body["searcher"] in ("dense", "hybrid") else None
@@ -231,25 +188,12 @@ def answer(question: str) -> dict[str, Any]:
     return record
 
 
-STATUS = {"collection": "/home/ada/notes.quoth", "documents": 1204, "passages": 5310}
-STATS = {
-    "stages": {
-        "encode": {"count": 812, "p50": 0.0061, "p95": 0.0094, "p99": 0.0172},
-        "search lexical": {"count": 1920, "p50": 0.0012, "p95": 0.0031, "p99": 0.0064},
-        "search dense": {"count": 812, "p50": 0.0023, "p95": 0.0042, "p99": 0.0081},
-        "fuse": {"count": 812, "p50": 0.0004, "p95": 0.0007, "p99": 0.0012},
-        "answer": {"count": 0, "p50": 0.0, "p95": 0.0, "p99": 0.0},
-    },
-    "queue": {"length": 2, "capacity": 64},
-    "memory_bytes": 412_000_000,
-    "uptime_seconds": 5112.0,
-    "requests": 2731,
-    "errors": 3,
-}
-
-
 class PageServer(ThreadingHTTPServer):
-    """The stand-in, with what tests turn: `gate` closed holds answers back, `key` asks for one."""
+    """The stand-in, with what tests turn.
+
+    `gate` closed holds answers back, `wants_key` asks for one, `filters` are those of the status,
+    and `prefix` is where a proxy would show the page.
+    """
 
     daemon_threads = True
 
@@ -259,6 +203,8 @@ class PageServer(ThreadingHTTPServer):
         self.gate.set()
         self.wants_key = False
         self.has_report = True
+        self.filters: dict[str, Any] = STATUS["filters"]
+        self.prefix = ""
         self.asked: list[tuple[str, dict[str, Any]]] = []
 
     @property
@@ -287,6 +233,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path, _, query = self.path.partition("?")
+        if not path.startswith(f"{self.server.prefix}/"):
+            return self._error(404, "NotFound", "this is outside the prefix")
+        path = path.removeprefix(self.server.prefix)
         name = "index.html" if path == "/" else path.removeprefix("/assets/")
         if path == "/" or path.startswith("/assets/"):
             content = files("quoth.app").joinpath("web", name).read_bytes()
@@ -294,7 +243,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self._lacks_key():
             return None
         if path == "/status":
-            return self._json(STATUS)
+            return self._json({**STATUS, "filters": self.server.filters})
         if path == "/stats":
             return self._json(STATS)
         if path == "/report" and self.server.has_report:
@@ -306,7 +255,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.asked.append((self.path, body))
+        path = self.path.removeprefix(self.server.prefix)
+        self.server.asked.append((path, body))
         if self._lacks_key():
             return None
         query = body.get("query") or body.get("question")
@@ -314,13 +264,20 @@ class _Handler(BaseHTTPRequestHandler):
             return self._error(500, "internal", "something went wrong; the log knows what")
         if "busy" in query:
             return self._error(429, "Overloaded", "64 requests wait already; try again in 1 s")
-        if any("(" in condition for condition in body.get("where", ())):
-            return self._error(400, "FilterError", "year > (: expected a value at character 8")
+        if "often" in query:
+            return self._error(429, "TooManyRequests", "this key has asked 60 times in a minute")
+        if "garbled" in query:
+            return self._send(200, b"<html>A proxy's own page</html>", "text/html")
+        try:
+            for condition in body.get("where", ()):
+                parse_filter(condition)
+        except FilterError as error:
+            return self._error(400, "FilterError", str(error))
         if "held" in query:
             self.server.gate.wait(20)
-        if self.path == "/search":
+        if path == "/search":
             return self._json(search(body))
-        if self.path == "/explain":
+        if path == "/explain":
             return self._json(explain(body))
         return self._stream(answer(query), breaks="halfway" in query)
 
@@ -346,7 +303,12 @@ class _Handler(BaseHTTPRequestHandler):
         given = self.headers.get("Authorization")
         if not self.server.wants_key or given == f"Bearer {KEY}":
             return False
-        self._error(401, "KeyRequired", "this server asks for a key")
+        if given is None:
+            self._error(401, "KeyRequired", "this server asks for a key")
+        elif given == f"Bearer {OLD_KEY}":
+            self._error(401, "KeyExpired", "this key expired on 1 May 2026")
+        else:
+            self._error(401, "KeyUnknown", "no such key")
         return True
 
     def _error(self, status: int, kind: str, message: str) -> None:
@@ -369,6 +331,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", media_type)
         self.send_header("Content-Security-Policy", POLICY)
         self.send_header("X-Content-Type-Options", "nosniff")
+        if status == 429:
+            self.send_header("Retry-After", str(RETRY_SECONDS))
 
     def log_message(self, format: str, *args: object) -> None:
         """Be silent."""

@@ -10,19 +10,30 @@ from quoth.app.searchers import Searchers
 from quoth.collection.store import FILE_NAME, Store
 
 _PARTS = (FILE_NAME, "lexical", "dense", "generative")
+MAX_FILTERS = 4
+"""So many keys of the metadata are named, with an example each."""
 
 
 def describe(folder: Path, store: Store, ways: Searchers, *, config: Config) -> dict[str, Any]:
-    """Describe a collection: sizes, fields, settings, and how current each index is."""
+    """Describe a collection: sizes, fields, filters, settings, and how current each index is."""
     return {
         "collection": str(folder),
         "documents": store.num_documents,
         "passages": store.num_passages,
         "fields": list(store.fields()),
+        "filters": _filters(store),
         "change": store.change,
         "bytes": {name: _size(folder / name) for name in _PARTS},
         "indexes": ways.describe(),
         "settings": as_values(config, KEPT_SECTIONS),
+    }
+
+
+def _filters(store: Store) -> dict[str, dict[str, Any]]:
+    """Name some keys of the metadata: the kind of their values, one value, a condition on it."""
+    return {
+        each.key: {"kind": each.kind, "value": each.value, "condition": each.condition}
+        for each in store.filter_examples(most=MAX_FILTERS)
     }
 
 

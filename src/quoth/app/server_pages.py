@@ -53,7 +53,7 @@ def docs_page(description: Mapping[str, Any]) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f"<title>{title}</title>"
         '<meta name="viewport" content="width=device-width">'
-        '<link rel="stylesheet" href="/assets/style.css"></head><body><main>'
+        '<link rel="stylesheet" href="assets/style.css"></head><body><main>'
     )
     return "\n".join((head, *_docs_lines(description, title), "</main></body></html>"))
 
@@ -62,7 +62,7 @@ def _docs_lines(description: Mapping[str, Any], title: str) -> Iterator[str]:
     yield f"<h1>{title}</h1>"
     for line in description["info"].get("description", "").split("\n\n"):
         yield f"<p>{escape(line)}</p>"
-    yield '<p>For programs: <a href="/openapi.json">openapi.json</a>.</p>'
+    yield '<p>For programs: <a href="openapi.json">openapi.json</a>.</p>'
     for path, operations in description["paths"].items():
         for method, operation in operations.items():
             yield f"<h2><code>{method.upper()} {escape(path)}</code></h2>"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from quoth.app.describing import MAX_FILTERS
 from quoth.app.verifying import Damage
 from quoth.collection.shards import ShardSet
 from quoth.search.merged import Asked
@@ -29,6 +30,7 @@ def describe_all(shards: ShardSet, asked: Asked[dict[str, Any]]) -> dict[str, An
         "documents": sum(each["documents"] for each in found),
         "passages": sum(each["passages"] for each in found),
         "fields": found[0]["fields"],
+        "filters": _first([each.get("filters", {}) for each in found], most=MAX_FILTERS),
         "change": sum(each["change"] for each in found),
         "bytes": _add([each["bytes"] for each in found]),
         "set": shards.identity,
@@ -54,6 +56,17 @@ def join_damage(
         repaired=repair,
         behind={folder: count for each in found for folder, count in each.behind.items()},
     )
+
+
+def _first(parts: Sequence[dict[str, Any]], *, most: int) -> dict[str, Any]:
+    """Take keys as they come, each with what the first shard that has it says.
+
+    >>> _first([{"year": 1}, {"lang": 2, "year": 3}], most=2)
+    {'year': 1, 'lang': 2}
+    """
+    joined = {key: value for part in reversed(parts) for key, value in part.items()}
+    keys = dict.fromkeys(key for part in parts for key in part)
+    return {key: joined[key] for key in list(keys)[:most]}
 
 
 def _add(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:

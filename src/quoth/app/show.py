@@ -171,10 +171,10 @@ def key_values(values: Mapping[str, Any], *, depth: int = 0) -> Iterator[str]:
     """Write nested values as indented lines."""
     for key, value in values.items():
         if isinstance(value, Mapping):
-            yield f"{'  ' * depth}{key}:"
+            yield f"{'  ' * depth}{make_safe(key)}:"
             yield from key_values(value, depth=depth + 1)
         else:
-            yield f"{'  ' * depth}{key}: {_plain(value)}"
+            yield f"{'  ' * depth}{make_safe(key)}: {_plain(value)}"
 
 
 def _plain(value: object) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from quoth.collection.content import read_content
 from quoth.collection.database import Database
+from quoth.collection.filter_examples import SAMPLE, FilterExample, choose_examples
 from quoth.collection.filter_syntax import Condition
 from quoth.collection.filters import to_sql
 from quoth.errors import Damaged
@@ -81,6 +82,10 @@ class StoreReader:
         return tuple(
             name for (name,) in self._db.all("SELECT CAST(name AS TEXT) FROM fields ORDER BY id")
         )
+
+    def filter_examples(self, *, most: int) -> tuple[FilterExample, ...]:
+        """Choose examples of conditions from the metadata of some live documents."""
+        return choose_examples(self._db.all(SAMPLE), most=most)
 
     def setting(self, name: str) -> Any:
         """Read a value kept with the collection, None where it was never set."""

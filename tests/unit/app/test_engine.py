@@ -464,3 +464,11 @@ def test_status_counts(engine: Engine) -> None:
     assert (status["documents"], status["fields"]) == (4, ["title", "text"])
     assert status["passages"] == 8  # a title and a text each
     assert status["bytes"]["collection.db"] > 0 and status["bytes"]["lexical"] > 0
+
+
+def test_status_names_filters_on_the_metadata_there_is(engine: Engine) -> None:
+    filters = engine.status()["filters"]
+    assert filters == {"year": {"kind": "number", "value": 2021, "condition": "year >= 2021"}}
+    assert {hit.docid for hit in engine.search("barn sleep", where=filters["year"]["condition"])}
+    engine.remove(BIRDS)
+    assert engine.status()["filters"] == {}

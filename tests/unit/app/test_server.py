@@ -304,6 +304,7 @@ def test_the_docs_need_nothing_from_outside(client: TestClient) -> None:
     paths = client.get("/openapi.json").json()["paths"]
     assert len(paths) > 10 and all(f" {path}</code>" in page for path in paths)
     assert "<script" not in page and "style=" not in page and "//" not in page
+    assert re.findall(r'(?:src|href)="([^"]*)"', page) == ["assets/style.css", "openapi.json"]
     assert "query chars 1,000" in page
 
 

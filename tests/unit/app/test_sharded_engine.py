@@ -120,6 +120,7 @@ def test_words_rank_the_same_after_splitting_and_every_kind_of_write(
         status = sharded.status()
         assert status["documents"] == whole.status()["documents"]
         assert status["fields"] == whole.status()["fields"]
+        assert status["filters"].keys() == whole.status()["filters"].keys() == {"year"}
         assert (
             status["indexes"]["lexical"]["terms"] == whole.status()["indexes"]["lexical"]["terms"]
         )

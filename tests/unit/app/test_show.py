@@ -69,6 +69,7 @@ def test_hostile_cells_labels_and_values_come_out_harmless() -> None:
     _assert_harmless(_print(show.table("t", ["name", "count"], [[HOSTILE, "1"]]), width=200))
     _assert_harmless(_print(show.part_tree(Part(HOSTILE, 1.0, (Part(HOSTILE, 1.0),))), width=200))
     _assert_harmless("\n".join(show.key_values({"fields": [HOSTILE], "name": HOSTILE})))
+    _assert_harmless("\n".join(show.key_values({HOSTILE: {HOSTILE: 1}})))
 
 
 def test_hostile_table_titles_and_columns_come_out_harmless() -> None:

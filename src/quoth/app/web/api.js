@@ -1,13 +1,17 @@
 // Speak to the server: JSON in, JSON out, and answers that arrive piece by piece.
 
-const KEY = "key";
+const KEY = `key ${location.pathname}`; // one host may serve several collections, by path
 let askForKey = async () => false;
 
-/** Something the server, or the way to it, said no to. */
+/** Something the server, or the way to it, said no to. `retrySeconds` is null where not said. */
 export class ServerError extends Error {
-  constructor(title, message, { kind = "", status = 0, requestId = "" } = {}) {
+  constructor(
+    title,
+    message,
+    { kind = "", status = 0, requestId = "", retrySeconds = null } = {},
+  ) {
     super(message);
-    Object.assign(this, { title, kind, status, requestId });
+    Object.assign(this, { title, kind, status, requestId, retrySeconds });
   }
 }
 
@@ -23,12 +27,12 @@ export function useKey(key) {
 
 /** Fetch JSON. */
 export async function get(path, { signal } = {}) {
-  return (await send(path, { signal })).json();
+  return readJson(await send(path, { signal }));
 }
 
 /** Post JSON and fetch what comes back. */
 export async function post(path, body, { signal } = {}) {
-  return (await send(path, { signal, body })).json();
+  return readJson(await send(path, { signal, body }));
 }
 
 /** Post JSON and yield the events of the answer as {event, data}. */
@@ -37,7 +41,7 @@ export async function* stream(path, body, { signal } = {}) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
-    const { done, value } = await reader.read();
+    const { done, value } = await reader.read().catch(failUnlessAborted(LOST));
     const blocks = (rest + (value ?? "")).split(/\r?\n\r?\n/);
     rest = done ? "" : blocks.pop();
     for (const block of blocks) {
@@ -49,51 +53,85 @@ export async function* stream(path, body, { signal } = {}) {
 }
 
 /** Turn the error of a response or of a stream into something that can be shown. */
-export function readError(body, status = 0) {
+export function readError(body, { status = 0, headers = new Headers() } = {}) {
   const { kind = "", message = "", request_id: requestId = "" } = body?.error ?? {};
   const title = TITLES[kind] ?? TITLES[status] ?? "That did not work";
   return new ServerError(title, message || FALLBACK, {
     kind,
     status,
     requestId,
+    retrySeconds: readRetry(headers.get("Retry-After")),
   });
 }
 
 const FALLBACK = "The server said no more than that. Its log knows the reason.";
+const UNANSWERED = ["No connection", "The server does not answer. Is quoth serve running?"];
+const LOST = ["Connection lost", "The server stopped before the answer was whole."];
+const UNREADABLE = ["Not an answer", "What came back is not JSON. Is this really quoth serve?"];
 const TITLES = {
+  KeyUnknown: "This key is not known to the server",
+  KeyExpired: "This key has expired",
   MissingExtra: "Something is not installed",
   NoCollection: "Nothing here yet",
+  Overloaded: "Very busy just now",
   400: "That cannot be done here",
   401: "A key is needed",
   403: "This key may not do that",
   404: "Not found",
   413: "That is too long",
   422: "The server could not read that",
-  429: "Very busy just now",
+  429: "Too many requests",
   500: "Something broke in the server",
   503: "Not ready yet",
 };
 
-async function send(path, { body, signal } = {}, isSecond = false) {
+/** Send until there is an answer, or no key that the server takes. */
+async function send(path, { body, signal } = {}) {
+  for (;;) {
+    const key = sessionStorage.getItem(KEY);
+    const response = await sendOnce(path, { body, signal, key });
+    if (response.ok) return response;
+    const error = await readRefusal(response, key);
+    signal?.throwIfAborted();
+    const isNew = sessionStorage.getItem(KEY) !== key; // given meanwhile, for another request
+    if (error.status !== 401 || !(isNew || (await askForKey(error)))) throw error;
+  }
+}
+
+function sendOnce(path, { body, signal, key }) {
   const headers = { Accept: "application/json" };
-  const key = sessionStorage.getItem(KEY);
   if (key) headers.Authorization = `Bearer ${key}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  const response = await fetch(path, {
+  return fetch(path, {
     method: body === undefined ? "GET" : "POST",
     body: body === undefined ? undefined : JSON.stringify(body),
     headers,
     signal,
-  }).catch((error) => {
-    if (error.name === "AbortError") throw error;
-    throw new ServerError("No connection", "The server does not answer. Is quoth serve running?");
-  });
-  if (response.ok) return response;
-  if (response.status === 401 && !isSecond) {
-    const isNew = sessionStorage.getItem(KEY) !== key; // given meanwhile, for another request
-    if (isNew || (await askForKey())) return send(path, { body, signal }, true);
-  }
-  throw readError(await response.json().catch(() => null), response.status);
+  }).catch(failUnlessAborted(UNANSWERED));
+}
+
+/** Read why a request was refused; a key that was sent and is still asked for is a wrong one. */
+async function readRefusal(response, key) {
+  const body = await response.json().catch(() => null);
+  if (key && body?.error?.kind === "KeyRequired") body.error.kind = "KeyUnknown";
+  return readError(body, response);
+}
+
+function readJson(response) {
+  return response.json().catch(failUnlessAborted(UNREADABLE));
+}
+
+function failUnlessAborted([title, message]) {
+  return (error) => {
+    throw error.name === "AbortError" ? error : new ServerError(title, message);
+  };
+}
+
+/** Read Retry-After, which is in seconds or a date; null where it is neither. */
+function readRetry(header) {
+  if (!header) return null;
+  const seconds = /^\d+$/.test(header) ? Number(header) : (Date.parse(header) - Date.now()) / 1000;
+  return Number.isFinite(seconds) ? Math.max(0, Math.ceil(seconds)) : null;
 }
 
 function readEvent(block) {

@@ -1,9 +1,11 @@
 // Ask: the answer arrives piece by piece; what it quotes is coloured by source and can be opened.
 
 import { readError, stream } from "./api.js";
+import { openDocument } from "./document.js";
 import { failure, find, foreign, make, marked, message, replace } from "./dom.js";
 import { nothingYet } from "./search.js";
-import { foldQuotations, hideSource, inviteToChoose, openDocument, openSource } from "./source.js";
+import { foldQuotations, hideSource, inviteToChoose, openSource } from "./source.js";
+import { hasMark, markEntry } from "./state.js";
 import {
   count,
   countCharacters,
@@ -16,7 +18,10 @@ import {
 
 const COLOURS = 6;
 const LONGEST_SENTENCE = 600;
+const MOST_KEPT = 20;
+const answers = new Map(); // those given so far, for the way back to them
 let latest = null;
+let shown = ""; // the request whose answer is shown
 
 /** Give up what is under way; true if something was. */
 export function stopAsking() {
@@ -26,38 +31,55 @@ export function stopAsking() {
   return wasAsking;
 }
 
-/** Invite to ask; what was answered before stays. */
+/** Show the answer to the question of the state: as it was, or anew if it was asked here. */
 export function showAsk(state, page) {
-  if (find("ask").querySelector(".quotation")) inviteToChoose();
-  if (find("ask").childElementCount) return;
-  replace(
-    find("ask"),
-    message(
-      "Ask in your own words",
-      "The answer is put together from the documents' words. Every quotation leads to its place.",
-    ),
-  );
+  const [view, wanted] = [find("ask"), JSON.stringify(request(state))];
+  if (shown === wanted && view.childElementCount) {
+    if (view.querySelector(".quotation")) inviteToChoose();
+    return;
+  }
+  view.setAttribute("aria-busy", "false");
+  if (answers.has(wanted)) {
+    inviteToChoose();
+    showAnswer(view, answers.get(wanted), page);
+    shown = wanted;
+  } else if (hasMark("asked")) ask(state, page);
+  else invite(view, page);
+}
+
+function invite(view, page) {
+  shown = "";
+  hideSource();
+  const told =
+    "The answer is put together from the documents' words. Every quotation leads to its place.";
+  replace(view, message("Ask in your own words", told));
   page.tell("");
+}
+
+/** What is asked of /answer. */
+function request({ q, k, searcher }) {
+  return { question: q.trim(), k: Number(k), searcher, phrases: true, stream: true };
 }
 
 /** Ask, and show the answer while it is written. */
 export async function ask(state, page) {
   stopAsking();
-  const question = state.q.trim();
-  if (!question) return;
+  const body = request(state);
+  if (!body.question) return;
+  markEntry({ asked: true });
   inviteToChoose();
   const view = find("ask");
   const text = make("p", { class: "answer writing", dir: "auto" });
   const control = (latest = new AbortController());
+  shown = "";
   view.setAttribute("aria-busy", "true");
   replace(view, make("article", {}, text));
   page.showAsking(true);
   page.tell("Reading the documents…");
   try {
-    const { k, searcher } = state;
-    const body = { question, k: Number(k), searcher, phrases: true, stream: true };
-    const answer = await follow(stream("/answer", body, { signal: control.signal }), text, page);
+    const answer = await follow(stream("answer", body, { signal: control.signal }), text, page);
     if (latest !== control) return;
+    keepAnswer(JSON.stringify(body), answer);
     showAnswer(view, answer, page);
   } catch (error) {
     if (latest !== control) return;
@@ -65,9 +87,15 @@ export async function ask(state, page) {
     hideSource();
     if (error.name !== "AbortError") replace(view, failure(error, () => ask(state, page)));
   }
+  shown = JSON.stringify(body);
   latest = null;
   view.setAttribute("aria-busy", "false");
   page.showAsking(false);
+}
+
+function keepAnswer(wanted, answer) {
+  answers.set(wanted, answer);
+  if (answers.size > MOST_KEPT) answers.delete(answers.keys().next().value);
 }
 
 /** Stop writing and keep what there is. */

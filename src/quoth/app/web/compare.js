@@ -2,8 +2,9 @@
 
 import { post } from "./api.js";
 import { failure, find, make, message, replace } from "./dom.js";
+import { clearFilterError, isFilterError, showFilterError } from "./filter.js";
 import { NAMES, makeHit } from "./hits.js";
-import { request, skeleton } from "./search.js";
+import { request, setAside, skeleton } from "./search.js";
 import { count, duration, oneLine } from "./text.js";
 
 let latest = null;
@@ -31,19 +32,20 @@ export async function showCompare(state, page) {
   const { signal } = control;
   const sides = await Promise.all(
     [state.searcher, state.other].map((searcher) =>
-      post("/search", request(state, 0, searcher), { signal }).catch((error) => ({ error })),
+      post("search", request(state, 0, searcher), { signal }).catch((error) => ({ error })),
     ),
   );
   if (latest !== control) return;
   view.setAttribute("aria-busy", "false");
-  const filterError = sides.find(({ error }) => error && page.isFilterError(error))?.error;
+  const filterError = sides.find(({ error }) => error && isFilterError(error))?.error;
   if (filterError) {
-    view.firstElementChild?.classList.add("stale");
+    setAside(view);
     page.tell("");
-    page.showFilterError(filterError);
+    showFilterError(filterError);
     return;
   }
-  page.clearFilterError();
+  clearFilterError();
+  view.classList.remove("stale");
   const columns = sides.map((side, at) => makeColumn(side, at, { sides, state, page }));
   replace(view, make("div", { class: "columns" }, ...columns));
   page.tell(summary(sides));

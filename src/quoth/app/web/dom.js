@@ -1,6 +1,6 @@
 // Build elements. Text becomes text nodes: nothing here, or anywhere, reads a string as markup.
 
-import { makeSafe, partBySpans } from "./text.js";
+import { count, duration, makeSafe, partBySpans } from "./text.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -53,13 +53,20 @@ export function message(title, sentence, ...more) {
 }
 
 /** A message that something went wrong, with a way to try again. */
-export function failure(error, again) {
+export function failure(error, again, heading = "h2") {
+  const { requestId, retrySeconds } = error;
   return make(
     "div",
     { class: "empty failed", role: "alert" },
-    make("h2", {}, error.title),
+    make(heading, {}, error.title ?? "That did not work"),
     foreign(error.message, "p"),
-    error.requestId ? make("p", { class: "quiet" }, `request ${makeSafe(error.requestId)}`) : null,
+    typeof retrySeconds === "number" ? make("p", {}, sayRetry(retrySeconds)) : null,
+    requestId ? make("p", { class: "quiet" }, `request ${makeSafe(requestId)}`) : null,
     again ? make("button", { type: "button", onclick: again }, "Try again") : null,
   );
+}
+
+function sayRetry(seconds) {
+  if (seconds < 1) return "You can try again now.";
+  return `You can try again in ${seconds < 90 ? count(seconds, "second") : duration(seconds)}.`;
 }

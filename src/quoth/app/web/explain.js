@@ -21,13 +21,13 @@ export async function showWhy(place, { hit, query, searcher }) {
     const all = await Promise.all(
       [searcher, ...finders].map(async (name) => {
         const body = { query, docids: [hit.docid], searcher: name };
-        return [name, (await post("/explain", body)).explanations[0]];
+        return [name, (await post("explain", body)).explanations[0]];
       }),
     );
     const looks = all.findLast(([, found]) => found.attention)?.[0]; // one searcher, not the fusion
     replace(place, ...all.flatMap(([name, found]) => draw(name, found, name === looks)));
   } catch (error) {
-    replace(place, failure(error, () => showWhy(place, { hit, query, searcher })));
+    replace(place, failure(error, () => showWhy(place, { hit, query, searcher }), "h4"));
   }
 }
 

@@ -1,12 +1,12 @@
 // One hit as a card: title, snippet with its words marked, who found it, and why on demand.
 
+import { openDocument } from "./document.js";
 import { foreign, make, marked } from "./dom.js";
 import { showWhy } from "./explain.js";
-import { openDocument } from "./source.js";
 import { oneLine, score } from "./text.js";
 
 const LONGEST_SNIPPET = 600;
-const BARE = /^[A-Za-z_][A-Za-z0-9_]*$/;
+const BARE = /^(?!(?:and|or|not|in|exists|contains|true|false)$)[A-Za-z_][A-Za-z0-9_]*$/i;
 
 export const NAMES = {
   auto: "auto: the best there is",
@@ -101,7 +101,7 @@ function makeMetadata(metadata, onFilter) {
 
 /** Write a condition that a document's own metadata meets. */
 export function writeCondition(key, value) {
-  const name = BARE.test(key) ? key : `\`${key}\``;
+  const name = BARE.test(key) ? key : `\`${key.replace(/[`\\]/g, "\\$&")}\``;
   const literal =
     typeof value === "string" ? `"${value.replace(/["\\]/g, "\\$&")}"` : String(value);
   return `${name} = ${literal}`;

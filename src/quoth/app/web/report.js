@@ -14,7 +14,7 @@ export async function showReport(page) {
   page.tell("");
   if (!view.querySelector(".report")) replace(view, skeleton());
   try {
-    replace(view, makeReport(await get("/report")));
+    replace(view, makeReport(await get("report")));
   } catch (error) {
     const name = page.collection?.name ?? "COLLECTION";
     if (error.status !== 404) return replace(view, failure(error, () => showReport(page)));

@@ -1,15 +1,31 @@
-// The page: one state, five views. Typing searches; the address always says what is shown.
+// The page: one state, five views, an opened document. The address always says what is shown.
 
-import { get, onKeyNeeded, useKey } from "./api.js";
+import { get, onKeyNeeded } from "./api.js";
 import { ask, showAsk, stopAsking, stopWriting } from "./ask.js";
 import { showCompare, stopComparing } from "./compare.js";
+import { onOpen, showDocument } from "./document.js";
 import { find, make, replace } from "./dom.js";
+import { closeFilter, openFilter, showExamples } from "./filter.js";
 import { NAMES } from "./hits.js";
+import { askForKey } from "./key.js";
 import { focusQuery, listenToKeys, open } from "./keyboard.js";
 import { showReport } from "./report.js";
 import { nothingYet, showSearch, stopSearching } from "./search.js";
 import { closeSource, hideSource } from "./source.js";
-import { SEARCHERS, addressOf, longestQuery, readState, writeState } from "./state.js";
+import {
+  SEARCHERS,
+  addressOf,
+  hasMark,
+  isSameView,
+  longestQuery,
+  markEntry,
+  pushState,
+  readState,
+  replaceState,
+  settle,
+  withoutDocument,
+  writeDraft,
+} from "./state.js";
 import { showStats, stopWatching } from "./stats.js";
 import { count, makeSafe, oneLine } from "./text.js";
 
@@ -22,27 +38,17 @@ const PROMPTS = {
 
 let state = readState();
 let timer = null;
-let keyAsked = null;
+let returning = null; // a promise while the history steps back from a document that was closed
 
 /** What views and keys may do to the page. */
 const page = {
   collection: null,
   tell: (text) => replace(find("status"), makeSafe(text)),
   go,
-  setWhere: (where) => change({ where }),
+  setWhere: (where) => go({ where }),
   addCondition: (condition) => {
     openFilter();
-    change({ where: state.where.trim() ? `${state.where.trim()} and ${condition}` : condition });
-  },
-  isFilterError: (error) => error.kind === "FilterError",
-  showFilterError: (error) => {
-    openFilter({ focus: false });
-    find("where").setAttribute("aria-invalid", "true");
-    replace(find("where-error"), makeSafe(error.message));
-  },
-  clearFilterError: () => {
-    find("where").removeAttribute("aria-invalid");
-    replace(find("where-error"));
+    go({ where: state.where.trim() ? `${state.where.trim()} and ${condition}` : condition });
   },
   showAsking: (isAsking) => {
     document.body.classList.toggle("asking", isAsking);
@@ -55,17 +61,7 @@ const page = {
 
 /** Show what the state says. */
 function show() {
-  document.body.dataset.mode = state.mode;
-  document.title = state.q ? `${oneLine(state.q, 60)} – Quoth` : "Quoth";
-  for (const view of document.querySelectorAll(".view")) {
-    view.hidden = view.dataset.view !== state.mode;
-  }
-  for (const link of document.querySelectorAll(".modes a")) {
-    link.href = addressOf(state, link.dataset.mode);
-    if (link.dataset.mode === state.mode) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
-  }
-  showForm();
+  showFrame();
   if (state.mode !== "stats") stopWatching();
   if (state.mode !== "search") stopSearching();
   if (state.mode !== "compare") stopComparing();
@@ -77,6 +73,33 @@ function show() {
     learning: () => showReport(page),
     stats: () => showStats(page),
   })[state.mode]();
+}
+
+/** Show what stands around the view: its tab, its form, its title. */
+function showFrame() {
+  document.body.dataset.mode = state.mode;
+  const named = state.doc || state.q;
+  document.title = named ? `${oneLine(named, 60)} – Quoth` : "Quoth";
+  for (const view of document.querySelectorAll(".view")) {
+    view.hidden = view.dataset.view !== state.mode;
+  }
+  for (const link of document.querySelectorAll(".modes a")) {
+    link.href = addressOf(withoutDocument(state), link.dataset.mode);
+    if (link.dataset.mode === state.mode) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  showTab();
+  showForm();
+}
+
+/** Move the tabs sideways, where they do not fit, so that the current one is seen. */
+function showTab() {
+  const bar = document.querySelector(".modes");
+  const [outer, inner] = [bar, bar.querySelector("[aria-current]")].map((each) =>
+    each.getBoundingClientRect(),
+  );
+  if (inner.left < outer.left) bar.scrollLeft -= outer.left - inner.left + 4;
+  if (inner.right > outer.right) bar.scrollLeft += inner.right - outer.right + 4;
 }
 
 function showForm() {
@@ -93,22 +116,22 @@ function showForm() {
   if (state.where && find("filter").hidden) openFilter({ focus: false });
 }
 
-/** Change the state and show it at once. */
-function change(changes) {
-  clearTimeout(timer);
-  state = { ...state, ...changes };
-  writeState(state);
+/** Go elsewhere: the way back leads here. */
+function go(changes) {
+  if (returning) return void returning.then(() => go(changes));
+  keepTyped();
+  if ("mode" in changes && changes.mode !== state.mode) stopAnswer();
+  state = { ...withoutDocument(state), ...changes };
+  state.q = state.q.slice(0, longestQuery(state.mode));
+  pushState(state);
   show();
 }
 
-/** Go elsewhere: the way back leads here. */
-function go(changes) {
-  clearTimeout(timer);
-  if (changes.mode !== state.mode) stopAnswer();
+/** Choose a setting: it is shown at once, but a question is not asked anew. */
+function choose(changes) {
+  if (state.mode !== "ask") return go(changes);
   state = { ...state, ...changes };
-  state.q = state.q.slice(0, longestQuery(state.mode));
-  writeState(state, { isNew: true });
-  show();
+  writeDraft(state);
 }
 
 function stopAnswer() {
@@ -117,31 +140,73 @@ function stopAnswer() {
 
 /** Take over what is typed; a search waits for a pause. */
 function type() {
-  state = { ...state, q: find("query").value, where: find("where").value };
   clearTimeout(timer);
-  timer = setTimeout(() => (state.mode === "ask" ? writeState(state) : change({})), PAUSE);
+  state = { ...state, q: find("query").value, where: find("where").value };
+  timer = setTimeout(() => {
+    keepTyped();
+    if (state.mode !== "ask") show();
+  }, PAUSE);
 }
 
+/** Let the address say what is typed, without a new entry of the history. */
+function keepTyped() {
+  clearTimeout(timer);
+  writeDraft(state);
+}
+
+/** Search or ask now; what was typed becomes an entry of the history. */
 function submit(event) {
   event.preventDefault();
-  if (state.mode !== "ask") return change({ q: find("query").value });
   if (document.body.classList.contains("asking")) return stopWriting(page);
-  change({ q: find("query").value });
+  state = { ...state, q: find("query").value, where: find("where").value };
+  keepTyped();
+  settle();
+  if (state.mode !== "ask") return show();
+  showFrame();
   return ask(state, page);
 }
 
-function openFilter({ focus = true } = {}) {
-  find("filter").hidden = false;
-  find("filter-open").setAttribute("aria-expanded", "true");
-  if (focus) find("where").focus();
-  return true;
+/** Open a document: it has an address of its own, and the way back closes it. */
+function openInner(opened) {
+  if (returning) return void returning.then(() => openInner(opened));
+  keepTyped();
+  state = { ...state, ...opened };
+  pushState(state, { inner: true });
+  showFrame();
+  showDocument(state);
+}
+
+/** The document was closed here: step back to where it was opened, or stay if it was not here. */
+function leaveDocument() {
+  if (!state.doc || find("document").open) return;
+  state = withoutDocument(state);
+  if (hasMark("inner")) {
+    returning = new Promise((resolve) => addEventListener("popstate", resolve, { once: true }));
+    returning.then(() => (returning = null));
+    history.back();
+  } else replaceState(state);
+  showDocument(state);
+  showFrame();
+}
+
+/** Show the entry of the history that Back or Forward led to. */
+function follow() {
+  if (returning) return; // what it leads to is shown already
+  clearTimeout(timer);
+  const before = state;
+  state = readState();
+  if (isSameView(before, state)) showFrame();
+  else {
+    stopAnswer();
+    show();
+  }
+  showDocument(state);
 }
 
 function toggleFilter() {
   if (find("filter").hidden) return openFilter();
-  find("filter").hidden = true;
-  find("filter-open").setAttribute("aria-expanded", "false");
-  if (state.where) change({ where: "" });
+  closeFilter();
+  if (state.where) go({ where: "" });
   return true;
 }
 
@@ -167,12 +232,13 @@ function retreat(target) {
 
 async function describeCollection() {
   try {
-    const status = await get("/status");
+    const status = await get("status");
     const name = String(status.collection).split(/[\\/]/).filter(Boolean).pop() ?? "";
-    page.collection = { name, documents: status.documents };
+    page.collection = { name, documents: status.documents, fields: status.fields };
     const sizes = [count(status.documents, "document"), count(status.passages, "passage")];
     replace(find("collection"), [oneLine(name, 60), ...sizes].join(" · "));
     if (status.indexes) nameMissing(Object.keys(status.indexes));
+    showExamples(status.filters ?? {}, (where) => go({ where }));
   } catch (error) {
     if (error.kind === "NoCollection") page.collection = { name: "", documents: 0 };
     replace(find("collection"), oneLine(error.message, 120));
@@ -191,26 +257,6 @@ function nameMissing(built) {
   }
 }
 
-/** Ask for a key, once for all requests that wait for it; true when one was given. */
-function askForKey() {
-  keyAsked ??= new Promise((resolve) => {
-    const dialog = find("key");
-    const field = find("key-field");
-    const end = () => {
-      const key = field.value.trim();
-      const isGiven = dialog.returnValue === "given" && key !== "";
-      if (isGiven) useKey(key);
-      field.value = "";
-      keyAsked = null;
-      resolve(isGiven);
-    };
-    dialog.returnValue = "";
-    dialog.addEventListener("close", end, { once: true });
-    dialog.showModal();
-  });
-  return keyAsked;
-}
-
 function wire() {
   for (const [id, names] of [["searcher", SEARCHERS], ["other", SEARCHERS]]) {
     replace(find(id), ...names.map((name) => make("option", { value: name }, NAMES[name])));
@@ -218,22 +264,20 @@ function wire() {
   find("form").addEventListener("submit", submit);
   find("query").addEventListener("input", type);
   find("where").addEventListener("input", type);
-  find("searcher").addEventListener("change", (event) => change({ searcher: event.target.value }));
-  find("other").addEventListener("change", (event) => change({ other: event.target.value }));
-  find("depth").addEventListener("change", (event) => change({ k: event.target.value }));
+  find("searcher").addEventListener("change", (event) => choose({ searcher: event.target.value }));
+  find("other").addEventListener("change", (event) => choose({ other: event.target.value }));
+  find("depth").addEventListener("change", (event) => choose({ k: event.target.value }));
   find("filter-open").addEventListener("click", toggleFilter);
   find("theme").addEventListener("click", switchTheme);
   find("shortcuts-open").addEventListener("click", () => open("shortcuts"));
   find("source-close").addEventListener("click", closeSource);
-  for (const example of document.querySelectorAll(".example")) {
-    example.addEventListener("click", () => change({ where: example.textContent }));
-  }
   for (const button of document.querySelectorAll("[data-close]")) {
     button.addEventListener("click", () => button.closest("dialog").close());
   }
   for (const dialog of document.querySelectorAll("dialog")) {
     dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
   }
+  find("document").addEventListener("close", leaveDocument);
   for (const link of document.querySelectorAll(".modes a")) {
     link.addEventListener("click", (event) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;
@@ -242,17 +286,17 @@ function wire() {
       if (!find("form").hidden) find("query").focus();
     });
   }
-  addEventListener("popstate", () => {
-    state = readState();
-    stopAnswer();
-    show();
-  });
+  addEventListener("popstate", follow);
+  addEventListener("resize", showTab);
 }
 
 onKeyNeeded(askForKey);
+onOpen(openInner);
 wire();
 listenToKeys(page);
+replaceState(state); // as this page writes addresses, so that they can be compared
+if (state.mode === "ask" && state.q.trim()) markEntry({ asked: true });
 show();
+showDocument(state);
 describeCollection();
-if (state.mode === "ask" && state.q.trim()) ask(state, page);
 if (!find("form").hidden && matchMedia("(hover: hover)").matches) find("query").focus();

@@ -2,6 +2,7 @@
 
 import { post } from "./api.js";
 import { failure, find, make, message, replace } from "./dom.js";
+import { clearFilterError, isFilterError, showFilterError } from "./filter.js";
 import { makeHit } from "./hits.js";
 import { count, duration, oneLine } from "./text.js";
 
@@ -29,19 +30,36 @@ export async function showSearch(state, page) {
   view.setAttribute("aria-busy", "true");
   if (!view.querySelector(".hits")) replace(view, skeleton());
   try {
-    const found = await post("/search", request(state, 0), { signal: control.signal });
+    const found = await post("search", request(state, 0), { signal: control.signal });
     if (latest !== control) return;
-    page.clearFilterError();
+    clearFilterError();
+    view.classList.remove("stale");
     showHits(view, found, { state, page });
   } catch (error) {
     if (latest !== control || error.name === "AbortError") return;
-    page.tell("");
-    if (page.isFilterError(error)) {
-      page.showFilterError(error);
-      view.firstElementChild?.classList.add("stale");
-    } else replace(view, failure(error, () => showSearch(state, page)));
+    showFailure(view, error, { state, page });
   }
   view.setAttribute("aria-busy", "false");
+}
+
+function showFailure(view, error, { state, page }) {
+  page.tell("");
+  if (isFilterError(error)) {
+    setAside(view);
+    showFilterError(error);
+    return;
+  }
+  view.classList.remove("stale");
+  replace(view, failure(error, () => showSearch(state, page)));
+}
+
+/** Fade what an earlier filter found; where nothing was found yet, say why nothing follows. */
+export function setAside(view) {
+  view.classList.add("stale");
+  if (view.querySelector(".hits")) return;
+  view.classList.remove("stale");
+  const told = "Correct it above to search; the message below the field says where it is wrong.";
+  replace(view, message("The filter cannot be read", told));
 }
 
 /** What is asked of /search. */
@@ -57,13 +75,14 @@ function showHits(view, found, { state, page }) {
     return;
   }
   const list = make("ol", { class: "hits" });
-  replace(view, list);
-  append(list, found, { state, page });
-  page.tell(
-    `${count(found.hits.length, "hit")} by ${found.searcher} search` +
-      `${found.seconds?.search === undefined ? "" : ` in ${duration(found.seconds.search)}`}` +
-      outOfReach(found),
-  );
+  replace(view, make("h2", { class: "unseen" }, "Hits"), list);
+  append(list, found, { state, page, seconds: 0 });
+}
+
+function sayFound(list, found, seconds) {
+  const time = seconds === null ? "" : ` in ${duration(seconds)}`;
+  const number = count(list.childElementCount, "hit");
+  return `${number} by ${found.searcher} search${time}${outOfReach(found)}`;
 }
 
 /** Say how many documents could not be searched, if any could not. */
@@ -73,28 +92,40 @@ function outOfReach(found) {
   return `; ${count(documents, "document")} out of reach`;
 }
 
-function append(list, found, { state, page }) {
+/** Add hits to the list and say how many it has; `seconds` is what the hits before them took. */
+function append(list, found, { state, page, seconds }) {
   const cards = found.hits.map((hit) =>
     makeHit(hit, { query: state.q, searcher: found.searcher, onFilter: page.addCondition }),
   );
   list.append(...cards);
-  list.parentElement.querySelector(".more")?.remove();
+  const taken = found.seconds?.search;
+  const total = taken === undefined || seconds === null ? null : seconds + taken;
+  page.tell(sayFound(list, found, total));
   const next = found.offset + found.k;
   if (found.hits.length < found.k || next + PAGE > DEEPEST) return;
+  list.after(makeMore(list, next, { state, page, seconds: total }));
+}
+
+function makeMore(list, next, shared) {
   const more = make("button", { type: "button", class: "plain more" }, "More hits");
   more.addEventListener("click", async () => {
+    const control = latest;
     more.disabled = true;
+    list.parentElement.querySelector(":scope > .failed")?.remove();
     try {
-      const control = latest;
-      const following = await post("/search", request(state, next), { signal: control?.signal });
+      const body = request(shared.state, next);
+      const following = await post("search", body, { signal: control?.signal });
       if (latest !== control) return;
-      append(list, following, { state, page });
+      more.remove();
+      append(list, following, shared);
       list.children[next]?.querySelector(".title").focus();
     } catch (error) {
-      if (error.name !== "AbortError") more.replaceWith(failure(error, null));
+      if (latest !== control || error.name === "AbortError") return;
+      more.disabled = false;
+      more.before(failure(error, null));
     }
   });
-  list.after(more);
+  return more;
 }
 
 /** Say that there is nothing to search yet, and what to do about it; null where there is. */
@@ -120,10 +151,16 @@ function welcome(page) {
       { class: "tips" },
       tip('"heap queue"', "these words side by side"),
       tip("+priority -thread", "must have, must not have"),
-      tip("title:owls", "only in this field"),
+      ...fieldsOf(page).map((field) => tip(`${field}:owls`, "only in this field")),
       tip("?", "all shortcuts"),
     ),
   );
+}
+
+/** One field that can be named in a query: a title, if documents have one. */
+function fieldsOf(page) {
+  const fields = (page.collection?.fields ?? []).filter((field) => /^\w{1,20}$/.test(field));
+  return [...fields.filter((field) => field === "title"), ...fields].slice(0, 1);
 }
 
 function nothing(state, page) {

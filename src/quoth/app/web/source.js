@@ -1,11 +1,10 @@
-// Where something stands: a passage beside the answer, or the whole document, the span marked.
+// Where something stands: a passage beside the answer, the span marked.
 
-import { get } from "./api.js";
-import { failure, find, foreign, make, marked, replace } from "./dom.js";
-import { count, countCharacters, cutter, oneLine } from "./text.js";
+import { openDocument } from "./document.js";
+import { find, foreign, make, marked, replace } from "./dom.js";
+import { countCharacters, cutter, oneLine } from "./text.js";
 
 const AROUND = 1200;
-const MOST_AT_ONCE = 20000;
 
 /** Show a passage beside the answer; `spans` are {start, end} in the field. */
 export function openSource({ title, docid, passage, spans, colour, number }) {
@@ -77,79 +76,4 @@ function markedAround(passage, spans) {
   const moved = inside.map(({ start, end }) => ({ start: start - from, end: end - from }));
   const text = cutter(passage.text)(from, to);
   return [from > 0 ? "… " : "", ...marked(text, moved), to < length ? " …" : ""];
-}
-
-/** Fetch a document and show all of it; the passage, or the spans in it, are marked. */
-export async function openDocument(docid, passage = null, spans = null) {
-  const dialog = find("document");
-  const body = find("document-body");
-  replace(find("document-title"), foreign(oneLine(docid, 140)));
-  replace(body, make("p", { class: "quiet waiting" }, "Fetching the document…"));
-  if (!dialog.open) dialog.showModal();
-  try {
-    const found = await get(`/documents?docid=${encodeURIComponent(docid)}`);
-    const title = [found.fields.title ?? found.fields.name ?? []].flat()[0];
-    if (title) replace(find("document-title"), foreign(oneLine(title, 140)));
-    replace(body, ...makeFields(found, passage, spans));
-    body.scrollTop = 0;
-    body.querySelector("mark")?.scrollIntoView({ block: "center" });
-  } catch (error) {
-    replace(body, failure(error, () => openDocument(docid, passage, spans)));
-  }
-}
-
-function makeFields(found, passage, spans) {
-  const facts = Object.entries(found.metadata ?? {}).map(([key, value]) => {
-    const shown = `${oneLine(key, 40)} ${oneLine([value].flat().join(", "), 120)}`;
-    return foreign(shown, "span", { class: "metadata" });
-  });
-  const fields = Object.entries(found.fields).flatMap(([name, value]) =>
-    [value].flat().map((text, instance) => {
-      const isIt = passage && passage.field === name && (passage.instance ?? 0) === instance;
-      return make(
-        "section",
-        {},
-        make("h3", {}, foreign(oneLine(name, 60)), make("small", {}, length(text))),
-        makeText(text, isIt ? (spans ?? [passage]) : [], spans ? "" : "stretch"),
-      );
-    }),
-  );
-  const origin = make("p", { class: "origin" }, foreign(oneLine(found.docid, 200)));
-  return [origin, facts.length ? make("p", { class: "facts" }, ...facts) : null, ...fields];
-}
-
-function length(text) {
-  return count(countCharacters(text), "character");
-}
-
-/** Show a text from a little before its marks; the rest follows on demand, part by part. */
-function makeText(text, given, kind) {
-  const length = countCharacters(text);
-  const isAll = ({ start, end }) => kind === "stretch" && start === 0 && end === length;
-  const spans = given.filter((span) => !isAll(span)); // a passage that is all of it needs no mark
-  const cut = cutter(text);
-  const show = (from, to) => {
-    const moved = spans.map(({ start, end }) => ({ start: start - from, end: end - from }));
-    return make("p", { class: "passage", dir: "auto" }, ...marked(cut(from, to), moved, kind));
-  };
-  const marksFrom = spans.length ? Math.min(...spans.map(({ start }) => start)) : 0;
-  const from = length <= MOST_AT_ONCE ? 0 : Math.max(0, marksFrom - MOST_AT_ONCE / 2);
-  const to = Math.min(length, from + MOST_AT_ONCE);
-  const [before, after] = [makeRest(show, 0, from, "before"), makeRest(show, to, length, "after")];
-  return make("div", {}, before, show(from, to), after);
-}
-
-function makeRest(show, from, to, side) {
-  if (from >= to) return null;
-  const isBefore = side === "before";
-  const size = Math.min(MOST_AT_ONCE, to - from);
-  const [start, end] = isBefore ? [to - size, to] : [from, from + size];
-  const told = `${count(to - from, "character")} ${side}`;
-  const button = make("button", { type: "button", class: "plain" }, told);
-  button.addEventListener("click", () => {
-    const text = show(start, end);
-    const more = isBefore ? makeRest(show, from, start, side) : makeRest(show, end, to, side);
-    button.replaceWith(...(isBefore ? [more, text] : [text, more]).filter(Boolean));
-  });
-  return button;
 }

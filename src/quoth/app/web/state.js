@@ -1,9 +1,21 @@
-// What the page shows, kept in its address, so that a link shows the same.
+// What the page shows, kept in its address, so that a link shows the same; Back and Forward too.
+//
+// Typing changes the address in place. The entry of the history remembers what it showed before,
+// so that a query that is submitted, or left for something else, gets an entry of its own.
 
 export const MODES = ["search", "ask", "compare", "learning", "stats"];
 export const SEARCHERS = ["auto", "lexical", "dense", "hybrid", "generative"];
 
-const USUAL = { mode: "search", q: "", searcher: "auto", other: "lexical", where: "", k: "3" };
+const NO_DOCUMENT = { doc: "", passage: "", quote: "" };
+const USUAL = {
+  mode: "search",
+  q: "",
+  searcher: "auto",
+  other: "lexical",
+  where: "",
+  k: "3",
+  ...NO_DOCUMENT,
+};
 
 /** How many characters the server takes: a question may be longer than a query. */
 export function longestQuery(mode) {
@@ -23,19 +35,65 @@ export function readState() {
   return state;
 }
 
-/** Write the state into the address: a new entry of the history for a new mode, else in place. */
-export function writeState(state, { isNew = false } = {}) {
-  const address = addressOf(state, state.mode);
-  if (address === location.pathname + location.search) return;
-  history[isNew ? "pushState" : "replaceState"](null, "", address);
-}
-
-/** The address that shows a state in another mode. */
-export function addressOf(state, mode) {
+/** The address that shows a state, perhaps in another mode: relative, for proxies with a prefix. */
+export function addressOf(state, mode = state.mode) {
   const shown = new URLSearchParams();
   for (const [name, usual] of Object.entries(USUAL)) {
     const value = name === "mode" ? mode : state[name];
     if (value !== usual) shown.set(name, value);
   }
-  return shown.size ? `/?${shown}` : "/";
+  return shown.size ? `?${shown}` : "./";
+}
+
+/** The state without its opened document. */
+export function withoutDocument(state) {
+  return { ...state, ...NO_DOCUMENT };
+}
+
+/** Whether two states show the same below an opened document. */
+export function isSameView(one, other) {
+  return addressOf(withoutDocument(one)) === addressOf(withoutDocument(other));
+}
+
+/** Change the address in place: something is being typed. */
+export function writeDraft(state) {
+  const [address, now] = [addressOf(state), shownAddress()];
+  if (address === now) return;
+  const before = history.state?.before ?? { address: now, marks: history.state };
+  history.replaceState({ before }, "", address);
+}
+
+/** Give what was typed an entry of its own; the entry it was typed in shows its own again. */
+export function settle() {
+  const { before, ...marks } = history.state ?? {};
+  if (!before) return;
+  const address = shownAddress();
+  history.replaceState(before.marks, "", before.address);
+  if (address !== before.address) history.pushState(marks, "", address);
+}
+
+/** Add an entry for a new state; `marks` stay with it. */
+export function pushState(state, marks = null) {
+  settle();
+  const address = addressOf(state);
+  if (address !== shownAddress()) history.pushState(marks, "", address);
+}
+
+/** Let the entry show another state. */
+export function replaceState(state) {
+  history.replaceState(history.state, "", addressOf(state));
+}
+
+/** Keep a mark with the entry, such as that its question was asked. */
+export function markEntry(marks) {
+  history.replaceState({ ...history.state, ...marks }, "");
+}
+
+/** Whether the entry has a mark. */
+export function hasMark(name) {
+  return Boolean(history.state?.[name]);
+}
+
+function shownAddress() {
+  return location.search || "./";
 }

@@ -29,7 +29,7 @@ export function stopWatching() {
 
 async function look(view, page) {
   try {
-    const stats = await get("/stats");
+    const stats = await get("stats");
     if (!isWatching) return;
     replace(view, makeCards(stats), makeStages(stats.stages));
   } catch (error) {
