@@ -20,6 +20,8 @@ class Database:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self.connection = connection
         self.path = path
+        self._flags = bytearray()
+        connection.create_function("flag", 2, self._flags.__setitem__)
 
     def close(self) -> None:
         """Release the file."""
@@ -43,6 +45,26 @@ class Database:
         """Fetch all rows of a query."""
         try:
             return self.connection.execute(sql, parameters).fetchall()
+        except SQLITE_ERRORS as error:
+            raise explain_failure(self.path, error) from error
+
+    def flag_rows(self, sql: str, parameters: tuple[object, ...], *, size: int) -> bytes:
+        """Give one byte for each number below `size`: 1 where a query's column `row` has it.
+
+        SQLite sets the bytes itself, in half the time that fetching rows takes.
+        """
+        self._flags[:] = bytes(size)
+        self.all(f"SELECT count(flag(row, 1)) FROM ({sql})", parameters)
+        return bytes(self._flags)
+
+    def portions(
+        self, sql: str, parameters: tuple[object, ...], *, size: int
+    ) -> Iterator[list[Any]]:
+        """Yield the rows of a query, so many at a time."""
+        try:
+            cursor = self.connection.execute(sql, parameters)
+            while some := cursor.fetchmany(size):
+                yield some
         except SQLITE_ERRORS as error:
             raise explain_failure(self.path, error) from error
 
