@@ -10,6 +10,7 @@
     │   ├── FormatMismatch     written by another format version of Quoth
     │   ├── IndexMismatch      an index was built with other settings than those configured
     │   ├── IndexMoved         a writer replaced the index while it was read; search again
+    │   ├── OutOfFiles         too many files are open; nothing is damaged
     │   ├── OutOfDate          a shard changed after statistics were exchanged
     │   ├── ShardDown          a shard of the collection cannot be reached
     │   └── StorageFull        the disk took no more; nothing acknowledged was lost
@@ -63,6 +64,10 @@ class IndexMismatch(CollectionError):
 
 class IndexMoved(CollectionError):
     """A writer replaced the index while it was read; searching again finds the new one."""
+
+
+class OutOfFiles(CollectionError):
+    """Too many files are open, in this process or on this machine; nothing is damaged."""
 
 
 class OutOfDate(CollectionError):
