@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from quoth.errors import Damaged, FormatMismatch
+from quoth.open_files import out_of_files, says_out_of_files
 
 FILE_NAME = "artifact.json"
 _BLOCK = 1 << 20
@@ -64,7 +65,9 @@ def sync_folder(folder: Path) -> None:
     """Make new names and renames durable, where the platform lets a folder be synced."""
     try:
         handle = os.open(folder, os.O_RDONLY)
-    except OSError:  # Windows cannot open folders; its renames are durable without this
+    except OSError as error:  # Windows cannot open folders; its renames are durable without this
+        if says_out_of_files(error):
+            raise
         return
     try:
         os.fsync(handle)
@@ -102,7 +105,9 @@ def open_artifact(
         )
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if says_out_of_files(error):
+            raise out_of_files(path) from error
         raise Damaged(f"{path} cannot be read as an artifact description ({error})") from error
     if seal != _seal_content(content):
         raise Damaged(f"{path} was altered: its content does not match its own checksum")
@@ -123,6 +128,23 @@ def find_damage(folder: Path, artifact: Artifact, *, deep: bool) -> tuple[str, .
     )
 
 
+def require_uncut(folder: Path, files: Mapping[str, FileSeal]) -> None:
+    """Notice a file that became shorter after it was mapped: reading it would end the process.
+
+    One that is gone was replaced by a writer, and stays mapped.
+    """
+    for name, seal in files.items():
+        try:
+            size = os.stat(folder / name).st_size
+        except OSError:
+            continue
+        if size < seal.size:
+            raise Damaged(
+                f"{folder / name} has {size:,} bytes, but {seal.size:,} were written;"
+                " look after the collection with quoth verify --repair"
+            )
+
+
 def _check_file(path: Path, seal: FileSeal, *, deep: bool) -> str:
     try:
         size = path.stat().st_size
@@ -133,6 +155,8 @@ def _check_file(path: Path, seal: FileSeal, *, deep: bool) -> str:
     except FileNotFoundError:
         return f"{path} is missing"
     except OSError as error:
+        if says_out_of_files(error):
+            raise out_of_files(path) from error
         return f"{path} cannot be read ({error.strerror})"
     return ""
 

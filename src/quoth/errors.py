@@ -66,12 +66,12 @@ class IndexMoved(CollectionError):
     """A writer replaced the index while it was read; searching again finds the new one."""
 
 
+class OutOfFiles(CollectionError):
+    """Too many files are open, in this process or on this machine; nothing is damaged."""
+
+
 class OutOfDate(CollectionError):
     """A shard has changed since the shards last exchanged their statistics."""
-
-
-class OutOfFiles(CollectionError):
-    """The system lets the process open no more files; nothing is damaged."""
 
 
 class ShardDown(CollectionError):

@@ -5,8 +5,11 @@ The same small collection is copied for each case; what it must give comes from 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -147,8 +150,64 @@ def test_a_search_on_an_altered_index_answers_or_says_that_it_is_damaged(
             try:
                 engine.search("owl barn night", k=5)
                 engine.search('"barn owl" title:owl', k=5)
-            except CollectionError:
+            except Damaged:
                 continue
+
+
+CUT_WHILE_OPEN = """
+import os, sys
+from quoth.app.engine import Engine
+from quoth.errors import Damaged
+path, folder = sys.argv[1:]
+engine = Engine.open(folder, settings=[{"lexical": {"compact_share": 1.0}}])
+before = engine.search("owl", k=99)
+os.truncate(path, 0)
+for _time in range(2):
+    try:
+        engine.search("owl barn", k=99)
+    except Damaged as error:
+        print("damaged" if path in str(error) else error)
+with Engine.open(folder, settings=[{"lexical": {"compact_share": 1.0}}]) as other:
+    other.verify(repair=True)
+print("mended" if engine.search("owl", k=99) == before else "differs")
+"""
+
+
+@pytest.mark.parametrize("suffix", ["idx", "pos", "term", "fast", "del", "fieldnorm"])
+def test_a_file_that_is_cut_under_an_open_engine_is_damage_and_its_repair_is_seen(
+    sample: Sample, tmp_path: Path, suffix: str
+) -> None:
+    folder = sample.copy_to(tmp_path / "copy.quoth")
+    path = next(folder.rglob(f"*.{suffix}"))
+    done = subprocess.run(  # a process of its own, as reading past the end would end it
+        [sys.executable, "-c", CUT_WHILE_OPEN, str(path), str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert (done.returncode, done.stdout.split()) == (0, ["damaged", "damaged", "mended"])
+
+
+def test_an_engine_that_stays_open_sees_what_another_repaired(
+    sample: Sample, tmp_path: Path
+) -> None:
+    for seed in range(12):
+        folder = sample.copy_to(tmp_path / f"{seed}.quoth")
+        chance = random.Random(seed)
+        with _open(folder) as engine, _open(folder) as late, _open(folder) as other:
+            engine.search("owl")
+            damaging.truncate(chance.choice(_derived(folder)))
+            with contextlib.suppress(Damaged):
+                engine.search("owl barn")
+            with pytest.raises(Damaged):
+                late.search("owl barn")
+            other.verify(repair=True)
+            sample.assert_reads_back(late)
+            sample.assert_reads_back(other)
+            with contextlib.suppress(Damaged):  # it may have found out only now
+                engine.search("owl barn")
+            sample.assert_reads_back(engine)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"[]", b'["gone.idx"]', b"{not json"])

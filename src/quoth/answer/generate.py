@@ -26,6 +26,7 @@ from torch import Tensor
 
 from quoth.answer.config import DecodingConfig
 from quoth.answer.tokens import Token
+from quoth.interruption import check_interruption
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.vocabulary.dynamic import DynamicVocabulary
 
@@ -78,6 +79,7 @@ class Decoder:
     def steps(self) -> Iterator[list[tuple[int, Token]]]:
         """Choose a token for every unfinished text, until none is left; texts by their number."""
         while self._live:
+            check_interruption()
             yield self._step()
 
     def vocabulary(self, number: int) -> DynamicVocabulary:

@@ -25,10 +25,10 @@ from quoth.app.loading import LoadedModels
 from quoth.app.rows import allowed_rows, newest, newest_of_hit
 from quoth.app.searchers import Searchers
 from quoth.app.verifying import Damage, verify
-from quoth.app.writing import locked, require_kept_settings
+from quoth.app.writing import after_storing, locked, require_kept_settings
 from quoth.collection.schema import require_collection
 from quoth.collection.store import FILE_NAME, Store, Written
-from quoth.errors import Busy, IndexMoved
+from quoth.errors import Busy, Damaged, IndexMoved, OutOfFiles, StorageFull
 from quoth.records import (
     Attention,
     Document,
@@ -297,8 +297,12 @@ class Engine(AnsweringEngine):
             config = self._require_kept_settings(store)
             try:
                 yield store, config
-            finally:
+            except BaseException:
                 store.undo_unfinished()
+                with contextlib.suppress(OutOfFiles, StorageFull):  # the next search catches up
+                    self._catch_up(store)
+                raise
+            with after_storing():
                 self._catch_up(store)
 
     def _require_kept_settings(self, store: Store) -> Config:
@@ -314,7 +318,17 @@ class Engine(AnsweringEngine):
         store.forget(upto=store.change)
 
     def _read(self, look: Callable[[Store], _T], searcher: str = "lexical") -> _T:
-        """Look at one consistent state; again, if a writer replaced it meanwhile."""
+        """Look at one consistent state; again, if a writer replaced it meanwhile.
+
+        What turns out damaged is closed, so that the next look finds what was repaired meanwhile.
+        """
+        try:
+            return self._look(look, searcher)
+        except Damaged:
+            self.close()
+            raise
+
+    def _look(self, look: Callable[[Store], _T], searcher: str) -> _T:
         store = self._reader()
         for _attempt in range(_ATTEMPTS):
             if (store.change, searcher) not in self._seen:

@@ -14,6 +14,7 @@ from quoth.artifact import Artifact, open_artifact, save_artifact
 from quoth.collection.store import Store
 from quoth.errors import CollectionError, ConfigError, IndexMismatch, MissingExtra
 from quoth.index.dense_state import read_state
+from quoth.interruption import check_interruption
 from quoth.records import Attention, Document, Passage, Query
 from quoth.search.calibration import Calibration
 from quoth.search.generative_config import NO_GENERATOR
@@ -172,6 +173,7 @@ class Searchers:
         near = self.dense().best_passages(query, stored) if searcher in _BY_VECTORS else {}
         chosen: dict[int, Passage | None] = {}
         for row, document in stored.items():
+            check_interruption()
             every = self._store.passages(document, row)
             passages = [each for each in every if each.field not in besides] or every
             best = best_passage(passages, weights, analyser=analyser)

@@ -9,12 +9,18 @@ from pathlib import Path
 from quoth.app.config import KEPT_SECTIONS, Config, as_values
 from quoth.collection.lock import hold_writer_lock
 from quoth.collection.store import Store
-from quoth.errors import CollectionError, IndexMismatch
+from quoth.errors import CollectionError, IndexMismatch, OutOfFiles, StorageFull
+from quoth.interruption import Interruption, check_interruption, interruptible
 
 
 @contextlib.contextmanager
 def locked(folder: Path, *, wait_seconds: float) -> Iterator[None]:
-    """Be the one writer of a collection, whose folder is made if need be."""
+    """Be the one writer of a collection, whose folder is made if need be.
+
+    Work can be given up until it has the lock. From then on nothing stops it: what it wrote stays,
+    and an index that was left halfway would be begun again by whoever comes next.
+    """
+    check_interruption()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -22,7 +28,21 @@ def locked(folder: Path, *, wait_seconds: float) -> Iterator[None]:
             f"{folder} cannot hold a collection ({error.strerror}); name another folder"
         ) from error
     with hold_writer_lock(folder, wait_seconds=wait_seconds):
+        check_interruption()
+        with interruptible(Interruption()):
+            yield
+
+
+@contextlib.contextmanager
+def after_storing() -> Iterator[None]:
+    """Say that documents are stored where the indexes could not follow them for want of room."""
+    try:
         yield
+    except (OutOfFiles, StorageFull) as error:
+        raise type(error)(
+            "the documents are stored; they will be found after the next write or search that"
+            f" succeeds, as an index could not be brought up to date: {error}"
+        ) from error
 
 
 def require_kept_settings(folder: Path, store: Store, config: Config) -> None:

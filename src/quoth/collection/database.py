@@ -1,4 +1,8 @@
-"""An SQLite connection that speaks our errors, and transactions that end one way or the other."""
+"""An SQLite connection that speaks our errors, and transactions that end one way or the other.
+
+A statement stops soon after the work that it is part of was told to (see `interruption`). A write
+that is stopped is undone whole, like any other that fails.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +12,26 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from quoth.errors import Busy, CollectionError, Damaged, StorageFull
+from quoth.errors import Busy, Damaged, Interrupted, QuothError, StorageFull
+from quoth.interruption import Interruption, current_interruption, interruptible
+from quoth.open_files import can_open_files, out_of_files, says_out_of_files
+
+_NEVER = Interruption()
+_STEPS_BETWEEN_CHECKS = 10_000  # of SQLite's machine; about a tenth of a millisecond
 
 SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """What SQLite may raise; the latter where its own message quotes an altered page."""
 
 
 class Database:
-    """One connection; every failure becomes a `CollectionError` that names the file."""
+    """One connection; every failure becomes an error of ours that names the file."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self.connection = connection
         self.path = path
+        self._flags = bytearray()
+        connection.create_function("flag", 2, self._flags.__setitem__)
+        connection.set_progress_handler(_is_to_stop, _STEPS_BETWEEN_CHECKS)
 
     def close(self) -> None:
         """Release the file."""
@@ -46,6 +58,26 @@ class Database:
         except SQLITE_ERRORS as error:
             raise explain_failure(self.path, error) from error
 
+    def flag_rows(self, sql: str, parameters: tuple[object, ...], *, size: int) -> bytes:
+        """Give one byte for each number below `size`: 1 where a query's column `row` has it.
+
+        SQLite sets the bytes itself, in half the time that fetching rows takes.
+        """
+        self._flags[:] = bytes(size)
+        self.all(f"SELECT count(flag(row, 1)) FROM ({sql})", parameters)
+        return bytes(self._flags)
+
+    def portions(
+        self, sql: str, parameters: tuple[object, ...], *, size: int
+    ) -> Iterator[list[Any]]:
+        """Yield the rows of a query, so many at a time."""
+        try:
+            cursor = self.connection.execute(sql, parameters)
+            while some := cursor.fetchmany(size):
+                yield some
+        except SQLITE_ERRORS as error:
+            raise explain_failure(self.path, error) from error
+
     def one(self, sql: str, parameters: tuple[object, ...] = ()) -> Any:
         """Fetch the first column of the first row."""
         return self.all(sql, parameters)[0][0]
@@ -65,19 +97,19 @@ class Database:
         if self.connection.in_transaction:
             yield
             return
-        self.run("BEGIN")
+        self._control("BEGIN")
         try:
             yield
         finally:
-            self.run("COMMIT")
+            self._control("COMMIT")
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """Write all or nothing: durable when the block has ended, undone when it raises."""
         try:
-            self.run("BEGIN IMMEDIATE")
+            self._control("BEGIN IMMEDIATE")
             yield
-            self.run("COMMIT")
+            self._control("COMMIT")
         except BaseException:
             self.undo_unfinished()
             raise
@@ -85,13 +117,31 @@ class Database:
     def undo_unfinished(self) -> None:
         """Roll back what is open; an interrupt may strike before a block guards its transaction."""
         if self.connection.in_transaction:
-            with contextlib.suppress(*SQLITE_ERRORS):  # what went wrong first is what counts
-                self.connection.execute("ROLLBACK")
+            with contextlib.suppress(QuothError):  # what went wrong first is what counts
+                self._control("ROLLBACK")
+
+    def _control(self, sql: str) -> None:
+        """Begin or end a transaction, which must not be stopped halfway."""
+        with interruptible(_NEVER):
+            self.run(sql)
 
 
-def explain_failure(path: Path, error: Exception) -> CollectionError:
+def _is_to_stop() -> bool:
+    given = current_interruption()
+    return given is not None and given.is_due
+
+
+def _is_for_want_of_files(name: str, error: Exception) -> bool:
+    """Whether SQLite could not open a file; it does not say why, so find out."""
+    is_open = name.startswith(("SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_READONLY_CANTINIT"))
+    return says_out_of_files(error) or (is_open and not can_open_files())
+
+
+def explain_failure(path: Path, error: Exception) -> QuothError:
     """Say in our own terms why SQLite refused."""
     name = getattr(error, "sqlite_errorname", "")
+    if name == "SQLITE_INTERRUPT":
+        return Interrupted("the work was given up while SQLite was at it")
     if name in ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE"):
         return StorageFull(
             f"{path} could not be written: the disk is full or limited;"
@@ -99,4 +149,6 @@ def explain_failure(path: Path, error: Exception) -> CollectionError:
         )
     if name.startswith("SQLITE_BUSY"):
         return Busy(f"another process is writing to {path}; try again when it has finished")
+    if _is_for_want_of_files(name, error):
+        return out_of_files(path)
     return Damaged(f'{path} cannot be used ({error}); run "quoth verify {path.parent}" for more')

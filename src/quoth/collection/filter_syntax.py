@@ -1,7 +1,7 @@
 """Metadata conditions as text and as a tree: `year >= 2020 and lang in ("en", "de")`.
 
-Read by hand-written rules, limited in length and depth; nothing is evaluated. What a condition
-means is said in `filters`.
+Read by hand-written rules, limited in length, depth and number of tests; nothing is evaluated. What
+a condition means is said in `filters`.
 
     condition  = all-of ("or" all-of)*          all-of = one ("and" one)*
     one        = "not" one | "(" condition ")" | key test
@@ -77,8 +77,11 @@ class Not:
     part: Condition
 
 
-Condition = Comparison | Membership | Exists | Contains | And | Or | Not
+Test = Comparison | Membership | Exists | Contains
+Condition = Test | And | Or | Not
 
+MAX_TESTS = 100
+"""Tests that a condition may be made of; a list of values after "in" is one."""
 
 _LONGEST_FILTER = 10_000
 _DEEPEST_FILTER = 50
@@ -109,6 +112,11 @@ def parse_filter(text: str) -> Condition:
     condition = reader.read_condition(0)
     if reader.token.lastgroup != "end":
         raise reader.error('"and", "or" or the end')
+    if reader.num_tests > MAX_TESTS:
+        raise FilterError(
+            f"the filter has {reader.num_tests:,} tests, expected at most {MAX_TESTS:,}; leave some"
+            ' out, or list the values of one key, as in: lang in ("en", "de")'
+        )
     return condition
 
 
@@ -117,6 +125,7 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         self._text = text
+        self.num_tests = 0
         self.token = self._find_token(0)
 
     def read_condition(self, depth: int) -> Condition:
@@ -148,6 +157,7 @@ class _Reader:
         return inside
 
     def _read_test(self, key: str) -> Condition:
+        self.num_tests += 1
         if sign := self._take("==", "=", "!=", "<", "<=", ">", ">="):
             return Comparison(
                 key, cast(Operator, "==" if sign == "=" else sign), self._read_value()

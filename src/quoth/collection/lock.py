@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from quoth.collection.database import explain_failure
-from quoth.errors import Busy, CollectionError, StorageFull
+from quoth.errors import Busy, CollectionError, OutOfFiles, QuothError, StorageFull
 
 FILE_NAME = "writer.lock"
 
@@ -25,7 +25,7 @@ def hold_writer_lock(folder: Path, *, wait_seconds: float) -> Iterator[None]:
     try:
         connection = sqlite3.connect(path, timeout=wait_seconds, isolation_level=None)
     except sqlite3.OperationalError as error:
-        raise CollectionError(f"{path} cannot be opened for writing ({error})") from error
+        raise _explain(path, error, f"{path} cannot be opened for writing ({error})") from error
     try:
         _take(connection, folder, wait_seconds)
         yield
@@ -37,12 +37,18 @@ def _take(connection: sqlite3.Connection, folder: Path, wait_seconds: float) -> 
     try:
         connection.execute("BEGIN EXCLUSIVE")
     except sqlite3.DatabaseError as error:
-        failure = explain_failure(folder / FILE_NAME, error)
-        if isinstance(failure, StorageFull):
-            raise failure from error
+        path = folder / FILE_NAME
+        failure = _explain(path, error, f"{path} cannot be locked ({error})")
         if not isinstance(failure, Busy):
-            raise CollectionError(f"{folder / FILE_NAME} cannot be locked ({error})") from error
+            raise failure from error
         raise Busy(
             f"another process is writing to {folder} (waited {wait_seconds:g} s);"
             " try again when it has finished, or wait longer with --collection.wait-seconds"
         ) from error
+
+
+def _explain(path: Path, error: sqlite3.Error, otherwise: str) -> QuothError:
+    """Say why there is no lock; its file holds nothing, so it cannot be damaged."""
+    failure = explain_failure(path, error)
+    is_plain = isinstance(failure, (Busy, OutOfFiles, StorageFull))
+    return failure if is_plain else CollectionError(otherwise)

@@ -11,8 +11,8 @@ from typing import Any
 from quoth.collection.content import read_content
 from quoth.collection.database import Database
 from quoth.collection.filter_examples import SAMPLE, FilterExample, choose_examples
+from quoth.collection.filter_rows import find_rows
 from quoth.collection.filter_syntax import Condition
-from quoth.collection.filters import to_sql
 from quoth.errors import Damaged
 from quoth.records import Document, Passage, Span
 
@@ -232,7 +232,7 @@ class StoreReader:
 
     def allowed_rows(self, condition: Condition) -> set[int]:
         """Find the rows of live documents whose metadata meet a condition."""
-        return {row for (row,) in self._db.all(*to_sql(condition))}
+        return find_rows(condition, self._db)
 
     # Inner workings --------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ from quoth.artifact import (
     seal_file,
     sync_folder,
 )
-from quoth.errors import CollectionError, Damaged, IndexMismatch, IndexMoved
+from quoth.errors import CollectionError, Damaged, IndexMismatch, IndexMoved, OutOfFiles
 from quoth.index.dense_config import DenseConfig
 from quoth.index.dense_files import (
     explain,
@@ -221,6 +221,8 @@ class DenseIndex:
         """Read every recorded file and say which are missing or altered, the graph's included."""
         try:
             state = read_state(self._folder)
+        except OutOfFiles:
+            raise
         except CollectionError as error:
             return (str(error),)
         if state is None:

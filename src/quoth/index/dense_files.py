@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from quoth.artifact import FileSeal, seal_file, sync_folder
 from quoth.errors import CollectionError, Damaged, StorageFull
+from quoth.open_files import out_of_files, says_out_of_files
 
 _OURS = re.compile(r"(segment|removed|graph|places)-\d{6,}\.[a-z.]+")
 _DISK_FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
@@ -47,6 +48,8 @@ def map_array(
     try:
         mapped = np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=shape)
     except (OSError, ValueError) as error:
+        if says_out_of_files(error):
+            raise out_of_files(path) from error
         raise Damaged(f"{path} cannot be mapped into memory ({error})") from error
     return np.asarray(mapped)
 
@@ -75,6 +78,8 @@ def sweep(folder: Path, *, keep: Collection[str]) -> None:
 
 def explain(folder: Path, error: OSError) -> CollectionError:
     """Turn a failed write into an error that says what to do."""
+    if says_out_of_files(error):
+        return out_of_files(folder)
     if error.errno in _DISK_FULL or "No space left" in str(error):
         return StorageFull(
             f"{folder} could not be written: the disk is full or limited; the documents are safe,"

@@ -27,6 +27,7 @@ from quoth.index.dense_scan import rank_places, top_k_exact
 from quoth.index.dense_state import DenseState, GraphEntry, find_problems
 from quoth.index.dense_storage import Floats
 from quoth.index.dense_vectors import StoredVectors
+from quoth.open_files import out_of_files, says_out_of_files
 
 SELECTIVE = 0.1
 """Below this share of eligible nodes, scoring them all beats walking past the others."""
@@ -78,6 +79,8 @@ class Graph:
             _logger.warning("%s", error)
             return None
         except (OSError, RuntimeError) as error:
+            if says_out_of_files(error):
+                raise out_of_files(self._path) from error
             problem = str(error)
         _logger.warning("%s cannot be used, searching without it: %s", self._path, problem)
         self.is_damaged = True

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from quoth.artifact import require_uncut
 from quoth.errors import Damaged
 from quoth.index.dense_config import DenseConfig
 from quoth.index.dense_files import map_array
@@ -31,6 +32,7 @@ class DenseSnapshot:
     def __init__(self, folder: Path, state: DenseState) -> None:
         self.folder = folder
         self.state = state
+        self._mapped = {name: state.files[name] for name in state.needed_names}
         self._require_whole()
         self.vectors = StoredVectors(folder, state)
         self._removed = self._map_removed()
@@ -59,6 +61,7 @@ class DenseSnapshot:
         self, query_vectors: Floats, k: int, *, allowed: set[int] | None, config: DenseConfig
     ) -> list[list[Found]]:
         """Find the k best rows of each query, through the graph where the index is large."""
+        require_uncut(self.folder, self._mapped)
         chosen = self._choose(allowed)
         if self.state.num_vectors > config.exact_limit:
             if self.graph is not None and self.graph.index is not None:

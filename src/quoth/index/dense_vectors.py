@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from quoth.index.dense_files import map_array
 from quoth.index.dense_state import DenseState
 from quoth.index.dense_storage import CODE_TYPES, Codes
+from quoth.interruption import check_interruption
 
 LABEL = np.dtype([("row", "<i8"), ("unit", "<i4"), ("scale", "<f4")])
 """What is stored beside each vector."""
@@ -65,6 +66,7 @@ class StoredVectors:
         for number, start in enumerate(self._starts[:-1]):
             inside = places[bounds[number] : bounds[number + 1]]
             for at in range(0, len(inside), num_vectors):
+                check_interruption()
                 chosen = inside[at : at + num_vectors]
                 where = _slice_where_dense(chosen - start)
                 yield Block(chosen, self._codes[number][where], self._labels[number][where])

@@ -22,9 +22,11 @@ from typing import Any, Self
 
 import tantivy
 
-from quoth.artifact import Artifact, find_damage, open_artifact, seal_file
+from quoth.artifact import Artifact, find_damage, open_artifact, require_uncut, seal_file
 from quoth.errors import Damaged, IndexMoved
 from quoth.index.lexical_query import Clause, LexicalQuery
+from quoth.interruption import check_interruption
+from quoth.open_files import can_open_files, out_of_files, says_out_of_files
 from quoth.vocabulary.statistics import EVERYTHING
 
 KIND = "lexical index"
@@ -38,6 +40,7 @@ UNFINISHED = "unfinished"
 _OPEN_ATTEMPTS = 10
 _MAX_TERM_SET = 20_000
 _MANY = 1 << 30
+_FAILURES = (ValueError, OSError, RuntimeError, LookupError, TypeError, OverflowError)
 
 Scored = tuple[int, float]
 """A row and its score."""
@@ -59,14 +62,21 @@ def view_names(fields: Sequence[str]) -> dict[str, str]:
     return {EVERYTHING: ALL, **{field: f"f{at}" for at, field in enumerate(fields)}}
 
 
+def is_failure(error: BaseException) -> bool:
+    """Whether tantivy raised this; its panics are no `Exception`, and their class has no name."""
+    return isinstance(error, _FAILURES) or type(error).__name__ == "PanicException"
+
+
 @contextlib.contextmanager
 def tantivy_errors(path: Path) -> Iterator[None]:
-    """Turn every failure of tantivy, panics included, into a report of damage."""
+    """Turn every failure of tantivy, panics included, into a report of damage or of its reason."""
     try:
         yield
     except BaseException as error:
-        if type(error).__name__ not in ("PanicException", "ValueError", "OSError"):
+        if not is_failure(error):
             raise
+        if says_out_of_files(error) or not can_open_files():
+            raise out_of_files(path) from error
         raise Damaged(
             f"{path} cannot be used as an index ({error});"
             f' run "quoth verify {path.parent.parent} --repair"'
@@ -98,7 +108,12 @@ def read_segments(path: Path) -> list[dict[str, Any]]:
     try:
         segments: list[dict[str, Any]] = json.loads((path / META).read_text())["segments"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise Damaged(f"{path / META} cannot be read ({error})") from error
+        if says_out_of_files(error):
+            raise out_of_files(path) from error
+        raise Damaged(
+            f"{path / META} cannot be read ({error});"
+            f' run "quoth verify {path.parent.parent} --repair"'
+        ) from error
     return segments
 
 
@@ -111,6 +126,9 @@ class LexicalIndex:
         self.fields: tuple[str, ...] = tuple(artifact.config["fields"])
         self.path = folder / artifact.config["folder"]
         self._names = view_names(self.fields)
+        self._mapped = {
+            name: seal for name, seal in artifact.files.items() if Path(name).name != META
+        }
         self._require_whole()
         index = open_tantivy(self.path)
         self._schema = index.schema
@@ -142,13 +160,19 @@ class LexicalIndex:
         name = f"{self.path.name}/{META}"
         try:
             return self.artifact.files.get(name) == seal_file(self.path / META)
-        except OSError:
+        except OSError as error:
+            if says_out_of_files(error):
+                raise out_of_files(self.path) from error
             return False
 
     @property
     def num_documents(self) -> int:
         """Live documents."""
         return self._searcher.num_docs
+
+    def require_uncut(self) -> None:
+        """Notice a segment that was cut short since it was opened, which tantivy does not."""
+        require_uncut(self.folder, self._mapped)
 
     def rows(self) -> list[int]:
         """List all live rows, in order."""
@@ -167,6 +191,9 @@ class LexicalIndex:
         built = self._build(query, boost, allowed if few else None)
         limit = k + 4
         while True:
+            check_interruption()
+            if allowed is not None and limit > len(allowed):  # to name them is the shorter way
+                few, built = True, self._build(query, boost, allowed)
             found = self._collect(built, limit)
             kept = found if few or allowed is None else [hit for hit in found if hit[0] in allowed]
             if len(found) < limit or (len(kept) > k and kept[k - 1][1] > found[-1][1]):
@@ -191,7 +218,7 @@ class LexicalIndex:
             if not found:
                 return None
             leaves = dict(_leaves(json.loads(query.explain(self._searcher, found[0][1]).to_json())))
-        return IndexState(int(leaves["N"]), leaves["avgdl"])
+            return IndexState(int(leaves["N"]), leaves["avgdl"])
 
     def _require_whole(self) -> None:
         """Compare sizes with those recorded, unless a writer is, or was stopped, in between."""

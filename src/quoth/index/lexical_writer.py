@@ -7,16 +7,17 @@ completes.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import tantivy
 
 from quoth.artifact import Artifact, FileSeal, save_artifact, seal_file, write_text_atomically
-from quoth.errors import CollectionError, StorageFull
+from quoth.errors import CollectionError, Damaged, StorageFull
 from quoth.index.lexical import (
     ALL,
     KIND,
@@ -26,11 +27,13 @@ from quoth.index.lexical import (
     UNFINISHED,
     VERSION,
     LexicalIndex,
+    is_failure,
     open_tantivy,
     read_segments,
     register_tokenizer,
     view_names,
 )
+from quoth.open_files import can_open_files, out_of_files, says_out_of_files
 from quoth.vocabulary.statistics import FieldTerms
 
 _HEAP_BYTES = 128_000_000
@@ -54,7 +57,7 @@ class LexicalWriter:
         self._identity = dict(identity)
         self._current = current
         self._max_row = -1 if current is None else int(current.artifact.config["max_row"])
-        try:
+        with _writing(folder):
             self._path = _fresh_folder(folder) if current is None else current.path
             index = (
                 _create(self._path, self._fields) if current is None else open_tantivy(self._path)
@@ -65,8 +68,6 @@ class LexicalWriter:
             self._writer.garbage_collect_files()
             if current is not None and not current.is_settled:
                 self._drop_unrecorded()
-        except (ValueError, OSError) as error:
-            raise _explain(self._folder, error) from error
         self._names = view_names(self._fields)
 
     def remove(self, rows: Iterable[int]) -> None:
@@ -74,8 +75,9 @@ class LexicalWriter:
         doomed = list(rows)
         if doomed:
             # Not delete_documents_by_term: it reads an int as signed and finds nothing.
-            query = tantivy.Query.term_set_query(self._schema, ROW, doomed)
-            self._writer.delete_documents_by_query(query)
+            with _writing(self._folder):
+                query = tantivy.Query.term_set_query(self._schema, ROW, doomed)
+                self._writer.delete_documents_by_query(query)
 
     def add(self, row: int, document: FieldTerms) -> None:
         """Put a document in; rows must come in increasing order."""
@@ -88,15 +90,13 @@ class LexicalWriter:
                 entry.add_text(ALL, text)
                 if name is not None:
                     entry.add_text(name, text)
-        try:
+        with _writing(self._folder):
             self._writer.add_document(entry)
-        except (ValueError, OSError) as error:
-            raise _explain(self._folder, error) from error
         self._max_row = row
 
     def commit(self, *, change: int, log: str) -> None:
         """Make the batch durable and record it as the state after `change` of the log."""
-        try:
+        with _writing(self._folder):
             if self._current is not None:
                 write_text_atomically(self._folder / UNFINISHED, "")
             self._writer.commit()
@@ -111,8 +111,6 @@ class LexicalWriter:
             }
             save_artifact(self._folder, Artifact(KIND, VERSION, change, config, files))
             (self._folder / UNFINISHED).unlink(missing_ok=True)
-        except (ValueError, OSError) as error:
-            raise _explain(self._folder, error) from error
         _remove_other_folders(self._folder, keep=self._path.name)
 
     def close(self) -> None:
@@ -167,10 +165,28 @@ def _remove_other_folders(folder: Path, *, keep: str) -> None:
             shutil.rmtree(folder / name, ignore_errors=True)
 
 
-def _explain(folder: Path, error: Exception) -> CollectionError:
+@contextlib.contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Say in our own terms why a write failed, panics of tantivy included."""
+    try:
+        yield
+    except BaseException as error:
+        if not is_failure(error):
+            raise
+        raise _explain(folder, error) from error
+
+
+def _explain(folder: Path, error: BaseException) -> CollectionError:
+    if says_out_of_files(error) or not can_open_files():
+        return out_of_files(folder)
     if _DISK_FULL.search(str(error)):
         return StorageFull(
             f"{folder} could not be written: the disk is full or limited; the documents are safe,"
             " and search continues on the last finished index until there is room"
+        )
+    if type(error).__name__ == "PanicException":
+        return Damaged(
+            f'{folder} cannot be used as an index ({error}); run "quoth verify {folder.parent}'
+            ' --repair"'
         )
     return CollectionError(f"{folder} could not be written ({error})")

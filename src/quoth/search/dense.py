@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quoth.collection.store import CutDocument, Store
-from quoth.errors import CollectionError, IndexMismatch, IndexMoved
+from quoth.errors import CollectionError, IndexMismatch, IndexMoved, OutOfFiles
 from quoth.index.dense import DenseIndex
 from quoth.index.dense_config import DenseConfig
 from quoth.index.dense_rank import Found
@@ -255,6 +255,8 @@ class DenseSearcher:
         progress("checking vectors", 0, 0)
         try:
             index, _state = self._open_as_is()
+        except OutOfFiles:
+            raise
         except CollectionError as error:
             return (str(error),)
         damaged = index.find_damage()

@@ -25,6 +25,7 @@ import numpy as np
 
 from quoth.collection.store import Store
 from quoth.errors import CollectionError, IndexMoved
+from quoth.interruption import check_interruption
 from quoth.models.pixar.pixar import EncodedQueries
 from quoth.models.pixar.shortlist.interface import Floats
 from quoth.records import Document, Hit, Part, Query, Run
@@ -202,6 +203,7 @@ class GenerativeSearcher:
         trie, config = self._opened().trie, self._config.aggregation()
         depth = self._config.depth
         while True:
+            check_interruption()
             (decoded,) = self._decoder(depth).decode([scores])
             evidence = gather_evidence(trie, decoded)
             owners = aggregation.aggregate(evidence, config, k=len(evidence.owners))

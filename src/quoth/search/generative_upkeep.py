@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from quoth.collection.store import Store
-from quoth.errors import CollectionError, IndexMismatch
+from quoth.errors import CollectionError, IndexMismatch, OutOfFiles
 from quoth.index.trie import Sequences, Trie
 from quoth.index.trie_build import build_trie, update_trie
 from quoth.search.generative_config import GenerativeConfig
@@ -110,6 +110,8 @@ class GenerativeUpkeep:
                 return ()  # the next catching up builds it
             index = open_index(self._folder, state, deep=True)
             require_own_model(self._folder, state)
+        except OutOfFiles:
+            raise
         except CollectionError as error:
             return (str(error),)
         if state.change > self._basis.change:

@@ -22,6 +22,7 @@ from quoth.collection.store import Store
 from quoth.errors import IndexMoved
 from quoth.index.lexical import Boost, IndexState, LexicalIndex, Scored
 from quoth.index.lexical_query import Clause, LexicalQuery, scale
+from quoth.interruption import check_interruption
 from quoth.records import Document, Hit, Part, Query, Run
 from quoth.search.lexical_config import LexicalConfig
 from quoth.search.lexical_counts import CountScorer, TermCounts, is_countable
@@ -89,10 +90,12 @@ class LexicalSearcher:
         """Say, for each document, what its score is made of; the parts add up to it."""
         parsed = self.parse(query)
         statistics = self._query_statistics(parsed)
-        return tuple(
-            explain_parts(list(contributions(parsed, self.analyse(document), statistics)))
-            for document in documents
-        )
+        parts = []
+        for document in documents:
+            check_interruption()
+            found = contributions(parsed, self.analyse(document), statistics)
+            parts.append(explain_parts(list(found)))
+        return tuple(parts)
 
     def score(self, queries: Sequence[Query], documents: Sequence[Document]) -> tuple[float, ...]:
         """Score each document for its own query as if it were in the collection; 0 for no match."""
@@ -202,8 +205,10 @@ class LexicalSearcher:
     # Inner workings --------------------------------------------------------------------------
 
     def _search_one(self, query: Query, k: int, allowed: set[int] | None) -> tuple[Hit, ...]:
+        check_interruption()
         parsed = self.parse(query)
         index = self._opened()
+        index.require_uncut()
         top = self._top_clean if self._counts_as(index) else self._top_exact
         scored = top(parsed, k, allowed)
         docids = self._name([row for row, _value in scored])
@@ -257,10 +262,11 @@ class LexicalSearcher:
             scorer = CountScorer(query, statistics)
             counts = self._count_rows(rows, scorer.views)
             return {row: scorer.score(counts[row]) for row in rows}
-        documents = self._fetch(rows)
-        return {
-            row: score(query, self.analyse(each), statistics) for row, each in documents.items()
-        }
+        scored = {}
+        for row, document in self._fetch(rows).items():
+            check_interruption()
+            scored[row] = score(query, self.analyse(document), statistics)
+        return scored
 
     def _count_rows(self, rows: Sequence[int], views: Set[str]) -> dict[int, TermCounts]:
         """Count the terms of documents; a row's content never changes, so it is done once."""
@@ -271,6 +277,7 @@ class LexicalSearcher:
             row for row in rows if row not in known or not views <= known[row].lengths.keys()
         ]
         for row, document in self._fetch(unknown).items():
+            check_interruption()
             known[row] = TermCounts(self.analyse(document), views)
             self._num_counts += known[row].size
         return known

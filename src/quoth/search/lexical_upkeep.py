@@ -19,7 +19,7 @@ from typing import Any
 
 from quoth.artifact import FILE_NAME, Artifact, find_damage
 from quoth.collection.store import Store
-from quoth.errors import CollectionError, Damaged, IndexMismatch
+from quoth.errors import CollectionError, Damaged, IndexMismatch, OutOfFiles
 from quoth.index.lexical import META, UNFINISHED, LexicalIndex, read_artifact, read_segments
 from quoth.index.lexical_writer import LexicalWriter
 from quoth.records import Document
@@ -155,6 +155,8 @@ class LexicalUpkeep:
             if index is not None:
                 require_analyser(index, self._analyser, self._folder.parent)
                 yield from self._compare(index, is_unfinished=is_unfinished)
+        except OutOfFiles:
+            raise
         except CollectionError as error:
             yield str(error)
 

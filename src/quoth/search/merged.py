@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -89,7 +90,11 @@ class FanOut:
     ) -> Asked[_T]:
         """Put a question to some shards, None for all; raises where none of them answers."""
         asked = sorted(self.ports if numbers is None else set(numbers))
-        waiting = {each: self._pool.submit(question, self.ports[each]) for each in asked}
+        waiting = {
+            # Each in the caller's context, so that who stops the caller stops the shards too.
+            each: self._pool.submit(copy_context().run, question, self.ports[each])
+            for each in asked
+        }
         answers, unreachable = {}, {}
         for number, future in waiting.items():
             try:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from quoth.errors import CollectionError, Damaged, StorageFull
+from quoth.open_files import can_open_files, out_of_files, says_out_of_files
 
 EVERYTHING = "*"
 """The view that joins all fields of a document."""
@@ -25,6 +26,7 @@ FieldTerms = Mapping[str, Sequence[Sequence[str]]]
 
 _MAX_PENDING = 300_000
 _SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)  # its message may quote an altered page
+_CANNOT_OPEN = ("SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_READONLY_CANTINIT")
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS frequencies (
   view TEXT NOT NULL, term TEXT NOT NULL, df INTEGER NOT NULL, PRIMARY KEY (view, term)
@@ -277,4 +279,6 @@ def _explain(path: Path, error: Exception) -> CollectionError:
             f"{path} could not be written: the disk is full or limited; the documents are safe,"
             " and the counts are caught up once there is room"
         )
+    if says_out_of_files(error) or (name.startswith(_CANNOT_OPEN) and not can_open_files()):
+        return out_of_files(path)
     return Damaged(f"{path} cannot be read ({error})")

@@ -1,4 +1,4 @@
-"""Filters: SQL and Python agree on every condition, and no text breaks the parser."""
+"""Filters: the store and Python agree on every condition, and no text breaks the parser."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import math
 import re
 import sqlite3
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from quoth.collection.database import Database
+from quoth.collection.filter_rows import find_rows, gather, to_bits, to_rows
 from quoth.collection.filter_syntax import (
+    MAX_TESTS,
     And,
     Comparison,
     Condition,
@@ -23,7 +27,7 @@ from quoth.collection.filter_syntax import (
     parse_filter,
     render,
 )
-from quoth.collection.filters import filter_entries, matches, to_sql
+from quoth.collection.filters import filter_entries, matches
 from quoth.errors import FilterError
 from quoth.records import Document, Scalar
 
@@ -93,8 +97,7 @@ def open_store(documents: Sequence[Document], removed: Sequence[int] = ()) -> sq
 
 
 def select(store: sqlite3.Connection, condition: Condition) -> list[int]:
-    rows = store.execute(*to_sql(condition)).fetchall()
-    return sorted(row for (row,) in rows)
+    return sorted(find_rows(condition, Database(store, Path("memory"))))
 
 
 def values_of(document: Document) -> dict[str, list[Scalar]]:
@@ -147,7 +150,7 @@ def test_long_lists_are_one_parameter_each() -> None:
 
 def test_many_operands_and_deep_nesting_stay_within_the_limits_of_sqlite() -> None:
     store = open_store([Document("d", {}, {"a": 1})])
-    wide = parse_filter("or".join(["(a=1)"] * 1400))
+    wide = Or(tuple(Comparison("a", "==", n) for n in range(1400)))
     deep = parse_filter("not(a=2 or " * 25 + "a=1" + ")" * 25)
     widest = parse_filter("(b=1 or(a=1 and " * 25 + "a=1" + "))" * 25)
     assert select(store, wide) == [0]
@@ -156,11 +159,66 @@ def test_many_operands_and_deep_nesting_stay_within_the_limits_of_sqlite() -> No
     store.close()
 
 
+@pytest.mark.parametrize("step", [1, 9, 2_000])
+def test_rows_come_back_from_bits_however_many_they_are(step: int) -> None:
+    rows = list(range(3, 20_000, step))
+    flags = bytearray(20_000)
+    for row in rows:
+        flags[row] = 1
+    assert gather(rows) == to_bits(flags)
+    assert to_rows(gather(rows)) == set(rows)
+    assert (gather([]), to_rows(0)) == (0, set())
+
+
+def test_values_of_thousands_of_rows_are_combined_like_those_of_a_few() -> None:
+    documents = [
+        Document(f"d{n}", {"title": (f"Straße {n}",)}, {"n": n, "even": n % 2 == 0, "rest": n % 3})
+        for n in range(4_000)
+    ]
+    store = open_store(documents, [10, 11])
+    for text in (
+        "even == true and not rest in (0, 1)",
+        "n > 100 and n <= 3500 or n == 7 or even == false and n >= 3990",
+        "n < 5 or n >= 1500 and n < 1502 or n > 3998",
+        "rest != 1 and (title contains 'SE 1' or title contains 'straße 39')",
+        "rest in (0, 2, 17) and rest in (2, 0, 'x') and even exists",
+        "not n exists or not even == true",
+    ):
+        condition = parse_filter(text)
+        expected = [
+            row
+            for row, document in enumerate(documents)
+            if row not in (10, 11) and matches(condition, values_of(document))
+        ]
+        assert select(store, condition) == expected, text
+    store.close()
+
+
+def test_tests_on_one_key_share_what_they_read() -> None:
+    store = open_store([Document("d", {}, {"n": n, "text": f"number {n}"}) for n in range(3_000)])
+    database, read = Database(store, Path("memory")), 0
+
+    def count(sql: str) -> None:
+        nonlocal read
+        read += sql.count("filter_values")
+
+    store.set_trace_callback(count)
+    for text, most in (
+        (" and ".join(f"n >= {n}" for n in range(100)), 2 * 201),
+        (" or ".join(f"n in (5, 'x{n}')" for n in range(100)), 102),
+        (" or ".join(f"text contains 'r {n}'" for n in range(100)), 1),
+        (" or ".join(["text exists", "not text exists"] * 50), 2),
+    ):
+        read = 0
+        find_rows(parse_filter(text), database)
+        assert read <= most, text[:30]
+    store.close()
+
+
 def test_injected_sql_is_only_text() -> None:
     store = open_store([Document("d", {}, {INJECTION: INJECTION}), Document("e", {})])
     for condition in (Comparison(INJECTION, "==", INJECTION), Contains(INJECTION, INJECTION)):
         assert select(store, condition) == [0]
-        assert INJECTION not in to_sql(condition)[0]
     assert select(store, Not(Membership("k", (INJECTION,)))) == [0, 1]
     store.close()
 
@@ -342,12 +400,22 @@ def test_escapes() -> None:
             "a" * 10_001,
             "the filter has 10,001 characters, expected at most 10,000; shorten it",
         ),
+        (
+            " or ".join(["a=1"] * (MAX_TESTS + 1)),
+            "the filter has 101 tests, expected at most 100; leave some out, or list the values of"
+            ' one key, as in: lang in ("en", "de")',
+        ),
     ],
 )
 def test_messages(text: str, message: str) -> None:
     with pytest.raises(FilterError) as caught:
         parse_filter(text)
     assert str(caught.value) == message
+
+
+def test_as_many_tests_as_are_allowed_are_read() -> None:
+    condition = parse_filter(" and ".join(f"(a{n} = 1)" for n in range(MAX_TESTS)))
+    assert isinstance(condition, And) and len(condition.parts) == MAX_TESTS
 
 
 @pytest.mark.parametrize("text", ["(" * 5000, "not " * 2400, "(" * 51 + "a=1" + ")" * 51])

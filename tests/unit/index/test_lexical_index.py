@@ -14,11 +14,11 @@ import pytest
 import reference
 
 from quoth.app.engine import Engine
-from quoth.errors import Damaged, IndexMoved
+from quoth.errors import Damaged, IndexMoved, OutOfFiles
 from quoth.index import lexical as module
-from quoth.index.lexical import META, UNFINISHED, LexicalIndex, read_artifact
+from quoth.index.lexical import META, UNFINISHED, LexicalIndex, read_artifact, tantivy_errors
 from quoth.index.lexical_query import Clause, LexicalQuery
-from quoth.index.lexical_writer import LexicalWriter
+from quoth.index.lexical_writer import LexicalWriter, _writing
 from quoth.records import Document
 from quoth.search.lexical_score import matches, score
 from quoth.text.query_syntax import Occur
@@ -173,6 +173,48 @@ def test_small_and_large_sets_of_allowed_rows_give_the_same(
             value == pytest.approx(expected[row], rel=1e-6, abs=1e-6) for row, value in found
         )
     assert dict(by_term_set) == pytest.approx(dict(by_deepening), rel=1e-6)
+
+
+def test_a_condition_that_leaves_the_worst_alone_fetches_no_more_than_it_allows(
+    corpus: dict[int, FieldTerms], index: LexicalIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = LexicalQuery((Clause(("t0",), ANYWHERE), Clause(("t1",), ANYWHERE)))
+    ranked = [row for row, _score in index.top_k(query, 1000, allowed=None)]
+    allowed, asked = set(ranked[-30:]), []
+    collect = LexicalIndex._collect
+
+    def counting(self: LexicalIndex, built: Any, limit: int) -> Any:
+        asked.append(limit)
+        return collect(self, built, limit)
+
+    monkeypatch.setattr(module, "_MAX_TERM_SET", 0)
+    monkeypatch.setattr(LexicalIndex, "_collect", counting)
+    found = index.top_k(query, 2, allowed=allowed)
+    assert found[0][0] in allowed and max(asked) <= 4 * len(allowed) < len(ranked)
+
+
+@pytest.mark.parametrize("stage", [tantivy_errors, _writing])
+def test_a_panic_is_damage_whether_reading_or_writing(stage: Any, tmp_path: Path) -> None:
+    panic = type("PanicException", (BaseException,), {})  # as pyo3 names it: no Exception
+    with pytest.raises(Damaged, match=r"index out of bounds.*quoth verify"), stage(tmp_path):
+        raise panic("index out of bounds")
+    with pytest.raises(KeyboardInterrupt), stage(tmp_path):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("stage", [tantivy_errors, _writing])
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(24, "Too many open files"),
+        ValueError("IO error: Too many open files (os error 24)"),
+        ValueError('IoError { io_error: Os { code: 23, message: "(os error 23)" } }'),
+    ],
+)
+def test_too_many_open_files_are_no_damage(stage: Any, error: Exception, tmp_path: Path) -> None:
+    said = "too many files are open; nothing is damaged"
+    with pytest.raises(OutOfFiles, match=said), stage(tmp_path):
+        raise error
 
 
 def test_no_allowed_row_means_no_hit(index: LexicalIndex) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from quoth.errors import CollectionError, ShardDown
+from quoth.errors import CollectionError, Interrupted, ShardDown
+from quoth.interruption import Interruption, check_interruption, interruptible
 from quoth.records import Document, Hit, Part, Passage, Query, Run
 from quoth.search.merged import FanOut, MergedSearcher, Ranked, merge_runs
 
@@ -107,6 +108,16 @@ def test_all_shards_are_asked_at_the_same_time(fan_out: Opened) -> None:
     ports = [Port(number, {}) for number in range(3)]
     asked = fan_out(ports).ask(lambda port: (meeting.wait(), port.number)[1])
     assert asked.answers == {0: 0, 1: 1, 2: 2} and asked.unreachable == {}
+
+
+def test_who_stops_the_caller_stops_the_shards(fan_out: Opened) -> None:
+    fan = fan_out([Port(number, {}) for number in range(3)])
+    with interruptible(Interruption()) as given:
+        fan.ask(lambda _port: check_interruption())
+        given.stop()
+        with pytest.raises(Interrupted):
+            fan.ask(lambda _port: check_interruption())
+    fan.ask(lambda _port: check_interruption())
 
 
 def _merged(fan: FanOut, **options: Any) -> MergedSearcher:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from quoth.errors import ConfigError
+from quoth.interruption import check_interruption
 from quoth.models.batching import batches_by_length
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.files import (
@@ -100,6 +101,7 @@ class DynamicLM:
         network.eval()
         with torch.inference_mode():
             for batch in _batches(needed, batch_size):
+                check_interruption()
                 padded = self.inputs.pad([rows[row][: needed[row]] for row in batch])
                 found = network.encode_prefixes(
                     padded.ids.to(self.device), mask=padded.mask.to(self.device)

@@ -16,6 +16,7 @@ from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoModel
 
 from quoth.errors import ConfigError
+from quoth.interruption import check_interruption
 from quoth.models.attention import IMPLEMENTATION
 from quoth.models.batching import batches_by_length, has_fast_bf16
 from quoth.models.glow.config import GlowConfig
@@ -189,6 +190,7 @@ class GlowEncoder:
         vectors = np.zeros((len(sequences), self.width), dtype=np.float32)
         lengths = tuple(len(each.subword_ids) for each in sequences)
         for rows in batches_by_length(lengths):
+            check_interruption()
             batch = self.inputs.pad([sequences[row] for row in rows])
             vectors[rows] = run(batch).float().numpy()
         return Encoded(vectors, lengths, tuple(each.num_cut for each in sequences))

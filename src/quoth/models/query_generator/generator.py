@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from quoth.errors import ConfigError
+from quoth.interruption import check_interruption
 from quoth.models.batching import BATCH_SUBWORDS, batches_by_length, has_fast_bf16
 from quoth.models.pretrained import (
     DEFAULT_NAME,
@@ -197,6 +198,7 @@ class QueryGenerator:
         most = max(1, times * _MOST_ROWS // per_passage)
         lengths = [len(each) for each in sequences]
         for rows in batches_by_length(lengths, budget=times * BATCH_SUBWORDS, most=most):
+            check_interruption()
             states, mask = self._states([sequences[row] for row in rows])
             if method == "nucleus":
                 texts = [passages[row] for row in rows]
@@ -247,6 +249,7 @@ class QueryGenerator:
             states, mask = self._states([sequences[row] for row in rows])
             own = [(at, pair) for at, row in enumerate(rows) for pair in pairs[row]]
             for start in range(0, len(own), _MOST_ROWS):
+                check_interruption()
                 some = own[start : start + _MOST_ROWS]
                 places = torch.tensor([at for at, _pair in some], device=states.device)
                 numbers = [pair for _at, pair in some]
