@@ -18,6 +18,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -116,9 +117,9 @@ def answering(
     model: DynamicLM, folder: Path, given: argparse.Namespace, *, phrases: bool
 ) -> Respond:
     """Answer as `quoth ask` does, with or without phrases."""
-    answer = AnswerConfig(
-        threshold=1.0, phrase_first=not given.free, splice_penalty=0.0 if given.free else 8.0
-    )
+    answer = AnswerConfig(threshold=1.0)
+    if given.free:
+        answer = replace(answer, phrase_first=False, far_penalty=0.0, splice_penalty=0.0)
     settings = AnswerSettings(
         answer=answer,
         candidates=CandidateConfig(source=given.source, max_candidates=given.candidates),

@@ -19,9 +19,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from quoth.answer.nearness import coverage, sentences_of, telling_words
+from quoth.answer.nearness import Numbers, coverage, sentences_of, telling_words
 from quoth.artifact import write_text_atomically
 from quoth.errors import ConfigError, Damaged
 
@@ -33,8 +32,6 @@ _DIRECTIONS = np.array([1.0, -1.0, -1.0, -1.0])  # the refusal speaks for silenc
 _FEATURES_BEFORE = ("refusal", "coverage", "best sentence", "best score")  # of which 3 counted
 _LEAST = 1e-9
 _ROUNDS = 50
-
-Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +76,7 @@ def make_features(
         [
             math.log(refusal / (1 - refusal)),
             coverage(telling, " ".join(passages)),
-            max((coverage(telling, each) for each in sentences_of(passages)), default=0.0),
+            max((coverage(telling, each.text) for each in sentences_of(passages)), default=0.0),
             nearest,
         ]
     )

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from quoth.answer.abstain import REFUSAL_ALONE, Abstention, Numbers, make_features
+from quoth.answer.abstain import REFUSAL_ALONE, Abstention, make_features
+from quoth.answer.beginnings import handicaps
 from quoth.answer.candidates import make_vocabulary
 from quoth.answer.cite import Piece, Writer, cite
 from quoth.answer.config import AnswerConfig, CandidateConfig, DecodingConfig
 from quoth.answer.generate import Decoder, Prompt
-from quoth.answer.nearness import EncodeSentences, nearest_cosine
+from quoth.answer.nearness import EncodeSentences, Numbers, sentence_cosines, sentences_of
 from quoth.answer.shelf import Shelf
 from quoth.answer.vectors import PhraseVectors
 from quoth.errors import ConfigError
@@ -54,7 +55,8 @@ class Answerer:
     ) -> None:
         """`notice` goes with every stream: what a reader should know of this model.
 
-        `encode` is the encoder that abstention was fitted with, None where it had none.
+        `encode` is the encoder that abstention was fitted with, None where it had none; an answer
+        then begins wherever the language model likes best.
         """
         self._encode = encode
         self._model = model
@@ -112,7 +114,8 @@ class Answerer:
         self, questions: Sequence[str], passages: Sequence[Sequence[Passage]]
     ) -> Numbers:  # (N, F)
         """Give what abstention is decided by, for fitting it; nothing is generated."""
-        prepared = [self._prepare(*each) for each in zip(questions, passages, strict=True)]
+        asked = zip(questions, passages, strict=True)
+        prepared = [self._prepare(*each, with_vectors=True) for each in asked]
         readable = [each for each in prepared if each.passages]
         refusals = iter(self._refusals(self._decoder(readable), len(readable)))
         return np.stack(
@@ -129,7 +132,8 @@ class Answerer:
         streams: Sequence[AnswerStream],
     ) -> Iterator[tuple[int, Piece]]:
         """Prepare, decide and write; what is decided is noted in the streams."""
-        prepared = [self._prepare(*each) for each in zip(questions, passages, strict=True)]
+        asked, with_vectors = zip(questions, passages, strict=True), self._needs_vectors
+        prepared = [self._prepare(*each, with_vectors=with_vectors) for each in asked]
         readable = [number for number, each in enumerate(prepared) if each.passages]
         decoder = self._decoder([prepared[number] for number in readable])
         refusals = dict(zip(readable, self._refusals(decoder, len(readable)), strict=True))
@@ -142,23 +146,21 @@ class Answerer:
             stream.abstains = not each.passages or silence > self._settings.answer.threshold
         yield from self._write(decoder, readable, streams)
 
-    def _support(self, question: str, prepared: _Prepared, *, refusal: float) -> float:
-        """Give the probability that there is an answer; vectors only where they have weight."""
-        abstention = self._settings.abstention
-        signs = self._signs(
-            question, prepared, refusal=refusal, with_vectors=abstention.needs_vectors
-        )
-        return 1.0 - float(abstention.probabilities(signs[None])[0])
+    @property
+    def _needs_vectors(self) -> bool:
+        """Whether vectors of sentences have any weight, in abstaining or in beginning an answer."""
+        begins = self._settings.decoding.phrases and self._settings.answer.far_penalty > 0.0
+        return begins or self._settings.abstention.needs_vectors
 
-    def _signs(
-        self, question: str, prepared: _Prepared, *, refusal: float, with_vectors: bool = True
-    ) -> Numbers:  # (F,)
+    def _support(self, question: str, prepared: _Prepared, *, refusal: float) -> float:
+        """Give the probability that there is an answer."""
+        signs = self._signs(question, prepared, refusal=refusal)
+        return 1.0 - float(self._settings.abstention.probabilities(signs[None])[0])
+
+    def _signs(self, question: str, prepared: _Prepared, *, refusal: float) -> Numbers:  # (F,)
         """Gather the signs that these passages hold an answer."""
         texts = [passage.text for passage in prepared.passages]
-        nearest = 0.0
-        if with_vectors and self._encode is not None:
-            nearest = nearest_cosine(question, texts, encode=self._encode)
-        return make_features(question, texts, refusal=refusal, nearest=nearest)
+        return make_features(question, texts, refusal=refusal, nearest=prepared.nearest)
 
     def _write(
         self, decoder: Decoder, readable: Sequence[int], streams: Sequence[AnswerStream]
@@ -185,16 +187,26 @@ class Answerer:
         refusal = self._model.inputs.tokenise(NO_ANSWER).subword_ids[:_REFUSAL_SUBWORDS]
         return decoder.beginning_probabilities(refusal) if count else []
 
-    def _prepare(self, question: str, passages: Sequence[Passage]) -> _Prepared:
-        """Write a question's prompt and encode the phrases of its passages."""
+    def _prepare(
+        self, question: str, passages: Sequence[Passage], *, with_vectors: bool
+    ) -> _Prepared:
+        """Write a question's prompt, encode the phrases of its passages and weigh sentences."""
         self._settings.answer.check(question)
         inputs = self._model.inputs
         kept = self._cut(question, passages)
         texts = [passage.text for passage in kept]
+        sentences = sentences_of(texts)
+        cosines = np.zeros(len(sentences))
+        if with_vectors and self._encode is not None:
+            cosines = sentence_cosines(question, sentences, encode=self._encode)
         vocabulary = self._vocabulary(question, texts)
-        vectors = self._vectors.encode(vocabulary, texts)
-        ids = tuple(inputs.prompt(question, texts)) if texts else ()
-        return _Prepared(tuple(kept), Prompt(ids, vocabulary, vectors))
+        prompt = Prompt(
+            tuple(inputs.prompt(question, texts)) if texts else (),
+            vocabulary,
+            self._vectors.encode(vocabulary, texts),
+            handicaps(vocabulary, sentences, cosines, penalty=self._settings.answer.far_penalty),
+        )
+        return _Prepared(tuple(kept), prompt, float(cosines.max(initial=-1.0)) if texts else 0.0)
 
     def _vocabulary(self, question: str, texts: Sequence[str]) -> DynamicVocabulary:
         if not self._settings.decoding.phrases:
@@ -276,10 +288,12 @@ class AnswerStream:
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A question's passages as they stand in its prompt, and the prompt."""
+    """A question's passages as they stand in its prompt, the prompt, and the best cosine."""
 
     passages: tuple[Passage, ...]
     prompt: Prompt
+    nearest: float
+    """Of the question and a sentence; 0 where nothing encodes sentences."""
 
 
 def _shorten(passage: Passage, length: int) -> Passage:

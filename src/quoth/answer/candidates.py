@@ -12,28 +12,19 @@ first in any case, so that a vocabulary which grows while decoding starts with t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from quoth.answer.chunks import STOP_WORDS, noun_chunks
 from quoth.answer.config import CandidateConfig
-from quoth.answer.nearness import rank_sentences
+from quoth.answer.nearness import Sentence, rank_sentences, sentences_of
 from quoth.answer.word_bounds import UNSPACED, is_end, is_start
 from quoth.models.dynamic_lm.inputs import TokenisedText
 from quoth.records import Span
-from quoth.text.passages import split_sentences
 from quoth.vocabulary.dynamic import Candidate, DynamicVocabulary, Source
 
 Tokenise = Callable[[Sequence[str]], list[TokenisedText]]
 """Texts to subwords with the characters that each covers."""
 
 _CHARS_PER_SUBWORD = 24  # of a row; a stretch with longer ones is rare and left out
-
-
-@dataclass(frozen=True, slots=True)
-class _Sentence:
-    passage: int
-    span: Span
-    text: str
 
 
 def find_candidates(
@@ -43,11 +34,7 @@ def find_candidates(
 
     At most `max_candidates` different strings are among them.
     """
-    sentences = [
-        _Sentence(number, span, text[span.start : span.end])
-        for number, text in enumerate(passages)
-        for span in split_sentences(text)
-    ]
+    sentences = sentences_of(passages)
     found: list[Candidate] = []
     known: set[str] = set()
     for at in rank_sentences(question, [each.text for each in sentences]):
@@ -74,7 +61,7 @@ def make_vocabulary(
 
 
 def _phrases_of(
-    sentence: _Sentence, tokenise: Tokenise, config: CandidateConfig
+    sentence: Sentence, tokenise: Tokenise, config: CandidateConfig
 ) -> Iterator[Candidate]:
     """Give the phrases of a sentence, by start and length."""
     text = sentence.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from quoth.errors import ConfigError
@@ -34,6 +35,11 @@ class AnswerConfig:
     phrase_first: bool = True
     """Begin answers with a phrase of the passages: whether to refuse is decided before."""
 
+    far_penalty: float = 24.0
+    """Taken off the score of a phrase that would begin an answer, for every 1.0 of cosine by which
+    its sentence is further from the question than the nearest one; 0 leaves the choice to the
+    language model alone."""
+
     splice_penalty: float = 8.0
     """Taken off the score of a phrase that stands elsewhere than where the phrase before it ended,
     in the middle of a sentence; 0 lets sentences be put together from several places."""
@@ -53,8 +59,9 @@ class AnswerConfig:
             )
         if not 0.0 <= self.threshold <= 1.0:
             problems.append(f"threshold is {self.threshold}, expected 0 to 1")
-        if not self.splice_penalty >= 0.0:
-            problems.append(f"splice_penalty is {self.splice_penalty}, expected 0 or more")
+        for name in ("far_penalty", "splice_penalty"):
+            if not 0.0 <= getattr(self, name) < math.inf:
+                problems.append(f"{name} is {getattr(self, name)}, expected 0 or more")
         if self.cache_megabytes < 0:
             problems.append(f"cache_megabytes is {self.cache_megabytes}, expected 0 or more")
         if problems:

@@ -38,6 +38,8 @@ class Prompt:
     subword_ids: tuple[int, ...]
     vocabulary: DynamicVocabulary
     vectors: Tensor
+    handicaps: tuple[float, ...] = ()
+    """Taken off the scores of the first rows where they would begin the text."""
 
 
 def generate(
@@ -201,6 +203,7 @@ class _Text:
 
     def __init__(self, prompt: Prompt, config: DecodingConfig) -> None:
         self._config = config
+        self._handicaps = prompt.handicaps
         self._before: int | None = None  # the phrase that was written last, if one was
         self._chance = torch.Generator().manual_seed(config.seed)
         self._written: list[int] = []
@@ -247,8 +250,8 @@ class _Text:
 
     def adjust(self, scores: Tensor, num_subwords: int) -> None:
         """Change scores (V + C,) in place, for what a text begins with and what is spliced."""
-        if not self._written and self._config.phrase_first and len(self.rows):
-            scores[:num_subwords] = -torch.inf
+        if not self._written and self.rows:
+            self._adjust_beginning(scores, num_subwords)
         penalty = self._config.splice_penalty
         if not penalty or self._before is None:
             return
@@ -257,6 +260,13 @@ class _Text:
             candidates = self.vocabulary.candidates
             elsewhere = [not candidates[row].goes_on(before) for row in self.rows]
             scores[num_subwords:] -= penalty * torch.tensor(elsewhere, device=scores.device)
+
+    def _adjust_beginning(self, scores: Tensor, num_subwords: int) -> None:
+        if self._config.phrase_first:
+            scores[:num_subwords] = -torch.inf
+        known = len(self._handicaps)  # rows that joined since have none
+        taken = [self._handicaps[row] if row < known else 0.0 for row in self.rows]
+        scores[num_subwords:] -= torch.tensor(taken, device=scores.device)
 
     def append(self, token: Token) -> None:
         """Write a token; then let the offer grow or shrink as configured."""

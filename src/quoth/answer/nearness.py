@@ -11,18 +11,31 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quoth.answer.chunks import STOP_WORDS
+from quoth.records import Span
 from quoth.text.passages import split_sentences
 
 EncodeSentences = Callable[[Sequence[str]], NDArray[np.float32]]
 """Sentences to vectors (N, D), of any length."""
 
+Numbers = NDArray[np.float64]
+
 _WORD = re.compile(r"[^\W_]+")
 _STEM = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence of a passage: the passage's number, the stretch there, and its text."""
+
+    passage: int
+    span: Span
+    text: str
 
 
 def telling_words(question: str) -> dict[str, float]:
@@ -58,23 +71,29 @@ def stems(text: str) -> set[str]:
     return {_stem(found) for found in _WORD.findall(text)}
 
 
-def sentences_of(passages: Sequence[str]) -> list[str]:
-    """Give the sentences of all passages, in order.
+def sentences_of(passages: Sequence[str]) -> list[Sentence]:
+    """Return the sentences of all passages, in order.
 
-    >>> sentences_of(["Owls hunt. Hens sleep.", "Ravens speak."])
+    >>> [each.text for each in sentences_of(["Owls hunt. Hens sleep.", "Ravens speak."])]
     ['Owls hunt.', 'Hens sleep.', 'Ravens speak.']
     """
-    return [text[span.start : span.end] for text in passages for span in split_sentences(text)]
+    return [
+        Sentence(number, span, text[span.start : span.end])
+        for number, text in enumerate(passages)
+        for span in split_sentences(text)
+    ]
 
 
-def nearest_cosine(question: str, passages: Sequence[str], *, encode: EncodeSentences) -> float:
-    """Give the cosine of a question and the sentence nearest to it; 0 where there is none."""
-    sentences = sentences_of(passages)
+def sentence_cosines(
+    question: str, sentences: Sequence[Sentence], *, encode: EncodeSentences
+) -> Numbers:  # (N,)
+    """Return the cosine of a question and each sentence."""
     if not sentences:
-        return 0.0
-    vectors = encode([question, *sentences]).astype(np.float64)
+        return np.zeros(0)
+    vectors = encode([question, *(each.text for each in sentences)]).astype(np.float64)
     units = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    return float((units[1:] @ units[0]).max())
+    found: Numbers = units[1:] @ units[0]
+    return found
 
 
 def rank_sentences(question: str, sentences: Sequence[str]) -> list[int]:

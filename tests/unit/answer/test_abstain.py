@@ -21,7 +21,13 @@ from quoth.answer.abstain import (
     open_abstention,
     save_abstention,
 )
-from quoth.answer.nearness import coverage, nearest_cosine, rank_sentences, telling_words
+from quoth.answer.nearness import (
+    coverage,
+    rank_sentences,
+    sentence_cosines,
+    sentences_of,
+    telling_words,
+)
 from quoth.errors import ConfigError, Damaged
 
 
@@ -131,16 +137,16 @@ def test_questions_of_stop_words_are_covered_by_anything() -> None:
     assert make_features("What is it?", [], refusal=0.5).tolist() == [0.0, 1.0, 0.0, 0.0]
 
 
-def test_the_nearest_sentence_is_the_one_with_the_highest_cosine() -> None:
+def test_every_sentence_has_its_cosine() -> None:
     vectors = {"Who?": (2.0, 0.0), "Owls hunt.": (3.0, 4.0), "Hens.": (0.0, 1.0), "No.": (0, 0)}
 
     def encode(texts: Sequence[str]) -> np.ndarray:
         return np.array([vectors[each] for each in texts], dtype=np.float32)
 
-    found = nearest_cosine("Who?", ["Hens. Owls hunt.", "No."], encode=encode)
-    assert found == pytest.approx(3 / math.hypot(3, 4))
-    assert nearest_cosine("Who?", ["No."], encode=encode) == 0.0
-    assert nearest_cosine("Who?", [], encode=encode) == 0.0
+    sentences = sentences_of(["Hens. Owls hunt.", "No."])
+    found = sentence_cosines("Who?", sentences, encode=encode)
+    assert found.tolist() == pytest.approx([0.0, 3 / math.hypot(3, 4), 0.0])
+    assert sentence_cosines("Who?", [], encode=encode).tolist() == []
 
 
 def test_sentences_beside_a_match_come_before_those_far_from_it() -> None:

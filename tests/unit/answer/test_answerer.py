@@ -138,10 +138,39 @@ def test_vectors_are_made_only_where_they_have_weight(model: DynamicLM) -> None:
     cosine = 6 / 7  # of (1, 1, 2, 1) and (1, 2, 1, 1), or (2, 1, 1, 1)
     assert answer.support == pytest.approx(1 / (1 + np.exp(1.0 - 4.0 * cosine)), abs=1e-6)
     assert answerer.features(QUESTIONS[:1], [passages_of(*texts)])[0, 3] == pytest.approx(cosine)
-    asked.clear()
-    mute = Answerer(model, AnswerSettings(answer=NEVER, abstention=SILENT), encode=encode)
-    mute.answer(QUESTIONS[:1], [passages_of(*texts)])
-    assert asked == []
+    model_alone = replace(NEVER, far_penalty=0.0)
+    for answer_config, decoding, times in (
+        (model_alone, DecodingConfig(max_subwords=8), 0),
+        (NEVER, DecodingConfig(max_subwords=8, phrases=False), 0),
+        (NEVER, DecodingConfig(max_subwords=8), 1),
+    ):
+        asked.clear()
+        settings = AnswerSettings(answer=answer_config, decoding=decoding, abstention=SILENT)
+        mute = Answerer(model, settings, encode=encode)
+        mute.answer(QUESTIONS[:1], [passages_of(*texts)])
+        assert len(asked) == times
+
+
+# --- where an answer begins ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("nearest", TEXTS)
+def test_an_answer_begins_in_the_sentence_nearest_to_the_question(
+    eager: DynamicLM, nearest: str
+) -> None:
+    """The language model likes one of the three best, whatever is asked."""
+
+    def encode(texts: Sequence[str]) -> np.ndarray:
+        near = [each == QUESTIONS[0] or each in nearest for each in texts]
+        return np.array([(1.0, 0.0) if each else (0.0, 1.0) for each in near], dtype=np.float32)
+
+    answer = AnswerConfig(threshold=1.0, far_penalty=1000.0)
+    decoding = answer.steady(DecodingConfig(max_subwords=20))
+    settings = AnswerSettings(answer=answer, decoding=decoding)
+    answerer = Answerer(eager, settings, encode=encode)
+    (found,) = answerer.answer(QUESTIONS[:1], [passages_of(*TEXTS)])
+    check(found)
+    assert found.citations[0].passage.text == nearest
 
 
 # --- room and bad input --------------------------------------------------------------------------

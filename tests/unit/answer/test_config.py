@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -17,8 +18,8 @@ from quoth.errors import ConfigError
         (AnswerConfig, {"max_question_chars": 0, "threshold": -1.0}, ["chars is 0", "is -1.0"]),
         (
             AnswerConfig,
-            {"cache_megabytes": -1, "splice_penalty": -1.0},
-            ["cache_megabytes is -1", "splice_penalty is -1.0"],
+            {"cache_megabytes": -1, "splice_penalty": -1.0, "far_penalty": math.inf},
+            ["cache_megabytes is -1", "splice_penalty is -1.0", "far_penalty is inf"],
         ),
         (CandidateConfig, {"source": "x", "min_subwords": 9}, ["ngrams or chunks", "(8)"]),
         (CandidateConfig, {"max_subwords": 65, "max_candidates": -1}, ["most 64", "is -1"]),

@@ -333,3 +333,30 @@ def test_a_sentence_is_not_put_together_from_two_places(
     strong = replace(GREEDY, phrase_first=True)
     assert splices(strong) > 0
     assert splices(replace(strong, splice_penalty=1000.0)) == 0
+
+
+def test_handicaps_count_where_a_text_begins_and_nowhere_else(
+    model: DynamicLM, prompts: list[Prompt]
+) -> None:
+    bound = replace(GREEDY, phrase_first=True)
+    free = generate(model, prompts, config=bound)
+    for prompt, text in zip(prompts, free, strict=True):
+        rows = range(len(prompt.vocabulary.candidates))
+        other = next(row for row in rows if row != text[0].row)
+        only_other = tuple(0.0 if row == other else 1000.0 for row in rows)
+        (moved,) = generate(model, [replace(prompt, handicaps=only_other)], config=bound)
+        assert moved[0].row == other
+        scores = scores_after(model, prompt, list(moved[:1]))
+        best = float(scores.log_softmax(0).max())
+        assert moved[1].log_probability == pytest.approx(best, abs=1e-3)
+
+
+def test_phrases_that_join_later_have_no_handicap(model: DynamicLM, prompts: list[Prompt]) -> None:
+    bound = replace(GREEDY, phrase_first=True)
+    known = replace(prompts[0], handicaps=(1000.0,) * len(prompts[0].vocabulary.candidates))
+    decoder = Decoder(model, [known], config=bound)
+    new = Candidate(" heron of nowhere", (5, 6), ())
+    grown = known.vocabulary.grow([new])
+    decoder.grow(0, grown, torch.cat([known.vectors, known.vectors[:1]]))
+    ((_number, token),) = next(iter(decoder.steps()))
+    assert token.row == len(grown.candidates) - 1
