@@ -20,6 +20,7 @@ from quoth.app.server_refusals import ENDING, MALFORMED, TIMED_OUT, Refusal
 LINGER_SECONDS = 1.0
 """How long a connection that was answered for the last time stays, so that the client reads it."""
 
+_LINGER_BYTES = 16 * 1024 * 1024  # more than any body may have
 _NOTICE_SECONDS = 5.0
 _logger = logging.getLogger(__name__)
 
@@ -140,6 +141,7 @@ class Connection(asyncio.Protocol):
         self._limit: asyncio.TimerHandle | None = None
         self._writes: asyncio.TimerHandle | None = None
         self._refusal: Refusal | None = None
+        self._discarded_bytes = 0
         self._enter(Phase.HEAD)
 
     # What a parser knows -------------------------------------------------------------------------
@@ -179,6 +181,10 @@ class Connection(asyncio.Protocol):
         if self._phase is not Phase.LINGER:
             super().data_received(data)
             self.update()
+            return
+        self._discarded_bytes += len(data)
+        if self._discarded_bytes > _LINGER_BYTES:
+            self.transport.abort()
 
     def pause_writing(self) -> None:
         """Note that the client does not keep up with reading."""
