@@ -6,6 +6,8 @@ Apart from the server itself, so that `quoth --help` needs no web framework.
 from __future__ import annotations
 
 import ipaddress
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from quoth.errors import ConfigError
@@ -40,6 +42,17 @@ ACCESS_LOG = "quoth.access"
 
 LOG_FORMATS = ("text", "json")
 
+_DURATIONS = (
+    "answer_patience_seconds",
+    "patience_seconds",
+    "timeout_seconds",
+    "answer_seconds",
+    "write_seconds",
+    "header_seconds",
+    "body_seconds",
+    "shutdown_seconds",
+)
+_PREFIX = re.compile(r"(?:/[A-Za-z0-9._~-]+)*")
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -85,8 +98,32 @@ class ServerConfig:
 
     requests_per_minute: int = 0
     """How often each key may be used, where it has no limit of its own; 0 sets none."""
+
     log_format: str = "text"
     """How records are logged: text for people, or json, one object per line, for programs."""
+
+    max_connections: int = 1_000
+    """Connections that may be open at a time. A further one takes the place of the one that rested
+    longest between requests; where none rests, it is answered 503, try again later. The system's
+    limit of open files may lower this."""
+
+    header_seconds: float = 10.0
+    """Longest wait for the whole request line and headers; then the request is answered 408."""
+
+    body_seconds: float = 30.0
+    """Longest wait for the whole body of a request; then the request is answered 408. A client
+    that takes nothing of a response for as long is disconnected."""
+
+    shutdown_seconds: float = 30.0
+    """How long requests under way may take to finish once the server is told to end."""
+
+    proxies: tuple[str, ...] = ()
+    """Addresses or networks of proxies, as 127.0.0.1 or 10.0.0.0/8, whose X-Forwarded-For,
+    X-Forwarded-Proto and X-Forwarded-Host are believed."""
+
+    path_prefix: str = ""
+    """Path under which a proxy shows the server, as /notes; requests are served with and without
+    it."""
 
     origins: tuple[str, ...] = ()
     """Web origins whose pages may use the server from a browser, as https://example.org."""
@@ -110,13 +147,7 @@ class ServerConfig:
             problems.append(f"requests_per_minute is {found}, expected 0 to 1,000,000")
         if not 1 <= self.queue <= 100_000:
             problems.append(f"queue is {self.queue}, expected 1 to 100,000")
-        for name in (
-            "patience_seconds",
-            "timeout_seconds",
-            "answer_patience_seconds",
-            "answer_seconds",
-            "write_seconds",
-        ):
+        for name in _DURATIONS:
             if not 0.0 < getattr(self, name) <= 86_400.0:
                 problems.append(f"{name} is {getattr(self, name)}, expected above 0, up to 86,400")
         if not 1 <= self.keep_alive_seconds <= 86_400:
@@ -128,8 +159,21 @@ class ServerConfig:
         for origin in self.origins:
             if not origin.startswith(("http://", "https://")) or origin.count("/") != 2:
                 problems.append(f"origins has {origin!r}, expected such as https://example.org")
+        problems += self._connection_problems()
         if problems:
             raise ConfigError("server: " + "; ".join(problems))
+
+    def _connection_problems(self) -> Iterator[str]:
+        if not 1 <= self.max_connections <= 100_000:
+            yield f"max_connections is {self.max_connections}, expected 1 to 100,000"
+        for proxy in self.proxies:
+            try:
+                ipaddress.ip_network(proxy)
+            except ValueError:
+                yield f"proxies has {proxy!r}, expected such as 127.0.0.1 or 10.0.0.0/8"
+        if not _PREFIX.fullmatch(self.path_prefix):
+            found = repr(self.path_prefix)
+            yield f"path_prefix is {found}, expected such as /notes, without a slash at its end"
 
     @property
     def is_loopback(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import logging
+import math
 import socket
 import sys
 import urllib.error
@@ -17,15 +18,16 @@ from typing import TYPE_CHECKING, Any
 from quoth.app import show
 from quoth.app.opening import OpenedEngine
 from quoth.app.server_config import ACCESS_LOG, ServerConfig
+from quoth.app.server_descriptors import fit_connections, log_difference
 from quoth.app.server_keys import Keys
 from quoth.errors import ConfigError, MissingExtra
 
 if TYPE_CHECKING:
-    import uvicorn
     from fastapi import FastAPI
 
+    from quoth.app.server_process import Server
+
 _BACKLOG = 2_048
-_MAX_HEAD_BYTES = 128 * 1024  # the longest docid, every character of it escaped, and headers
 _STATS_SECONDS = 10.0
 _MAX_STATS_BYTES = 1_000_000
 
@@ -50,33 +52,40 @@ def run_server(
         from quoth.app.server import create_app
 
         has_mcp = importlib.util.find_spec("mcp") is not None
-        app = create_app(engine, config, keys=keys, allow_writes=allow_writes, mcp=has_mcp)
-        server = make_server(app, config)
+        fitted = fit_connections(config)
+        app = create_app(engine, fitted, keys=keys, allow_writes=allow_writes, mcp=has_mcp)
+        server = make_server(app, fitted)
     except ImportError as error:
         raise MissingExtra(
             f'serving needs {error.name}; run pip install "quoth[server]"'
         ) from error
     with _listen(config) as listening, _logging_to_standard_error():
         show.note(f"serving {engine.folder} at {address_of(listening)}")
+        log_difference(config, fitted)
+        server.ends_process = True
         server.run(sockets=[listening])
 
 
-def make_server(app: FastAPI, config: ServerConfig) -> uvicorn.Server:
-    """Make what speaks HTTP for an application."""
+def make_server(app: FastAPI, config: ServerConfig) -> Server:
+    """Make what speaks HTTP for an application, at sockets that `run` is given."""
     import uvicorn
 
-    longest = max(config.timeout_seconds, config.answer_seconds, config.write_seconds)
+    from quoth.app.server_process import Server
+    from quoth.app.server_proxy import behind_proxy
+
+    if config.path_prefix:
+        app.servers = [{"url": config.path_prefix}]
     settings = uvicorn.Config(
-        app,
+        behind_proxy(app, config),
         access_log=False,
         log_config=None,
         server_header=False,
-        proxy_headers=False,
+        proxy_headers=False,  # `behind_proxy` sees to them
+        ws="none",
         timeout_keep_alive=config.keep_alive_seconds,
-        timeout_graceful_shutdown=int(longest) + 1,
-        h11_max_incomplete_event_size=_MAX_HEAD_BYTES,
+        timeout_graceful_shutdown=math.ceil(config.shutdown_seconds) + 1,
     )
-    return uvicorn.Server(settings)
+    return Server(settings, config)
 
 
 def address_of(listening: socket.socket) -> str:

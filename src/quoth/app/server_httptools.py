@@ -1,0 +1,106 @@
+"""Connections that httptools parses: the faster parser, which keeps no limits of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from quoth.app.server_connections import Connection, Connections
+from quoth.app.server_refusals import (
+    HEAD_TOO_LARGE,
+    MAX_HEAD_BYTES,
+    MAX_HEADERS,
+    Refusal,
+    ambiguity_of,
+)
+
+
+class _Refused(Exception):
+    """Ends parsing; the connection knows why."""
+
+
+class HttpToolsConnection(Connection, HttpToolsProtocol):
+    """A connection that httptools parses."""
+
+    def __init__(self, connections: Connections, **settings: Any) -> None:
+        self._has_begun = False
+        self._is_head = True
+        self._head_bytes = 0
+        self._num_headers = 0
+        self._silent_bytes = 0  # fed since the parser last told of something
+        super().__init__(connections, **settings)
+
+    def awaits_body(self) -> bool:
+        """Say whether the body of the latest request is not whole yet."""
+        return bool(self.cycle.more_body)
+
+    def has_begun_head(self) -> bool:
+        """Say whether something of the next request has arrived."""
+        return self._has_begun
+
+    def is_mid_response(self) -> bool:
+        """Say whether something of a response was sent, or will be before the latest request's."""
+        return bool(self.pipeline) or super().is_mid_response()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came; a header without end is refused before it fills the memory."""
+        self._has_begun = True
+        self._silent_bytes += len(data)
+        super().data_received(data)
+        if self._silent_bytes > MAX_HEAD_BYTES:
+            self.refuse(HEAD_TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        """Begin to count."""
+        super().on_message_begin()
+        self._has_begun = self._is_head = True
+        self._head_bytes = self._num_headers = 0
+
+    def on_url(self, url: bytes) -> None:
+        """Take a piece of the request line."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; those after the body are counted, but nobody sees them."""
+        self._num_headers += 1
+        self._count(len(name) + len(value) + len(": \r\n"))
+        if self._is_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Refuse what a proxy could have understood otherwise; begin to answer what is left."""
+        self._has_begun = self._is_head = False
+        problem = ambiguity_of(self.parser.get_http_version(), self.headers)
+        if problem:
+            self._stop(Refusal(400, "BadRequest", problem))
+        super().on_headers_complete()
+        if self.parser.should_upgrade():
+            self.cycle.keep_alive = False  # the parser takes what follows for another protocol
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of the body."""
+        self._silent_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Note that the request is whole, even where it was answered already."""
+        super().on_message_complete()
+        self._silent_bytes = 0
+        self._has_begun = self.cycle.more_body = False
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        super().on_response_complete()
+        self.update()
+
+    def _count(self, num_bytes: int) -> None:
+        self._silent_bytes = 0
+        self._head_bytes += num_bytes
+        if self._head_bytes > MAX_HEAD_BYTES or self._num_headers > MAX_HEADERS:
+            self._stop(HEAD_TOO_LARGE)
+
+    def _stop(self, refusal: Refusal) -> None:
+        self._refusal = refusal
+        raise _Refused(refusal.message)
