@@ -311,14 +311,20 @@ def _add_health(app: FastAPI, service: Service) -> None:
     @declares("observe")
     async def stats() -> dict[str, Any]:
         """Return p50, p95 and p99 of each stage in seconds, the queues, and memory."""
-        return service.metrics.stats(await service.state())
+        return service.metrics.stats(await service.state(_connections(app)))
 
     @app.get("/metrics", response_class=PlainTextResponse)
     @declares("observe")
     async def metrics() -> Response:
         """Return the same for Prometheus."""
-        text = service.metrics.exposition(await service.state())
+        text = service.metrics.exposition(await service.state(_connections(app)))
         return Response(text, media_type=CONTENT_TYPE)
+
+
+def _connections(app: FastAPI) -> int | None:
+    """Return how many connections are open, None where nothing counts them."""
+    count: Callable[[], int] | None = getattr(app.state, "count_connections", None)
+    return None if count is None else count()
 
 
 def _add_errors(app: FastAPI) -> None:

@@ -123,7 +123,7 @@ class GuardedRoute(APIRoute):
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request that is allowed."""
         _authorise(self.access, scope)
-        if scope["method"] in _BODIES and scope["method"] in self.methods:
+        if scope["method"] in _BODIES and scope["method"] in (self.methods or ()):
             _require_json(Headers(scope=scope))
         await super().handle(scope, receive, send)
 

@@ -38,7 +38,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
     )
     description["components"]["securitySchemes"] = _SECURITY
     for route in _routes_of(app.routes):
-        for method in route.methods:
+        for method in route.methods or ():
             operation = description["paths"][route.path_format][method.lower()]
             operation["security"] = [] if route.access == "open" else [{_SCHEME: []}]
             operation["responses"] = _keep_possible(operation, route)

@@ -84,10 +84,10 @@ class Service:
         """Complain where a search would not be answered now."""
         await self._readiness.require()
 
-    async def state(self) -> ServerState:
+    async def state(self, connections: int | None) -> ServerState:
         """Say how busy the server is, and whether it is ready."""
         is_ready = await self._readiness.is_ready()
-        return ServerState(tuple(pool.state for pool in self._pools), is_ready, None)
+        return ServerState(tuple(pool.state for pool in self._pools), is_ready, connections)
 
     def close(self) -> None:
         """Finish what was begun; what was acknowledged is on disk anyway."""

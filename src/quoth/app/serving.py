@@ -11,15 +11,15 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quoth.app import show
 from quoth.app.opening import OpenedEngine
-from quoth.app.server_config import ACCESS_LOG, ServerConfig
+from quoth.app.server_config import ServerConfig
 from quoth.app.server_descriptors import fit_connections, log_difference
 from quoth.app.server_keys import Keys
+from quoth.app.server_logging import logging_to
+from quoth.app.server_signals import termination_unwinds
 from quoth.errors import ConfigError, MissingExtra
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from quoth.app.server_process import Server
 
+_logger = logging.getLogger(__name__)
 _BACKLOG = 2_048
 _STATS_SECONDS = 10.0
 _MAX_STATS_BYTES = 1_000_000
@@ -39,7 +40,7 @@ def require_safe(config: ServerConfig, path: Path | None) -> Keys | None:
     if not config.is_loopback:
         raise ConfigError(
             f"server.host is {config.host}, which others can reach, so keys are needed; make one"
-            ' with "quoth serve --new-key read --keys FILE" and give --keys FILE'
+            ' with "quoth keys new NAME --keys FILE" and give --keys FILE'
         )
     return None
 
@@ -59,8 +60,12 @@ def run_server(
         raise MissingExtra(
             f'serving needs {error.name}; run pip install "quoth[server]"'
         ) from error
-    with _listen(config) as listening, _logging_to_standard_error():
-        show.note(f"serving {engine.folder} at {address_of(listening)}")
+    with (
+        termination_unwinds(),
+        _listen(config) as listening,
+        logging_to(sys.stderr, config.log_format, capture_descriptor=True),
+    ):
+        _logger.info("serving %s at %s", engine.folder, address_of(listening))
         log_difference(config, fitted)
         server.ends_process = True
         server.run(sockets=[listening])
@@ -85,11 +90,13 @@ def make_server(app: FastAPI, config: ServerConfig) -> Server:
         timeout_keep_alive=config.keep_alive_seconds,
         timeout_graceful_shutdown=math.ceil(config.shutdown_seconds) + 1,
     )
-    return Server(settings, config)
+    server = Server(settings, config)
+    app.state.count_connections = lambda: len(server.connections)
+    return server
 
 
 def address_of(listening: socket.socket) -> str:
-    """Give the URL of a server that listens here."""
+    """Return the URL of a server that listens here."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -138,29 +145,3 @@ def _listen(config: ServerConfig) -> socket.socket:
         ) from error
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # connections inherit it
     return listening
-
-
-@contextmanager
-def _logging_to_standard_error() -> Iterator[None]:
-    """Write every record as one line while the block runs; the access log is JSON already."""
-    formats = {
-        ACCESS_LOG: "%(message)s",
-        "quoth": "%(levelname)s %(name)s %(message)s",
-        "uvicorn": "%(levelname)s %(name)s %(message)s",
-    }
-    handlers = {}
-    for name, form in formats.items():
-        handlers[name] = logging.StreamHandler(sys.stderr)
-        handlers[name].setFormatter(logging.Formatter(form))
-        logger = logging.getLogger(name)
-        logger.addHandler(handlers[name])
-        logger.setLevel(logging.INFO)
-        logger.propagate = False
-    try:
-        yield
-    finally:
-        for name, handler in handlers.items():
-            logger = logging.getLogger(name)
-            logger.removeHandler(handler)
-            logger.setLevel(logging.NOTSET)
-            logger.propagate = True
