@@ -35,9 +35,9 @@ class AnswerConfig:
     phrase_first: bool = True
     """Begin answers with a phrase of the passages: whether to refuse is decided before."""
 
-    far_penalty: float = 8.0
-    """Taken off the score of a phrase that would begin an answer, times the difference in cosine by
-    which its sentence is further from the question than the nearest one; 0 leaves the choice to the
+    far_penalty: float = 24.0
+    """Taken off the score of a phrase that would begin an answer, for every 1.0 of cosine by which
+    its sentence is further from the question than the nearest one; 0 leaves the choice to the
     language model alone."""
 
     splice_penalty: float = 8.0
