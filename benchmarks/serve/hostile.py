@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import multiprocessing
 import os
 import resource
 import time
@@ -25,6 +26,7 @@ from typing import Any
 
 _PATIENCE_SECONDS = 30.0
 _CALM_SECONDS = 3.0
+_SETTLING_SECONDS = 2.0
 
 
 @dataclass
@@ -98,12 +100,11 @@ async def _search_once(target: Target) -> str:
     return line.split()[1].decode() if line else "closed"
 
 
-async def annoy(target: Target, part: bytes, opened: Counter[str]) -> None:
+async def annoy(target: Target, part: bytes) -> None:
     """Hold a connection with part of a request, and open another one when it is closed."""
     while True:
         with contextlib.suppress(OSError):
             reader, writer = await asyncio.open_connection(target.host, target.port)
-            opened["hostile"] += 1
             try:
                 writer.write(part)
                 while await reader.read(65_536):
@@ -113,29 +114,36 @@ async def annoy(target: Target, part: bytes, opened: Counter[str]) -> None:
         await asyncio.sleep(0.1)
 
 
-async def measure(target: Target, *, idle: int, half: int, seconds: float) -> dict[str, Any]:
-    """Measure new clients before, beside and after hostile ones."""
-    before = await search_for(target, _CALM_SECONDS, pause=0.01)
-    opened: Counter[str] = Counter()
+async def annoy_all(target: Target, parts: Sequence[bytes]) -> None:
+    """Hold a connection with each of these parts of a request."""
+    await asyncio.gather(*(annoy(target, part) for part in parts))
+
+
+def measure(target: Target, *, idle: int, half: int, seconds: float) -> dict[str, Any]:
+    """Measure new clients before, beside and after hostile ones, which are another process."""
+    before = asyncio.run(search_for(target, _CALM_SECONDS, pause=0.01))
     parts = [b""] * idle
     parts += [target.request[: 40 if at % 2 else -5] for at in range(half)]
-    hostile = [asyncio.create_task(annoy(target, part, opened)) for part in parts]
-    await asyncio.sleep(2.0)
-    beside = await search_for(target, seconds, pause=0.05)
-    for task in hostile:
-        task.cancel()
-    await asyncio.gather(*hostile, return_exceptions=True)
-    await asyncio.sleep(1.0)
-    after = await search_for(target, _CALM_SECONDS, pause=0.01)
+    hostile = multiprocessing.Process(target=_annoy, args=(target, parts), daemon=True)
+    hostile.start()
+    time.sleep(_SETTLING_SECONDS)
+    beside = asyncio.run(search_for(target, seconds, pause=0.05))
+    hostile.terminate()
+    hostile.join()
+    time.sleep(_SETTLING_SECONDS)
+    after = asyncio.run(search_for(target, _CALM_SECONDS, pause=0.01))
     return {
         "idle": idle,
         "half": half,
         "seconds": seconds,
-        "hostile_connections_opened": opened["hostile"],
         "before": before.record(),
         "beside": beside.record(),
         "after": after.record(),
     }
+
+
+def _annoy(target: Target, parts: Sequence[bytes]) -> None:
+    asyncio.run(annoy_all(target, parts))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -151,7 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     target = Target.parse(given.url, given.query, os.environ.get("QUOTH_KEY", ""))
     found = measure(target, idle=given.idle, half=given.half, seconds=given.seconds)
-    print(json.dumps(asyncio.run(found), indent=1))
+    print(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

@@ -84,5 +84,5 @@ def post(path: str, body: bytes = b"", *headers: str) -> bytes:
 
 def _receive(client: socket.socket, before: bytes) -> bytes:
     piece = client.recv(65_536)
-    assert piece, f"the connection was closed after {before!r}"
+    assert piece, f"the connection was closed after {before[:1000]!r}"
     return piece

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum
 from typing import Any
 
@@ -82,7 +83,7 @@ class Connections:
     def __init__(self, config: ServerConfig) -> None:
         self.config = config
         self.are_ending = False
-        self.late = Notices("%d requests did not arrive in time and were given up")
+        self.late = Notices("requests that did not arrive in time, since the last line: %d")
         self._since: dict[Phase, dict[Connection, float]] = {phase: {} for phase in Phase}
 
     def __len__(self) -> int:
@@ -220,7 +221,8 @@ class Connection(asyncio.Protocol):
             self._disconnect()
             self._enter(Phase.LINGER)
             self.transport.write(refusal.response())
-            self.transport.write_eof()
+            with suppress(OSError):  # the client has gone, and the loop does not know yet
+                self.transport.write_eof()
             self.flow.resume_reading()
 
     def close(self) -> None:
@@ -235,14 +237,14 @@ class Connection(asyncio.Protocol):
             self._disconnect()
             self.transport.write(TIMED_OUT.response())
             self.close()
-        elif self.transport is not None:
+        elif self.flow is not None:
             self.transport.abort()
 
     def end(self) -> None:
         """Close at once, because the server ends; what is under way is answered 503."""
         if self._phase is Phase.WORK and not self.is_mid_response():
             self.refuse(ENDING)
-        elif self.transport is not None:
+        elif self.flow is not None:
             self.transport.abort()
 
     def shutdown(self) -> None:
@@ -290,7 +292,7 @@ class Connection(asyncio.Protocol):
 
     def _expire(self) -> None:
         """End a phase that took too long."""
-        if self.transport is None:
+        if self.flow is None:  # it was never made
             self._all.leave(self)
         elif self._phase is Phase.LINGER:
             self.transport.abort()

@@ -2,79 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
-import importlib.util
+import errno
 import logging
+import os
 import socket
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
-from fastapi import FastAPI, Request
-from listening import listening
+from small_server import GET, HALF_BODY, HALF_HEAD, LARGE, WIRES, Wire
 from wire import connected, post, read_last_reply, read_reply, read_to_end, send
 
 from quoth.app.server_config import ServerConfig
-from quoth.app.server_refusals import MAX_HEAD_BYTES, MAX_HEADERS
-from quoth.app.serving import make_server
+from quoth.app.server_connections import Connection, Connections
+from quoth.app.server_refusals import ENDING
 from quoth.errors import ConfigError
 
-GET = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-HALF_HEAD = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half:"
-HALF_BODY = post("/length", b"half").replace(b"Content-Length: 4", b"Content-Length: 8")
-LARGE = 16 * 1024 * 1024
 
-
-def make_app() -> FastAPI:
-    """Make a small application: one route answers at once, one reads a body, one takes its time."""
-    app = FastAPI()
-
-    @app.get("/")
-    async def root() -> str:
-        return "here"
-
-    @app.post("/length")
-    async def length(request: Request) -> int:
-        return len(await request.body())
-
-    @app.get("/slow")
-    async def slow() -> str:
-        await asyncio.sleep(1.0)
-        return "done"
-
-    @app.get("/large")
-    async def large() -> str:
-        return "x" * LARGE
-
-    return app
-
-
-class Wire:
-    """A parser and an event loop."""
-
-    def __init__(self, parser: str, loop: str) -> None:
-        self._parser = parser
-        self._loop = loop
-
-    @contextmanager
-    def serve(self, config: ServerConfig) -> Iterator[str]:
-        """Serve the small application; gives its address."""
-        server = make_server(make_app(), config)
-        server.config.http, server.config.loop = self._parser, self._loop
-        with listening(server) as url:
-            yield url
-
-
-@pytest.fixture(
-    params=[(parser, loop) for parser in ("httptools", "h11") for loop in ("asyncio", "uvloop")],
-    ids="-".join,
-)
+@pytest.fixture(params=WIRES, ids="-".join)
 def wire(request: pytest.FixtureRequest) -> Wire:
-    for name in set(request.param) - {"asyncio"}:
-        if importlib.util.find_spec(name) is None:
-            pytest.skip(f"{name} is not installed")
-    return Wire(*request.param)
+    return Wire.installed(*request.param)
 
 
 # Limits of time --------------------------------------------------------------------------------
@@ -149,13 +99,59 @@ def test_a_body_that_nobody_reads_is_waited_for_no_longer(wire: Wire) -> None:
 
 
 def test_a_client_that_takes_nothing_of_a_response_is_disconnected(wire: Wire) -> None:
-    config = ServerConfig(body_seconds=0.3)
-    with wire.serve(config) as url:
-        with connected(url, GET.replace(b"/ ", b"/large ")) as client:
-            time.sleep(3.0)
-            assert len(read_to_end(client)) < LARGE
-        with connected(url, GET.replace(b"/ ", b"/large ")) as client:
-            assert len(read_reply(client).body) == LARGE + 2
+    asked = GET.replace(b"/ ", b"/large ")
+    with wire.serve(ServerConfig(body_seconds=0.5)) as url, connected(url, asked) as client:
+        time.sleep(4.0)
+        assert len(read_to_end(client)) < LARGE
+    with wire.serve(ServerConfig()) as url, connected(url, asked) as client:
+        assert len(read_reply(client).body) == LARGE + 2
+
+
+class Stub(Connection):
+    """A connection whose time and whose client a test plays."""
+
+    cycle = None
+    flow: Any = object()
+    loop: Any
+    transport: Any
+    _unset_keepalive_if_required = Mock()
+
+    def __init__(self, left: list[int], config: ServerConfig) -> None:
+        self.loop = Mock(**{"time.return_value": 0.0})
+        self.transport = Mock(**{"get_write_buffer_size.side_effect": left})
+        super().__init__(Connections(config))
+
+    def run_timers(self) -> None:
+        """Call what was to be called after the limit of a body, until nothing is."""
+        while self.loop.call_later.call_args_list:
+            seconds, call, *given = self.loop.call_later.call_args_list.pop(0).args
+            if seconds == self._all.config.body_seconds:
+                call(*given)
+
+
+@pytest.mark.parametrize(
+    ("left", "is_cut"),
+    [
+        ([900, 500, 500, 100, 100, 0, 0], False),  # each is looked at twice: to judge, and to go on
+        ([900, 500, 500, 500], True),
+        ([900, 900], True),
+        ([900, 0, 0], False),
+    ],
+)
+def test_a_slow_reader_is_cut_only_where_it_takes_nothing(left: list[int], is_cut: bool) -> None:
+    connection = Stub(left, ServerConfig())
+    connection._watch_writes()
+    connection.run_timers()
+    assert connection.transport.abort.called == is_cut
+
+
+def test_a_client_that_left_does_not_trouble_the_end() -> None:
+    connection = Stub([], ServerConfig())
+    connection.flow = Mock()
+    connection.transport.is_closing.return_value = False
+    connection.transport.write_eof.side_effect = OSError(errno.ENOTCONN, "not connected")
+    connection.refuse(ENDING)
+    assert connection.transport.write.called
 
 
 # Limits of number ------------------------------------------------------------------------------
@@ -211,90 +207,34 @@ def test_beyond_the_limit_a_connection_is_answered_503(
     assert 1 <= len(lines) <= 3
 
 
-# Heads -----------------------------------------------------------------------------------------
+class Exhausted(socket.socket):
+    """A listening socket for whose first connection the process has no descriptor."""
+
+    failures = 0
+
+    def accept(self) -> tuple[socket.socket, object]:
+        if not self.failures:
+            self.failures += 1
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return super().accept()
 
 
-@pytest.mark.parametrize(
-    ("begun", "piece"),
-    [
-        (b"GET /", b"a" * 1_000),
-        (b"GET / HTTP/1.1\r\nHost: a\r\nX: ", b"a" * 1_000),
-        (b"GET / HTTP/1.1\r\nHost: a\r\n", b"X: " + b"a" * 10_000 + b"\r\n"),
-        (b"GET / HTTP/1.1\r\nHost: a\r\n", b"X: a\r\n" * 10),
-        (
-            b"POST /length HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1;",
-            b"a" * 1_000,
-        ),
-        (
-            b"POST /length HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ",
-            b"a" * 1_000,
-        ),
-    ],
-    ids=["line", "header", "long-headers", "many-headers", "extension", "trailer"],
-)
-def test_what_has_no_end_is_refused(wire: Wire, begun: bytes, piece: bytes) -> None:
-    with wire.serve(ServerConfig()) as url:
-        with connected(url, begun) as client:
-            sent = 0
-            while sent < 64 * 1024 * 1024 and send(client, piece):
-                sent += len(piece)
-            assert sent < 64 * 1024 * 1024
-        with connected(url, GET) as client:
-            assert read_reply(client).status == 200
-
-
-def test_a_large_head_is_answered_431(wire: Wire) -> None:
-    many = b"".join(b"X-%d: a\r\n" % at for at in range(MAX_HEADERS))
-    long = b"X: " + b"a" * MAX_HEAD_BYTES + b"\r\n"
-    with wire.serve(ServerConfig()) as url:
-        for headers in (many, long):
-            with connected(url, GET[:-2] + headers + b"\r\n") as client:
-                reply = read_last_reply(client)
-                assert reply.status == 431 and reply.error()["kind"] == "TooLarge"
-        few = b"".join(b"X-%d: a\r\n" % at for at in range(MAX_HEADERS - 1))
-        with connected(url, GET[:-2] + few + b"\r\n") as client:
-            assert read_reply(client).status == 200
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n",
-        b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n",
-        b"POST /length HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\n",
-        b"POST /length HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n",
-        b"POST /length HTTP/1.1\r\nHost: a\r\nTransfer-Encoding:\r\n chunked\r\n\r\n",
-        b"POST /length HTTP/1.1\r\nHost: a\r\nX: b\r\n c\r\nContent-Length: 0\r\n\r\n",
-        b"POST /length HTTP/1.1\nHost: a\nContent-Length: 0\n\n",
-        b"POST /length HTTP/1.1\r\nHost: a\r\nX: b\nContent-Length: 0\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
-        b"no HTTP at all\r\n\r\n",
-    ],
-)
-def test_what_a_proxy_could_understand_otherwise_is_refused(wire: Wire, head: bytes) -> None:
-    with wire.serve(ServerConfig()) as url, connected(url, head + b"0\r\n\r\n" + GET) as client:
-        reply = read_last_reply(client)
-        assert reply.status == 400 and reply.error()["kind"] == "BadRequest"
-        assert reply.rest == b""  # what came after it was not served
-
-
-def test_requests_in_a_row_are_answered_in_a_row(wire: Wire) -> None:
-    with (
-        wire.serve(ServerConfig()) as url,
-        connected(url, GET + post("/length", b"four") + GET) as client,
-    ):
-        reply = read_reply(client)
-        data = reply.rest
-        while data.count(b"HTTP/1.1 200 ") < 2 or not data.endswith(b'"here"'):
-            data += client.recv(65_536)
-        assert reply.body == b'"here"' and b"\r\n\r\n4HTTP/1.1 200 " in data
-
-
-def test_a_wish_for_another_protocol_is_ignored(wire: Wire) -> None:
-    for wish in (b"websocket", b"h2c"):
-        asked = GET[:-2] + b"Connection: Upgrade\r\nUpgrade: " + wish + b"\r\n\r\n"
-        with wire.serve(ServerConfig()) as url, connected(url, asked) as client:
-            assert read_reply(client).body == b'"here"'
+def test_without_a_descriptor_a_connection_is_answered_503(wire: Wire) -> None:
+    server = wire.make(ServerConfig())
+    with Exhausted() as exhausted:
+        exhausted.bind(("127.0.0.1", 0))
+        exhausted.listen()
+        url = f"http://127.0.0.1:{exhausted.getsockname()[1]}"
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [exhausted]})
+        thread.start()
+        try:
+            with connected(url, GET) as client:
+                assert read_last_reply(client).status == 503
+            with connected(url, GET) as client:
+                assert read_reply(client).status == 200
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 # Settings --------------------------------------------------------------------------------------

@@ -1,0 +1,75 @@
+"""A small server with each parser and each event loop, for tests of its connections."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import uvicorn
+from fastapi import FastAPI, Request
+from listening import listening
+from wire import post
+
+from quoth.app.server_config import ServerConfig
+from quoth.app.serving import make_server
+
+WIRES = [(parser, loop) for parser in ("httptools", "h11") for loop in ("asyncio", "uvloop")]
+GET = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+HALF_HEAD = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half:"
+HALF_BODY = post("/length", b"half").replace(b"Content-Length: 4", b"Content-Length: 8")
+LARGE = 16 * 1024 * 1024
+
+
+def make_app() -> FastAPI:
+    """Make a small application: one route answers at once, one reads a body, one takes its time."""
+    app = FastAPI()
+
+    @app.get("/")
+    async def root() -> str:
+        return "here"
+
+    @app.post("/length")
+    async def length(request: Request) -> int:
+        return len(await request.body())
+
+    @app.get("/slow")
+    async def slow() -> str:
+        await asyncio.sleep(1.0)
+        return "done"
+
+    @app.get("/large")
+    async def large() -> str:
+        return "x" * LARGE
+
+    return app
+
+
+class Wire:
+    """A parser and an event loop."""
+
+    def __init__(self, parser: str, loop: str) -> None:
+        self._parser = parser
+        self._loop = loop
+
+    @classmethod
+    def installed(cls, parser: str, loop: str) -> Wire:
+        """Return these two, or skip the test where one of them is not installed."""
+        for name in {parser, loop} - {"asyncio"}:
+            if importlib.util.find_spec(name) is None:
+                pytest.skip(f"{name} is not installed")
+        return cls(parser, loop)
+
+    def make(self, config: ServerConfig) -> uvicorn.Server:
+        """Make a server of the small application."""
+        server = make_server(make_app(), config)
+        server.config.http, server.config.loop = self._parser, self._loop
+        return server
+
+    @contextmanager
+    def serve(self, config: ServerConfig) -> Iterator[str]:
+        """Serve the small application; gives its address."""
+        with listening(self.make(config)) as url:
+            yield url
