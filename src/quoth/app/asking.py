@@ -40,6 +40,13 @@ class Asking:
         self._loaded = LoadedModels()
         self._encode_sentences: EncodeSentences | None = None
 
+    def close(self) -> None:
+        """Let go of the models, which would otherwise stay until Python collects its garbage."""
+        self._models.clear()
+        self._answerers.clear()
+        self._loaded = LoadedModels()
+        self._encode_sentences = None
+
     def ask(self, question: str, hits: Sequence[Hit], *, config: Config) -> AnswerStream:
         """Answer from the passages of hits, piece by piece."""
         answerer = self._answerer(replace(config, decoding=config.answer.steady(config.decoding)))

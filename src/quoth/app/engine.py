@@ -82,6 +82,7 @@ class Engine(AnsweringEngine):
     def close(self) -> None:
         """Release all files."""
         self._let_go()
+        self._asking.close()
         if self._store is not None:
             self._store.close()
             self._store = None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _CHAT = '"<|im_start|>"'
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class OpenedModel:
     """A language model ready to answer; `notice` is empty where it has learned to quote."""
 

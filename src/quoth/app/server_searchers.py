@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
+from weakref import WeakValueDictionary
 
 from quoth.app.loading import LoadedModels
 from quoth.app.searchers import Searchers
@@ -28,7 +29,7 @@ class SharedModels(LoadedModels):
         super().__init__()
         self._stages = stages
         self._lock = threading.Lock()
-        self._language_models: dict[str, OpenedModel] = {}
+        self._language_models: WeakValueDictionary[str, OpenedModel] = WeakValueDictionary()
         self.generative_turn = threading.Lock()
         """Held while identifiers are generated: one query at a time."""
 
@@ -54,13 +55,14 @@ class SharedModels(LoadedModels):
             return super().generative(folder)
 
     def language_model(self, name: str) -> OpenedModel:
-        """Return a language model; whatever answers with it keeps its own state."""
+        """Return a language model, kept for as long as a worker answers with it."""
         from quoth.app.language_model import open_language_model
 
         with self._lock:
-            if name not in self._language_models:
-                self._language_models[name] = open_language_model(name)
-            return self._language_models[name]
+            opened = self._language_models.get(name)
+            if opened is None:
+                opened = self._language_models[name] = open_language_model(name)
+            return opened
 
 
 class ServedSearchers(Searchers):

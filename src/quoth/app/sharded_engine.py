@@ -111,6 +111,7 @@ class ShardedEngine(AnsweringEngine):
     def close(self) -> None:
         """Release all files; ports that were given stay open."""
         self._fan_out.close()
+        self._asking.close()
         for port in self._local:
             port.close()
 
