@@ -33,7 +33,7 @@ $(VENV)/.bench: $(VENV)/.dev
 demo: $(VENV)/.answers
 	$(BIN)/quoth demo
 test: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+	OMP_NUM_THREADS=1 MALLOC_ARENA_MAX=2 $(BIN)/python -m pytest -n auto --dist loadfile
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow
 check: $(VENV)/.dev

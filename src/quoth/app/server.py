@@ -339,7 +339,7 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestError)
     async def own(request: Request, error: Exception) -> Response:
         assert isinstance(error, QuothError | RequestError)
-        if status_of(error) >= 500:
+        if status_of(error) == 500:
             _logger.warning("request %s: %s", request.state.request_id, error)
         return respond(request, status_of(error), type(error).__name__, str(error), error)
 

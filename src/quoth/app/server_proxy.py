@@ -9,7 +9,6 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
@@ -50,7 +49,7 @@ class _Named:
 
 
 class _Prefixed:
-    """Cuts a prefix off paths, and puts it before the paths that responses point to."""
+    """Cuts a prefix off paths; no response of ours points to a path of its own."""
 
     def __init__(self, app: Any, prefix: str) -> None:
         self._app = app
@@ -65,23 +64,7 @@ class _Prefixed:
             raw = scope["raw_path"].removeprefix(self._prefix.encode())
             path = scope["path"].removeprefix(self._prefix)
             inner = {**scope, "path": path, "raw_path": raw}
-            await self._app(inner, receive, self._sender(send))
-
-    def _sender(self, send: Any) -> Any:
-        async def send_prefixed(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                headers = [
-                    (name, self._place(value) if name.lower() == b"location" else value)
-                    for name, value in message.get("headers", ())
-                ]
-                message = {**message, "headers": headers}
-            await send(message)
-
-        return send_prefixed
-
-    def _place(self, location: bytes) -> bytes:
-        found = urlsplit(location.decode("latin-1"))
-        return found._replace(path=self._prefix + found.path).geturl().encode("latin-1")
+            await self._app(inner, receive, send)
 
 
 def _is_under(path: str, prefix: str) -> bool:

@@ -328,7 +328,7 @@ def test_whoever_stops_listening_frees_the_worker(engine: Engine) -> None:
         events = service.answer_events(asked)
         first = await anext(events)
         await events.aclose()  # type: ignore[attr-defined]
-        await service.on_engine(lambda _engine: None)  # the one worker has time again
+        await service.on_answerer(lambda _engine: None)  # the one worker has time again
         return first
 
     name, _record = asyncio.run(listen_once())

@@ -87,19 +87,17 @@ def test_everything_is_served_under_the_prefix_and_without(collection: Path) -> 
         assert described["servers"] == [{"url": "/notes"}] and "/search" in described["paths"]
 
 
-def test_what_points_elsewhere_keeps_the_prefix(collection: Path) -> None:
+def test_the_prefix_alone_leads_to_the_page(collection: Path) -> None:
     with serve(collection, CONFIG) as url:
         status, headers, _body = ask(f"{url}/notes?a=b")
         assert status == 307 and headers["location"] == "/notes/?a=b"
-        status, headers, _body = ask(f"{url}/notes/limits/")
-        assert status == 307 and headers["location"] == f"{url}/notes/limits"
-        assert ask(headers["location"])[0] == 200
-        assert ask(f"{url}/limits/")[1]["location"] == f"{url}/limits"
+        assert ask(f"{url}/notes/")[0] == 200
+        assert ask(f"{url}/notes/limits/")[0] == 404  # nothing else is redirected
 
 
 def test_a_prefix_opens_no_way_around_the_keys(collection: Path, tmp_path: Path) -> None:
     path = tmp_path / "keys.jsonl"
-    reading = {"Authorization": f"Bearer {add_key(path, 'read')}"}
+    reading = {"Authorization": f"Bearer {add_key(path, 'reader', 'read')}"}
     document = {"documents": [{"docid": "new", "fields": {"text": "new"}}]}
     with serve(collection, CONFIG, Keys.read(path)) as url:
         assert ask(f"{url}/notes/limits")[0] == 200
@@ -120,9 +118,7 @@ def test_only_a_known_proxy_is_believed(
     config = replace(CONFIG, proxies=proxies, hosts=("docs.example",), path_prefix="")
     with caplog.at_level(logging.INFO, logger=ACCESS_LOG), serve(collection, config) as url:
         assert ask(f"{url}/limits", None, FORWARDED)[0] == 200
-        location = ask(f"{url}/limits/", None, FORWARDED)[1]["location"]
-        assert location == ("https://docs.example/limits" if is_known else f"{url}/limits")
         foreign = ask(f"{url}/limits", None, {"X-Forwarded-Host": "evil.example"})
         assert foreign[0] == (403 if is_known else 200)
-    line = json.loads(next(each.message for each in caplog.records if each.name == ACCESS_LOG))
-    assert line["client"] == ("203.0.113.7" if is_known else "127.0.0.1")
+    record = next(each for each in caplog.records if each.name == ACCESS_LOG)
+    assert record.__dict__["quoth"]["client"] == ("203.0.113.7" if is_known else "127.0.0.1")
