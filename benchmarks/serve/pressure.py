@@ -147,8 +147,8 @@ def crowd(
             seconds=seconds,
             searcher="lexical",
         )
-    waited = recover(server, queries, searcher="lexical", usual_ms=usual_ms)
-    liveness = json.loads(probe.communicate()[0])
+        waited = recover(server, queries, searcher="lexical", usual_ms=usual_ms)
+        liveness = json.loads(probe.communicate()[0])
     recovery = max(0.0, waited - load.last_sent)
     logging.info("crowd: %s; live %s; recovered after %.2f s", load.record, liveness, recovery)
     return {"rate": rate, **load.record, "liveness": liveness, "recovery_seconds": recovery}

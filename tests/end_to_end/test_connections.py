@@ -69,6 +69,14 @@ class Served:
             time.sleep(0.1)
         raise AssertionError("\n".join(self.lines))
 
+    def wait_until_started(self) -> None:
+        """Wait until it takes signals; from then on it answers, too."""
+        for _ in range(600):
+            if any("startup complete" in line for line in self.lines):
+                return
+            time.sleep(0.1)
+        raise AssertionError("\n".join(self.lines))
+
     def end(self, number: signal.Signals) -> float:
         """Send a signal and wait; gives the seconds that passed until the process was gone."""
         begun = time.monotonic()
@@ -182,7 +190,7 @@ def test_unfinished_requests_do_not_delay_the_end(collection: Path, parser: str)
                 reply = read_last_reply(half)
                 assert reply.status == 503 and reply.error()["kind"] == "Ending"
             assert read_to_end(idle) == read_to_end(silent) == b""
-    assert served.process.returncode == -signal.SIGTERM
+    assert served.process.returncode == 0
 
 
 @pytest.mark.parametrize("parser", PARSERS)
@@ -219,6 +227,7 @@ def _sleeping(collection: Path, *options: str, parser: str = "httptools") -> Ite
     sleep = "import time; from quoth.app.server_engine import WorkerEngine as engine"
     sleep += "; engine.find = lambda *_given, **_named: time.sleep(3600)"
     with serving(collection, *options, parser=parser, before=sleep) as served:
+        served.wait_until_started()
         yield served
 
 
@@ -236,7 +245,7 @@ def test_the_documented_proxy_serves(collection: Path, tmp_path: Path) -> None:
     if nginx is None:
         pytest.skip("nginx is not installed")
     options = ["--server.proxies", "127.0.0.1", "--server.path-prefix", "/notes"]
-    options += ["--server.hosts", "notes.example"]
+    options += ["--server.hosts", "notes.example", "--server.log-format", "json"]
     with serving(collection, *options) as served:
         served.wait_until_ready()
         with _proxy(nginx, served.url, tmp_path) as url:
@@ -245,18 +254,11 @@ def test_the_documented_proxy_serves(collection: Path, tmp_path: Path) -> None:
             assert _fetch(f"{url}/notes/health/live") == {"status": "live"}
             described = _fetch(f"{url}/notes/openapi.json")
             assert described["servers"] == [{"url": "/notes"}]
-            with connected(
-                url, b"GET /notes/limits/ HTTP/1.1\r\nHost: notes.example\r\n\r\n"
-            ) as one:
-                assert read_reply(one).headers["location"] == "http://notes.example/notes/limits"
+            assert _fetch(f"{url}/notes/limits")["k"] > 0
         served.end(signal.SIGTERM)
     lines = [json.loads(line) for line in served.lines if line.startswith("{")]
-    assert [line["path"] for line in lines][-4:] == [
-        "/search",
-        "/health/live",
-        "/openapi.json",
-        "/limits/",
-    ]
+    paths = [line["path"] for line in lines if "path" in line]
+    assert paths[-4:] == ["/search", "/health/live", "/openapi.json", "/limits"]
 
 
 def _fetch(url: str, body: object = None) -> Any:
