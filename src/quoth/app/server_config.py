@@ -66,7 +66,7 @@ class ServerConfig:
     port: int = 8080
     """Port to listen at; 0 lets the system choose one."""
 
-    workers: int = 4
+    workers: int = 2
     """Threads that search, each with a view of the collection of its own; models are shared."""
 
     queue: int = 64
@@ -102,7 +102,7 @@ class ServerConfig:
     log_format: str = "text"
     """How records are logged: text for people, or json, one object per line, for programs."""
 
-    max_connections: int = 1_000
+    max_connections: int = 2_000
     """Connections that may be open at a time. A further one takes the place of the one that rested
     longest between requests; where none rests, it is answered 503, try again later. The system's
     limit of open files may lower this."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 _BACKLOG = 2_048
+_SWITCH_SECONDS = 0.0005  # so that busy workers let the loop that answers everybody have its turn
 _STATS_SECONDS = 10.0
 _MAX_STATS_BYTES = 1_000_000
 
@@ -67,6 +68,7 @@ def run_server(
     ):
         _logger.info("serving %s at %s", engine.folder, address_of(listening))
         log_difference(config, fitted)
+        sys.setswitchinterval(_SWITCH_SECONDS)
         server.ends_process = True
         server.run(sockets=[listening])
 
