@@ -150,6 +150,8 @@ def citations_section(results: dict[str, Any], table: Table) -> Iterable[str]:
     yield "model without phrases, which cites nothing; *refused*: answerable questions to which it"
     yield "wrote that the documents do not say. Abstaining is switched off: *quoth* answers every"
     yield "question, beginning with a phrase, and splices no sentences; *free* may do otherwise."
+    yield "All rows were answered before `answer.far_penalty`, which lets an answer begin near the"
+    yield "question."
     yield "*quoth* ran on two CPU cores in bf16, the others on one H200 in fp32, all with the same"
     yield "weights. *AUROC*: as calibrated on training questions, all 300 of a set; its signs were"
     yield "gathered apart from the answers, by the same code (`Answerer.features`). A whole quoted"

@@ -23,7 +23,7 @@ from generate_pixar import (
 )
 from generate_pixar_more import keywords_section, robustness_section
 from generate_pixar_quality import trained_section
-from generate_serving import serving_section
+from generate_serving import pressure_section, serving_section
 
 SECTIONS: tuple[tuple[Callable[[dict[str, Any], Table], Iterable[str]], str], ...] = (
     (phrases_section, "phrases/results/phrases.json"),
@@ -40,6 +40,7 @@ SECTIONS: tuple[tuple[Callable[[dict[str, Any], Table], Iterable[str]], str], ..
     (negatives_section, "generation/results/negatives.json"),
     (citations_section, "citations/results/citations.json"),
     (serving_section, "serve/results/serve.json"),
+    (pressure_section, "serve/results/pressure.json"),
     (cluster_section, "cluster/results/cluster.json"),
 )
 

@@ -85,3 +85,43 @@ def _overload(row: dict[str, Any]) -> Iterable[str]:
     yield f"answered, {row['refused']:,} refused with 429, {row['errors']:,} failed; the server"
     yield f"{'stayed up' if row['survived'] else 'went down'}, and one client was answered as fast"
     yield f"as before {row['recovery_seconds']:.1f} s after the last query was sent."
+
+
+def pressure_section(results: dict[str, Any], table: Table) -> Iterable[str]:
+    """Draw a server under more than it can do, and under requests that are meant to stall it."""
+    crowd, where, connections = results["crowd"], results["where"], results["connections"]
+    limits = crowd["liveness"]
+    yield "### Under pressure"
+    yield ""
+    yield f"`python -m benchmarks.serve.pressure`, {results['machine']}, load"
+    yield f"{results['load_before']:.1f} before it began; {results['documents']:,} documents with"
+    yield f"metadata, BM25, k = 10. The server sustains {results['sustained']['throughput']:.0f}"
+    yield "searches a second for 8 clients. The loads run on the same cores as the server."
+    yield ""
+    yield table(
+        ["test", "outcome"],
+        [
+            ["256 clients, four times that rate", _became(crowd)],
+            ["p99 of those answered", f"{crowd['p99_ms'] / 1000:.2f} s (limit 30 s)"],
+            [
+                "liveness meanwhile, new connections",
+                f"p50 {limits['p50_ms']:.0f} ms, p99 {limits['p99_ms']:.0f} ms,"
+                f" {limits['failed']} of {limits['asked']} failed",
+            ],
+            ["one client answered as before after", f"{crowd['recovery_seconds']:.2f} s"],
+            [
+                "p99 of 2 clients beside 4 whose conditions have 100 tests each, over p99 alone",
+                f"{where['p99_ratio']:.2f} (medians of {len(where['alone'])} turns)",
+            ],
+            [
+                f"{connections['idle']} idle and {connections['half_sent']} half-sent connections",
+                f"{connections['served']} of {connections['served']} new clients served,"
+                f" p99 {connections['p99_ms']:.0f} ms",
+            ],
+        ],
+    )
+
+
+def _became(load: dict[str, Any]) -> str:
+    failed = load["sent"] - load["answered"] - load["refused"]
+    return f"{load['answered']:,} answered, {load['refused']:,} refused with 429, {failed} failed"
