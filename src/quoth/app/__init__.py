@@ -1,1 +1,0 @@
-"""The only room that knows users, devices and the environment."""

@@ -1,0 +1,1 @@
+"""One opened collection: add, search, ask, verify."""

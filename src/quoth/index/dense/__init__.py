@@ -1,0 +1,1 @@
+"""Vectors by row, searched exactly or by a graph."""

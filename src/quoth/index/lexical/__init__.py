@@ -1,0 +1,1 @@
+"""Terms and where they stand: tantivy."""

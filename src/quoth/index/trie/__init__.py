@@ -1,0 +1,1 @@
+"""The legal identifiers, and which documents each names."""

@@ -1,0 +1,1 @@
+"""Long work that resumes where it stopped."""

@@ -1,0 +1,1 @@
+"""Train a dual encoder on labelled pairs: `quoth train glow`."""

@@ -1,0 +1,1 @@
+"""Learn to search a collection: `quoth learn`."""

@@ -1,0 +1,1 @@
+"""Build generative search: `quoth train pixar`."""

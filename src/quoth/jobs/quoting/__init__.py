@@ -1,0 +1,1 @@
+"""Train a language model to quote: `quoth train dynamic-lm`."""

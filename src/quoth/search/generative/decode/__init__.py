@@ -1,0 +1,1 @@
+"""From scores of phrases to identifiers of the trie."""

@@ -1,0 +1,1 @@
+"""Several runs fused into one."""

@@ -1,0 +1,1 @@
+"""Connections, bounded in number and time, and who is refused one."""

@@ -1,0 +1,1 @@
+"""A collection as tools for assistants: the Model Context Protocol."""

@@ -1,0 +1,1 @@
+"""Threads that search for the server, each with an engine of its own."""

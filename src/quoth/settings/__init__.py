@@ -1,0 +1,1 @@
+"""Every setting, and what a collection keeps of them."""

@@ -1,0 +1,1 @@
+"""Many collections as one, here or on Ray."""

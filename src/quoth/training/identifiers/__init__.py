@@ -1,0 +1,1 @@
+"""PIXAR: losses and steps over large vocabularies of phrases."""

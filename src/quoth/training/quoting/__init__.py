@@ -1,0 +1,1 @@
+"""Language models with a dynamic vocabulary: their sets and losses."""

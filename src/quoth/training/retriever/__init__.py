@@ -1,0 +1,1 @@
+"""Dual encoders: their sets, negatives, losses and curriculum."""

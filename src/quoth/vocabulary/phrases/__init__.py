@@ -1,0 +1,1 @@
+"""The phrase vocabulary: mined, counted, pruned, and texts segmented by it."""
