@@ -81,9 +81,9 @@ def test_rooms_below_are_never_imported_from_above(room: str) -> None:
     [
         "quoth",
         "quoth.client.client",
-        "quoth.app.cli",
-        "quoth.app.engine",
-        "quoth.search.lexical",
+        "quoth.cli.main",
+        "quoth.engine.engine",
+        "quoth.search.lexical.searcher",
         "quoth.evaluation.measures",
     ],
 )

@@ -198,7 +198,7 @@ SETS: dict[str, Callable[[argparse.Namespace], Iterator[Question]]] = {
 
 def search(queries: Sequence[str], texts: Sequence[Text], *, k: int) -> list[list[Text]]:
     """Find the best passages of each query with Quoth's BM25."""
-    from quoth.app.engine import Engine
+    from quoth.engine.engine import Engine
     from quoth.records import Document, Query
 
     unique = list(dict.fromkeys(texts))

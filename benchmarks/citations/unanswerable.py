@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from quoth.answer.chunks import STOP_WORDS
+from quoth.answer.noun_phrases import STOP_WORDS
 from quoth.text.passages import split_sentences
 
 NUM_PASSAGES = 3

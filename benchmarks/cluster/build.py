@@ -24,10 +24,10 @@ from typing import Any
 
 from benchmarks.lexical.quality import join, read
 from benchmarks.lexical.speed import peak_megabytes
-from quoth.app.engine import Engine
-from quoth.app.sharded_engine import ShardedEngine
 from quoth.collection.shards import create_shards
+from quoth.engine.engine import Engine
 from quoth.records import Document
+from quoth.shards.engine import ShardedEngine
 
 CACHE = Path("benchmarks/.cache/cluster")
 WORDS = 48

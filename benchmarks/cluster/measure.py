@@ -13,12 +13,12 @@ from typing import Any
 
 from benchmarks.lexical.quality import read
 from benchmarks.serve.load import quantiles_ms
-from quoth.app.cluster_serving import open_from_cluster
-from quoth.app.engine import Engine
-from quoth.app.sharded_engine import ShardedEngine
 from quoth.collection.shards import create_shards, open_shards
+from quoth.engine.engine import Engine
 from quoth.evaluation.files import read_queries
 from quoth.records import Query, Run
+from quoth.shards.engine import ShardedEngine
+from quoth.shards.ray_serve import open_from_cluster
 
 Ask = Callable[[str], object]
 TURN = 25  # queries before the next system has its turn
@@ -128,7 +128,7 @@ def _search_all(engine: Engine | ShardedEngine, queries: Sequence[Query]) -> Run
 
 def check_vectors(data: Path, counts: Sequence[int], *, num_queries: int) -> dict[str, Any]:
     """The same by vectors and fused, on a set that is small enough to encode here."""
-    from quoth.app.sharding import split_collection
+    from quoth.shards.split_and_merge import split_collection
 
     queries = read_queries(data / "queries.jsonl.gz")[:num_queries]
     row: dict[str, Any] = {"set": data.name, "queries": len(queries), "searchers": {}}

@@ -32,9 +32,9 @@ from numpy.typing import NDArray
 from benchmarks.hybrid.encode import load
 from quoth import __version__
 from quoth.evaluation.files import read_queries
-from quoth.index.dense import DenseIndex
-from quoth.index.dense_config import STORAGES, DenseConfig
-from quoth.index.dense_rank import Found, rank
+from quoth.index.dense.config import STORAGES, DenseConfig
+from quoth.index.dense.index import DenseIndex
+from quoth.index.dense.rank import Found, rank
 from quoth.models.glow.encoder import GlowEncoder
 
 RESULTS = Path(__file__).parent / "results" / "recall.json"

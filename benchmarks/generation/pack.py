@@ -32,7 +32,7 @@ from quoth.models.dynamic_lm.inputs import DynamicLMInputs
 from quoth.models.pretrained import load_tokenizer
 from quoth.text.passages import PassageConfig, cut_text, split_sentences
 from quoth.text.words import Analyser, AnalyserConfig
-from quoth.training.dynamic_set import (
+from quoth.training.quoting.set import (
     DynamicSet,
     Quotation,
     make_quotations,

@@ -25,8 +25,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from quoth.training.dynamic_set import SubwordTable, make_table
 from quoth.training.packed_file import read_packed, write_packed
+from quoth.training.quoting.set import SubwordTable, make_table
 from quoth.training.selfsupervision.phrase_matching import SubwordText
 
 CACHE = Path("benchmarks/.cache/generation")
@@ -152,7 +152,7 @@ def cut(text: str, inputs: object) -> Iterator[NDArray[np.int64]]:
 
 def search(queries: Sequence[str], documents: Iterable[str]) -> list[list[str]]:
     """Find the best documents of each query with Quoth's BM25."""
-    from quoth.app.engine import Engine
+    from quoth.engine.engine import Engine
     from quoth.records import Document, Query
 
     texts = list(dict.fromkeys(documents))

@@ -38,9 +38,11 @@ import torch
 from quoth.artifact import write_text_atomically
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM, open_dynamic_lm
-from quoth.training.continuations import drawn_phrases, make_continuations
-from quoth.training.dynamic_batches import BatchMaker
-from quoth.training.dynamic_set import (
+from quoth.training.loop import Progress
+from quoth.training.quoting.batches import BatchMaker
+from quoth.training.quoting.continuations import drawn_phrases, make_continuations
+from quoth.training.quoting.phrase_negatives import TABLE_5
+from quoth.training.quoting.set import (
     Continuations,
     DynamicSet,
     SubwordTable,
@@ -48,8 +50,6 @@ from quoth.training.dynamic_set import (
     make_table,
     open_dynamic_set,
 )
-from quoth.training.loop import Progress
-from quoth.training.phrase_negatives import TABLE_5
 from quoth.training.recipes.dynamic_lm import (
     DynamicModule,
     DynamicProgress,

@@ -35,7 +35,7 @@ from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.network import GlowNetwork
 from quoth.training.loop import Progress
 from quoth.training.recipes.glow import GlowRecipe, build_network, train_glow
-from quoth.training.training_set import SequenceTable, TrainingSet
+from quoth.training.retriever.training_set import SequenceTable, TrainingSet
 
 PACK = Path("benchmarks/.cache/glow/pack.bin")
 CUT = 10

@@ -23,10 +23,10 @@ import numpy as np
 from benchmarks.hybrid.encode import load
 from benchmarks.lexical.quality import read, splits
 from quoth import __version__
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.evaluation.compare import compare
 from quoth.evaluation.files import read_queries
-from quoth.index.dense import DenseIndex
+from quoth.index.dense.index import DenseIndex
 from quoth.records import Document, Qrels, Query
 
 RESULTS = Path(__file__).parent / "results" / "quality.json"

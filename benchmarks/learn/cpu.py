@@ -24,7 +24,7 @@ from typing import Any
 from benchmarks.hybrid.quality import sample
 from benchmarks.lexical.quality import read, splits
 from quoth import __version__
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.evaluation.compare import compare
 from quoth.evaluation.files import read_queries
 from quoth.records import Qrels, Query, Run
@@ -119,7 +119,7 @@ def search(collection: Path, queries: list[Query], when: str) -> list[Run]:
 def quoth(*arguments: str, here: Path | None = None) -> None:
     """Run the command line in a process of its own; files are named as seen from `here`."""
     logging.info("quoth %s", " ".join(arguments[:1]))
-    code = "from quoth.app.cli import main; main()"
+    code = "from quoth.cli.main import main; main()"
     subprocess.run([sys.executable, "-c", code, *arguments], check=True, cwd=here)
 
 

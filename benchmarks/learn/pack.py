@@ -29,13 +29,13 @@ from numpy.typing import NDArray
 from benchmarks.hybrid.encode import read_units
 from benchmarks.hybrid.quality import sample
 from benchmarks.lexical.quality import read, splits
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.evaluation.files import read_queries
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.inputs import GlowInputs
 from quoth.models.pretrained import DEFAULT_NAME, find_folder, load_tokenizer
 from quoth.records import Document, Query
-from quoth.training.passage_set import make_passage_set, save_passage_set
+from quoth.training.retriever.passage_set import make_passage_set, save_passage_set
 from quoth.training.selfsupervision.pseudo_pairs import (
     FoundQuery,
     PseudoPairConfig,

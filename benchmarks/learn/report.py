@@ -25,10 +25,10 @@ import numpy as np
 
 from benchmarks.lexical.quality import read, splits
 from quoth import __version__
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.evaluation.compare import compare
 from quoth.records import Hit, Qrels, Query, Run
-from quoth.search.fusion import convex, measure_ranges
+from quoth.search.hybrid.fusion import convex, measure_ranges
 from quoth.search.rerank import mix
 from quoth.search.rerank_config import RerankConfig
 

@@ -27,7 +27,7 @@ from benchmarks.hybrid.encode import load
 from benchmarks.hybrid.quality import take_vectors
 from benchmarks.lexical.quality import read, splits
 from quoth import __version__
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.evaluation.compare import compare
 from quoth.evaluation.files import read_queries
 from quoth.models.query_generator.generator import QueryGenerator

@@ -21,11 +21,11 @@ from torch.nn.functional import cross_entropy, mse_loss
 
 from quoth.models.glow.network import GlowNetwork
 from quoth.models.query_generator.network import QueryGeneratorNetwork
-from quoth.training.learning import Learned, LearningModule, LearningRun, learn
 from quoth.training.loop import LoopConfig
-from quoth.training.negatives import chance_from, draw_negatives
-from quoth.training.passage_set import PassageSet, as_text
-from quoth.training.retriever import Retriever, prepare_network
+from quoth.training.retriever.learning import Learned, LearningModule, LearningRun, learn
+from quoth.training.retriever.negatives import chance_from, draw_negatives
+from quoth.training.retriever.passage_set import PassageSet, as_text
+from quoth.training.retriever.retriever import Retriever, prepare_network
 
 Rows = NDArray[np.int64]
 

@@ -36,16 +36,16 @@ from benchmarks.learn.rivals import RivalSettings, train_gpl, train_tsdae
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.glow.network import GlowNetwork
-from quoth.training.curriculum import blend
-from quoth.training.learning import Learned, LearningRun
-from quoth.training.passage_set import PassageSet, as_text, open_passage_set
 from quoth.training.recipes.acrobart import AcrobartRecipe, train_acrobart
 from quoth.training.recipes.glow import renew_layers
 from quoth.training.recipes.rumbart import RumbartRecipe, train_rumbart
 from quoth.training.recipes.warm_up import WarmUpRecipe, train_warm_up
-from quoth.training.refresh import encode_passages
-from quoth.training.retriever import Retriever
-from quoth.training.validation import held_out_mrr
+from quoth.training.retriever.curriculum import blend
+from quoth.training.retriever.learning import Learned, LearningRun
+from quoth.training.retriever.passage_set import PassageSet, as_text, open_passage_set
+from quoth.training.retriever.refresh import encode_passages
+from quoth.training.retriever.retriever import Retriever
+from quoth.training.retriever.validation import held_out_mrr
 
 PACKED = Path("benchmarks/.cache/learn")
 DEPTH = 100

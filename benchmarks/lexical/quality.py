@@ -17,8 +17,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from quoth import __version__
-from quoth.app.engine import Engine
-from quoth.app.measuring import run_timed
+from quoth.cli.evaluating import run_timed
+from quoth.engine.engine import Engine
 from quoth.evaluation.compare import compare
 from quoth.evaluation.files import read_qrels, read_queries
 from quoth.records import Document, Problem, Qrels, Query, Run

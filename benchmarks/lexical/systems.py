@@ -13,7 +13,7 @@ from pathlib import Path
 import bm25s
 import tantivy
 
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.records import Document, Query
 from quoth.text.words import Analyser, AnalyserConfig
 

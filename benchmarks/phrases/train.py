@@ -123,7 +123,7 @@ def _measure(  # type: ignore[no-untyped-def]
         row["train_mb_per_second"] = round(megabytes / work, 3)
     row |= measure_cutting(vocabulary, texts[::4])
     if system == "phrases" and not generated:
-        from quoth.vocabulary.phrase_report import report_phrases
+        from quoth.vocabulary.phrases.report import report_phrases
 
         row["report"] = asdict(report_phrases(vocabulary, texts))
     send.send(row)
@@ -131,9 +131,9 @@ def _measure(  # type: ignore[no-untyped-def]
 
 def train(system: str, texts, *, size: int, generated: int, threads: int):  # type: ignore[no-untyped-def]
     """Train one kind of vocabulary."""
-    from quoth.vocabulary.phrase_config import PhraseConfig
-    from quoth.vocabulary.phrase_training import train_phrases
-    from quoth.vocabulary.phrase_workers import Threads
+    from quoth.vocabulary.phrases.config import PhraseConfig
+    from quoth.vocabulary.phrases.training import train_phrases
+    from quoth.vocabulary.phrases.workers import Threads
     from quoth.vocabulary.rival_tokenizers import train_bpe, train_unigram
 
     if system == "bpe":

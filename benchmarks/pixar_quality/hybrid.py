@@ -25,11 +25,11 @@ from benchmarks.hybrid.quality import sample, take_vectors
 from benchmarks.lexical.quality import read, splits
 from benchmarks.pixar_quality.pack import CACHE, JOINED
 from quoth import __version__
-from quoth.app.engine import Engine
-from quoth.app.generative_plan import PixarBuildConfig
-from quoth.app.learning import Wanted
+from quoth.engine.engine import Engine
 from quoth.evaluation.compare import compare
 from quoth.evaluation.files import read_queries
+from quoth.jobs.learn.job import Wanted
+from quoth.jobs.pixar.plan import PixarBuildConfig
 from quoth.records import Qrels
 
 RESULTS = Path(__file__).parent / "results" / "hybrid.json"

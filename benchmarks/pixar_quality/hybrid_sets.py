@@ -39,12 +39,12 @@ from benchmarks.pixar_quality.report import (
     search_identifiers,
 )
 from quoth import __version__
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.evaluation.compare import Row, compare
 from quoth.records import Hit, Qrels, Query, Run
-from quoth.search.calibration import Calibration
-from quoth.search.fusion import UsualRanges, fuse, measure_ranges
-from quoth.search.fusion_config import FusionConfig
+from quoth.search.hybrid.calibration import Calibration
+from quoth.search.hybrid.fusion import UsualRanges, fuse, measure_ranges
+from quoth.search.hybrid.fusion_config import FusionConfig
 
 RESULTS = Path(__file__).parent / "results" / "hybrid-sets.json"
 MEASURES = ("nDCG@10", "RR@10", "R@100")

@@ -23,11 +23,11 @@ from typing import Any
 
 from benchmarks.pixar_quality.hybrid import kept_identifiers
 from quoth import __version__
-from quoth.app.engine import Engine
-from quoth.app.generative_plan import PixarBuildConfig
-from quoth.app.learning_plan import Wanted
-from quoth.app.learning_queries import spread
+from quoth.engine.engine import Engine
 from quoth.evaluation.compare import compare
+from quoth.jobs.learn.plan import Wanted
+from quoth.jobs.learn.queries import spread
+from quoth.jobs.pixar.plan import PixarBuildConfig
 from quoth.records import Document, Qrels, Query
 
 RESULTS = Path(__file__).parent / "results" / "keywords.json"

@@ -28,7 +28,7 @@ from benchmarks.hybrid.encode import read_units
 from benchmarks.hybrid.quality import sample
 from benchmarks.learn.generate import unit_text
 from benchmarks.lexical.quality import splits
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.evaluation.files import read_queries
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.inputs import PixarInputs
@@ -38,9 +38,9 @@ from quoth.training.selfsupervision.identifier_pairs import (
     make_identifier_pairs,
     save_identifier_pairs,
 )
-from quoth.vocabulary.phrase_config import PhraseConfig
-from quoth.vocabulary.phrase_training import train_phrases
-from quoth.vocabulary.phrases import IdentifierVocabulary
+from quoth.vocabulary.phrases.config import PhraseConfig
+from quoth.vocabulary.phrases.training import train_phrases
+from quoth.vocabulary.phrases.vocabulary import IdentifierVocabulary
 from quoth.vocabulary.rival_tokenizers import open_wordpiece, train_bpe, train_unigram
 
 CACHE = Path("benchmarks/.cache")

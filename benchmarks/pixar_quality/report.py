@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks.lexical.quality import splits
 from benchmarks.pixar_quality.pack import CACHE, parts_of, read_corpus
 from quoth import __version__
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.evaluation.compare import compare
 from quoth.evaluation.measures import evaluate_run
 from quoth.records import Document, Hit, Qrels, Query, Run

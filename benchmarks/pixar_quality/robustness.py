@@ -27,11 +27,11 @@ from benchmarks.pixar_quality.hybrid import kept_identifiers
 from benchmarks.pixar_quality.pack import parts_of
 from benchmarks.pixar_quality.robustness_pack import OLD, PACKED, choose_new, group_queries
 from quoth import __version__
-from quoth.app.engine import Engine
-from quoth.app.generative_plan import PixarBuildConfig
-from quoth.app.generative_report import GenerativeReport
-from quoth.app.learning_plan import Wanted
+from quoth.engine.engine import Engine
 from quoth.evaluation.measures import evaluate_run
+from quoth.jobs.learn.plan import Wanted
+from quoth.jobs.pixar.plan import PixarBuildConfig
+from quoth.jobs.pixar.report import GenerativeReport
 from quoth.records import Document, Hit, Qrels, Query, Run
 
 RESULTS = Path(__file__).parent / "results" / "robustness.json"

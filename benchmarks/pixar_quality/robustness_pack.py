@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from benchmarks.lexical.quality import splits
 from benchmarks.pixar_quality.pack import CACHE, filtered, parts_of, read_corpus
 from benchmarks.pixar_quality.typos import add_typos
-from quoth.app.learning_queries import hold_out_documents
 from quoth.evaluation.files import read_queries
+from quoth.jobs.learn.queries import hold_out_documents
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.inputs import PixarInputs
 from quoth.models.pretrained import DEFAULT_NAME, find_folder, load_tokenizer
@@ -40,8 +40,8 @@ from quoth.training.selfsupervision.identifier_pairs import (
     make_identifier_pairs,
     save_identifier_pairs,
 )
-from quoth.vocabulary.phrase_config import PhraseConfig
-from quoth.vocabulary.phrase_training import train_phrases
+from quoth.vocabulary.phrases.config import PhraseConfig
+from quoth.vocabulary.phrases.training import train_phrases
 
 PACKED = CACHE / "pixar-robust"
 OLD, NEW, TYPOS = "old", "new", "typos"

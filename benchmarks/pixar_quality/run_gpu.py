@@ -33,18 +33,18 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file
 
-from quoth.app.generative_shortlist import learn_centroids, list_phrases
-from quoth.index.trie import Sequences, Trie
-from quoth.index.trie_build import build_trie
+from quoth.index.trie.build import build_trie
+from quoth.index.trie.trie import Sequences, Trie
+from quoth.jobs.pixar.shortlist import learn_centroids, list_phrases
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.network import PhraseHead
 from quoth.models.pixar.pixar import Pixar
 from quoth.models.pixar.shortlist.interface import Shortlist
-from quoth.search.aggregate import Owners, aggregate, gather_evidence
-from quoth.search.aggregate_config import AggregateConfig
-from quoth.search.decode import Decoder
-from quoth.search.decode_config import DecodeConfig
-from quoth.search.decode_sheet import BagNorms, PhraseScores
+from quoth.search.generative.aggregate import Owners, aggregate, gather_evidence
+from quoth.search.generative.aggregate_config import AggregateConfig
+from quoth.search.generative.decode.config import DecodeConfig
+from quoth.search.generative.decode.decoder import Decoder
+from quoth.search.generative.decode.score_table import BagNorms, PhraseScores
 from quoth.training.recipes.pixar import PixarPairs, as_pixar, train_pixar
 from quoth.training.recipes.pixar_config import PixarRecipe
 from quoth.training.selfsupervision.identifier_pairs import (
@@ -53,7 +53,7 @@ from quoth.training.selfsupervision.identifier_pairs import (
     phrase_counts,
     suggest_num_slots,
 )
-from quoth.vocabulary.rarity import rarities
+from quoth.vocabulary.phrases.rarity import rarities
 
 PACKED = Path("benchmarks/.cache/pixar")
 K = 100

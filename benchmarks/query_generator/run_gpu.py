@@ -45,7 +45,7 @@ from quoth.training.recipes.query_generator import (
     measure_held_out,
     train_query_generator,
 )
-from quoth.training.training_set import TrainingSet
+from quoth.training.retriever.training_set import TrainingSet
 
 PACK = Path("benchmarks/.cache/query-generator/pack.bin")
 NUM_EXAMPLES = 20

@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.hybrid.encode import load
 from benchmarks.hybrid.quality import take_vectors
 from benchmarks.lexical.quality import read
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.evaluation.files import read_queries
 from quoth.records import Document
 

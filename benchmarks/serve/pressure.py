@@ -36,8 +36,8 @@ from benchmarks.serve.load import quantiles_ms
 from benchmarks.serve.process import Server, put_load, serving
 from benchmarks.serve.run import recover
 from quoth import Client, __version__
-from quoth.app.engine import Engine
 from quoth.collection.filter_syntax import MAX_TESTS
+from quoth.engine.engine import Engine
 from quoth.records import Document
 
 RESULTS = Path(__file__).parent / "results" / "pressure.json"

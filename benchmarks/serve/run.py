@@ -28,10 +28,10 @@ from benchmarks.serve.collection import CACHE, make_collection, sample_queries
 from benchmarks.serve.load import quantiles_ms
 from benchmarks.serve.process import Server, put_load, serving
 from quoth import Client, __version__
-from quoth.app.engine import Engine
-from quoth.app.server_engine import make_engines
-from quoth.app.server_stages import Stages
+from quoth.engine.engine import Engine
 from quoth.errors import QuothError
+from quoth.server.monitoring.timings import Stages
+from quoth.server.workers.worker import make_engines
 
 RESULTS = Path(__file__).parent / "results" / "serve.json"
 CLIENTS = (1, 2, 4, 8, 16, 32, 64)

@@ -35,12 +35,12 @@ from benchmarks.trie.simulate import (
     splice,
 )
 from quoth import __version__
-from quoth.index.trie import ARRAYS, Sequences, Trie
-from quoth.index.trie_build import build_trie, update_trie
-from quoth.index.trie_files import open_trie, save_trie
-from quoth.search.decode import Decoded, Decoder
-from quoth.search.decode_config import DecodeConfig
-from quoth.search.decode_sheet import PhraseScores
+from quoth.index.trie.build import build_trie, update_trie
+from quoth.index.trie.files import open_trie, save_trie
+from quoth.index.trie.trie import ARRAYS, Sequences, Trie
+from quoth.search.generative.decode.config import DecodeConfig
+from quoth.search.generative.decode.decoder import Decoded, Decoder
+from quoth.search.generative.decode.score_table import PhraseScores
 
 RESULTS = Path(__file__).parent / "results" / "trie.json"
 SHORTLISTS = (20_000, 100_000)

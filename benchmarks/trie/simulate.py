@@ -24,8 +24,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from quoth.index.trie import Sequences, Trie
-from quoth.search.decode_sheet import BagNorms, PhraseScores
+from quoth.index.trie.trie import Sequences, Trie
+from quoth.search.generative.decode.score_table import BagNorms, PhraseScores
 
 WIDTH = 64
 SCALE = 34.0

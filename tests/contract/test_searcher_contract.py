@@ -14,14 +14,14 @@ from tiny_encoder import save_tiny_encoder
 from tiny_generative import tiny_model
 
 from quoth.collection.store import FILE_NAME, Store
-from quoth.index.dense_config import DenseConfig
+from quoth.index.dense.config import DenseConfig
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.records import Document, Hit, Part, Query
-from quoth.search.dense import DenseSearcher
-from quoth.search.generative import GenerativeSearcher
-from quoth.search.generative_config import GenerativeConfig
-from quoth.search.lexical import LexicalSearcher
-from quoth.search.lexical_config import LexicalConfig
+from quoth.search.dense.searcher import DenseSearcher
+from quoth.search.generative.config import GenerativeConfig
+from quoth.search.generative.searcher import GenerativeSearcher
+from quoth.search.lexical.config import LexicalConfig
+from quoth.search.lexical.searcher import LexicalSearcher
 from quoth.search.rerank import RerankingSearcher
 from quoth.search.rerank_config import RerankConfig
 from quoth.search.searcher import Searcher, ignore_progress

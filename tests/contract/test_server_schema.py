@@ -14,10 +14,10 @@ from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.generation import GenerationMode
 
-from quoth.app.engine import Engine
-from quoth.app.server import create_app
-from quoth.app.server_config import ServerConfig
+from quoth.engine.engine import Engine
 from quoth.records import Document
+from quoth.server.routes import create_app
+from quoth.settings.server import ServerConfig
 
 EXAMPLES = 20
 REFUSED = {400, 404, 405, 413, 422}

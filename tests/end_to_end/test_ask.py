@@ -16,12 +16,12 @@ from tiny_language_model import TEXTS, make_dynamic_lm, save_language_model
 
 from quoth.answer.abstain import Abstention, save_abstention
 from quoth.answer.config import SHIPPED, AnswerConfig
-from quoth.app.cli import main
-from quoth.app.config import as_values
-from quoth.app.engine import Engine
+from quoth.cli.main import main
+from quoth.engine.engine import Engine
 from quoth.errors import ConfigError, MissingExtra, NoCollection
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.records import Document
+from quoth.settings.config import as_values
 from quoth.vocabulary.dynamic import NO_ANSWER
 
 QUESTION = "When does the barn owl hunt?"
@@ -176,7 +176,7 @@ def test_a_text_is_continued(collection: Path, engine: Engine, quoth: Quoth) -> 
 def test_the_python_api_answers_and_keeps_its_model(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from quoth.app import language_model
+    from quoth.engine import language_model
 
     opened, opens = language_model.open_language_model, []
 
@@ -214,7 +214,7 @@ def test_vectors_kept_with_a_collection_are_used_and_may_be_removed(
 def test_bad_questions_are_refused_before_anything_is_loaded(
     collection: Path, quoth: Quoth, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "quoth.app.language_model", None)
+    monkeypatch.setitem(sys.modules, "quoth.engine.language_model", None)
     for question, said in (
         ("", "the text is empty"),
         (" \n ", "the text is empty"),
@@ -275,9 +275,9 @@ def test_a_threshold_out_of_range_is_refused(collection: Path) -> None:
 
 def test_helping_and_searching_import_no_network(collection: Path) -> None:
     code = (
-        "import sys; from quoth.app.engine import Engine;"
+        "import sys; from quoth.engine.engine import Engine;"
         "engine = Engine.open(sys.argv[1]); assert engine.search('owl');"
-        "import quoth.app.commands.ask;"
+        "import quoth.cli.commands.ask;"
         "print([m for m in sys.modules if m in ('torch', 'numpy') or 'answer.a' in m])"
     )
     done = subprocess.run(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.records import Document
 
 # The language model alone prefers the first of these to either fact.

@@ -19,8 +19,8 @@ from commands import BIRDS, Outcome, Quoth, make_runner, write_lines
 from typer.testing import CliRunner
 
 from quoth import __version__
-from quoth.app.cli import app
-from quoth.app.engine import Engine
+from quoth.cli.main import app
+from quoth.engine.engine import Engine
 
 COMMANDS = (
     *("add", "remove", "search", "run", "evaluate", "compare", "status", "verify", "demo"),
@@ -101,7 +101,7 @@ class Watch:
         wanted.append(name.partition(".")[0])
 sys.meta_path.insert(0, Watch())
 sys.argv = ["quoth", "--help"]
-from quoth.app.cli import main
+from quoth.cli.main import main
 try:
     main()
 finally:

@@ -19,35 +19,35 @@ from tests.unit.training.recipes.test_pixar import RECIPE, make_pairs, make_star
 from tiny_encoder import save_tiny_encoder
 
 import quoth
-from quoth.app.cli import main
-from quoth.app.cluster_adding import add_with_cluster
-from quoth.app.cluster_encoding import fill_vectors
-from quoth.app.cluster_learning import ClusterHelp
-from quoth.app.engine import Engine
-from quoth.app.intake import AddReport
-from quoth.app.learning_plan import Wanted
-from quoth.app.opening import open_engine
+from quoth.cli.main import main
 from quoth.cluster.adding import AddJob, add_on_cluster
 from quoth.cluster.connecting import joined
 from quoth.cluster.counting import ClusterWorkers
 from quoth.cluster.mapping import map_in_order
 from quoth.cluster.training import train_on_cluster
 from quoth.collection.shards import create_shards, open_shards
+from quoth.engine.adding import AddReport
+from quoth.engine.engine import Engine
 from quoth.errors import ClusterError, ConfigError
-from quoth.index.dense import DenseIndex
-from quoth.index.dense_config import DenseConfig
-from quoth.index.dense_state import read_state
+from quoth.index.dense.config import DenseConfig
+from quoth.index.dense.index import DenseIndex
+from quoth.index.dense.state import read_state
+from quoth.jobs.learn.plan import Wanted
+from quoth.jobs.ray import ClusterHelp
 from quoth.models.pixar.pixar import Pixar
 from quoth.models.pretrained import digest_weights
 from quoth.records import Query
-from quoth.search import dense
+from quoth.search.dense import searcher
 from quoth.search.searcher import ignore_progress
-from quoth.training.run_packed import ENCODER, train_packed
-from quoth.training.run_pixar import PixarFiles
+from quoth.shards.opening import open_engine
+from quoth.shards.ray_add import add_with_cluster
+from quoth.shards.ray_encode import fill_vectors
+from quoth.training.identifiers.run_pixar import PixarFiles
+from quoth.training.retriever.run_packed import ENCODER, train_packed
 from quoth.training.selfsupervision.identifier_pairs import save_identifier_pairs
-from quoth.vocabulary.phrase_config import PhraseConfig
-from quoth.vocabulary.phrase_training import train_phrases
-from quoth.vocabulary.phrase_workers import Threads
+from quoth.vocabulary.phrases.config import PhraseConfig
+from quoth.vocabulary.phrases.training import train_phrases
+from quoth.vocabulary.phrases.workers import Threads
 
 pytest.importorskip("ray")
 pytestmark = pytest.mark.slow  # three nodes on a small machine take minutes
@@ -203,8 +203,8 @@ def test_a_writer_gets_its_documents_in_order_and_its_errors_are_told(
     nodes: Nodes, sources: Path
 ) -> None:
     def read(source: str) -> Iterator[Any]:
-        from quoth.app.cluster_adding import read_one
-        from quoth.app.config import build_config
+        from quoth.settings.config import build_config
+        from quoth.shards.ray_add import read_one
 
         return read_one(source, config=build_config(), directory="/")
 
@@ -238,7 +238,7 @@ def test_vectors_made_on_a_cluster_that_loses_a_node_are_those_made_here(
     monkeypatch: pytest.MonkeyPatch,
     count: int,
 ) -> None:
-    monkeypatch.setattr(dense, "CHUNK", 8)
+    monkeypatch.setattr(searcher, "CHUNK", 8)
     settings = [{"dense": {"encoder": str(models[0])}}]
     for name in ("here", "there"):
         if count:

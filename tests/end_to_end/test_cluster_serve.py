@@ -23,13 +23,13 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from quoth.app.cluster_serving import open_from_cluster
-from quoth.app.engine import Engine
-from quoth.app.opening import OpenedEngine
-from quoth.app.server import create_app
-from quoth.app.sharded_engine import ShardedEngine
 from quoth.collection.shards import create_shards, open_shards
+from quoth.engine.engine import Engine
 from quoth.records import Document
+from quoth.server.routes import create_app
+from quoth.shards.engine import ShardedEngine
+from quoth.shards.opening import OpenedEngine
+from quoth.shards.ray_serve import open_from_cluster
 
 QUOTH = Path(sys.executable).parent / "quoth"
 WORDS = ("owl", "raven", "hen", "heron", "wren", "stork", "swift", "finch", "robin", "crane")

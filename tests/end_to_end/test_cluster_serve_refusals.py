@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from quoth.app.cli import main
-from quoth.app.engine import Engine
-from quoth.app.sharded_engine import ShardedEngine
+from quoth.cli.main import main
 from quoth.collection.shards import create_shards
+from quoth.engine.engine import Engine
 from quoth.records import Document
+from quoth.shards.engine import ShardedEngine
 
 OWL = Document("owl", {"text": ("An owl hunts.",)})
 

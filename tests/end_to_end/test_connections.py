@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from wire import connected, post, read_last_reply, read_reply, read_to_end
 
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.records import Document
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -106,7 +106,7 @@ def serving(
     code = f"import sys; sys.argv = {given!r}; " + _LIMIT.format(open_files)
     if parser == "h11":
         code += "; sys.modules['httptools'] = None"
-    code += f"; {before}; from quoth.app.cli import main; main()"
+    code += f"; {before}; from quoth.cli.main import main; main()"
     command = [sys.executable, "-c", code]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         served = Served(process)
@@ -167,7 +167,7 @@ def test_too_few_descriptors_are_explained(collection: Path) -> None:
     assert "may open 50 files, but 4 workers need 64" in " ".join(found.stderr.split())
 
 
-_SERVE = "import sys; sys.argv = ['quoth', 'serve', {!r}]; from quoth.app.cli import main; main()"
+_SERVE = "import sys; sys.argv = ['quoth', 'serve', {!r}]; from quoth.cli.main import main; main()"
 
 
 # The end ---------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def test_a_second_signal_ends_at_once(collection: Path, number: signal.Signals) 
 @contextmanager
 def _sleeping(collection: Path, *options: str, parser: str = "httptools") -> Iterator[Served]:
     """Serve with searches that take hours."""
-    sleep = "import time; from quoth.app.server_engine import WorkerEngine as engine"
+    sleep = "import time; from quoth.server.workers.worker import WorkerEngine as engine"
     sleep += "; engine.find = lambda *_given, **_named: time.sleep(3600)"
     with serving(collection, *options, parser=parser, before=sleep) as served:
         served.wait_until_started()

@@ -17,8 +17,8 @@ import damaging
 import pytest
 from damaging import Sample
 
-from quoth.app.engine import Engine
 from quoth.collection.store import FILE_NAME
+from quoth.engine.engine import Engine
 from quoth.errors import CollectionError, Damaged
 from quoth.records import Document
 
@@ -156,7 +156,7 @@ def test_a_search_on_an_altered_index_answers_or_says_that_it_is_damaged(
 
 CUT_WHILE_OPEN = """
 import os, sys
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.errors import Damaged
 path, folder = sys.argv[1:]
 engine = Engine.open(folder, settings=[{"lexical": {"compact_share": 1.0}}])

@@ -14,9 +14,9 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from quoth.app import demo, show
-from quoth.app.cli import app
-from quoth.app.engine import Engine
+from quoth.cli import demo, show
+from quoth.cli.main import app
+from quoth.engine.engine import Engine
 
 HIGHLIGHT = re.compile("\x1b\\[1;33m(.+?)\x1b\\[0m")
 """What `show` makes bold and yellow."""

@@ -161,7 +161,7 @@ def _without_neural(*arguments: object) -> Outcome:
     """Run a command where none of the neural extra's libraries can be imported."""
     code = (
         f"import sys\nfor name in {NEURAL!r}:\n    sys.modules[name] = None\n"
-        "from quoth.app.cli import main\nmain()"
+        "from quoth.cli.main import main\nmain()"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],

@@ -15,8 +15,8 @@ import damaging
 import limited_writer
 import pytest
 
-from quoth.app.engine import Engine
 from quoth.collection.store import FILE_NAME, Store
+from quoth.engine.engine import Engine
 from quoth.errors import StorageFull
 from quoth.records import Document
 from quoth.text.passages import PassageConfig, cut_document
@@ -101,7 +101,7 @@ def test_without_a_limit_the_writer_finishes(tmp_path: Path) -> None:
 
 CATCH_UP = """
 import resource, signal, sys
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.errors import StorageFull
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 engine = Engine.open(sys.argv[1])

@@ -16,13 +16,13 @@ import pytest
 import torch
 from learning_worlds import make_collection, make_documents, save_models
 
-from quoth.app import generative_shortlist, generative_stages
-from quoth.app.cli import main
-from quoth.app.engine import Engine
-from quoth.app.generative_building import WORK
-from quoth.app.learning_folder import LearningFolder
-from quoth.app.loading import LoadedModels
+from quoth.cli.main import main
 from quoth.collection.store import Store
+from quoth.engine.engine import Engine
+from quoth.engine.models import LoadedModels
+from quoth.jobs.job_folder import LearningFolder
+from quoth.jobs.pixar import shortlist, stages
+from quoth.jobs.pixar.job import WORK
 from quoth.models.pixar.head import HeadVectors
 from quoth.records import Document
 
@@ -146,8 +146,8 @@ def test_interrupted_around_and_inside_stages_it_goes_on_to_the_same_report(
 
     collection = world.copy(tmp_path / "b")
     given = ("train", "pixar", collection, *world.options("--json"))
-    left = list(generative_stages.ORDER)
-    whole_finish, whole_train = LearningFolder.finish, generative_stages.train_pixar
+    left = list(stages.ORDER)
+    whole_finish, whole_train = LearningFolder.finish, stages.train_pixar
 
     def finish(self: LearningFolder, stage: str, found: Any) -> Any:
         if stage in left:
@@ -164,7 +164,7 @@ def test_interrupted_around_and_inside_stages_it_goes_on_to_the_same_report(
 
     left.append("inside")
     monkeypatch.setattr(LearningFolder, "finish", finish)
-    monkeypatch.setattr(generative_stages, "train_pixar", train)
+    monkeypatch.setattr(stages, "train_pixar", train)
     for _ in range(len(left)):
         code, out, err = quoth(*given)
         assert code == 130 and out == "" and "again resumes" in err
@@ -180,14 +180,14 @@ def test_interrupted_around_and_inside_stages_it_goes_on_to_the_same_report(
 def test_a_shortlist_is_learnt_once_for_each_model(
     world: World, tmp_path: Path, quoth: Quoth, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, learnt = generative_shortlist.make_shortlist, []
+    whole, learnt = shortlist.make_shortlist, []
 
     def make(*arguments: Any, **named: Any) -> Any:
         learnt.append(named["method"])
         return whole(*arguments, **named)
 
-    monkeypatch.setattr(generative_stages, "choose_method", lambda _size: "centroids")
-    monkeypatch.setattr(generative_shortlist, "make_shortlist", make)
+    monkeypatch.setattr(stages, "choose_method", lambda _size: "centroids")
+    monkeypatch.setattr(shortlist, "make_shortlist", make)
     collection = world.copy(tmp_path)
     code, out, err = quoth("train", "pixar", collection, *world.options("--json"))
     assert code == 0, err
@@ -200,7 +200,7 @@ def test_a_shortlist_is_learnt_once_for_each_model(
 def test_a_training_that_hurts_is_not_installed(
     world: World, tmp_path: Path, quoth: Quoth, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole_train = generative_stages.train_pixar
+    whole_train = stages.train_pixar
 
     def destroy(*arguments: Any, **named: Any) -> Any:
         made, report = whole_train(*arguments, **named)
@@ -209,7 +209,7 @@ def test_a_training_that_hurts_is_not_installed(
         made.head = HeadVectors(rows, made.head.bias)
         return made, report
 
-    monkeypatch.setattr(generative_stages, "train_pixar", destroy)
+    monkeypatch.setattr(stages, "train_pixar", destroy)
     collection = world.copy(tmp_path)
     code, out, err = quoth("train", "pixar", collection, *world.options())
     assert code == 0 and "untrained, as training did not better it" in out.replace("\n", " "), err

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from commands import Quoth, make_runner
 
-from quoth.app.server_keys import Keys
+from quoth.server.access.keys import Keys
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import reference
 
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.records import Document
 
 WRITER = Path(__file__).parent.parent / "support" / "random_writer.py"

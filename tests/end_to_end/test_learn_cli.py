@@ -15,19 +15,19 @@ import pytest
 import torch
 from learning_worlds import COMMON, make_collection, make_documents, save_models
 
-from quoth.app import learning_stages
-from quoth.app.cli import main
-from quoth.app.engine import Engine
-from quoth.app.learning_folder import LearningFolder
-from quoth.app.learning_plan import Wanted
-from quoth.app.learning_summary import ORDER
+from quoth.cli.main import main
+from quoth.engine.engine import Engine
 from quoth.errors import ConfigError, CorpusError
+from quoth.jobs.job_folder import LearningFolder
+from quoth.jobs.learn import stages
+from quoth.jobs.learn.plan import Wanted
+from quoth.jobs.report.summary import ORDER
 from quoth.models.glow.network import GlowNetwork
 from quoth.models.query_generator.generator import QueryGenerator
-from quoth.training import curriculum
-from quoth.training.curriculum import StageTrained
-from quoth.training.learning import Learned
-from quoth.training.run_packed import main as run_packed
+from quoth.training.retriever import curriculum
+from quoth.training.retriever.curriculum import StageTrained
+from quoth.training.retriever.learning import Learned
+from quoth.training.retriever.run_packed import main as run_packed
 
 OWN_WRITING = QueryGenerator.generate
 VARYING = {"seconds", "peak_megabytes"}
@@ -229,7 +229,7 @@ def test_a_model_that_is_worse_is_kept_aside_and_search_stays(
         for path in (collection / folder).rglob("*")
         if path.is_file()
     }
-    monkeypatch.setattr(learning_stages, "run_curriculum", _destroy)
+    monkeypatch.setattr(stages, "run_curriculum", _destroy)
     report = world.learn(collection)
     assert report is not None and not report["installed"] and "kept aside" in report["reason"]
     assert report["encoder_after"] == report["encoder_before"]

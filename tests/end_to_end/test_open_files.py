@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.records import Document
 
 LIMITED = """
 import json, os, resource, sys
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.errors import CollectionError
 from quoth.records import Document
 

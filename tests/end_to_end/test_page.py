@@ -238,7 +238,7 @@ def test_a_megabyte_is_shown_in_parts(browsing: Browsing) -> None:
 
 
 def test_the_page_holds_nothing_inline_and_reads_no_markup() -> None:
-    web = files("quoth.app").joinpath("web")
+    web = files("quoth.server").joinpath("web")
     index = web.joinpath("index.html").read_text("utf-8")
     assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)", index)
     named = set(re.findall(r'(?:src|href)="([^"?#]*)', index)) - {"", "./", "docs"}
@@ -257,7 +257,7 @@ def test_the_page_holds_nothing_inline_and_reads_no_markup() -> None:
 
 def test_the_stand_in_speaks_like_the_server() -> None:
     pytest.importorskip("fastapi", reason="fastapi is not installed")
-    from quoth.app.server_bodies import AnswerResponse, ExplainResponse, SearchResponse
+    from quoth.server.schemas import AnswerResponse, ExplainResponse, SearchResponse
 
     asked = {"query": "hostile owl", "k": 10, "offset": 0, "searcher": "auto", "where": []}
     told = {"query": "owl", "docids": ["birds/barn-owl.md"], "searcher": "dense"}

@@ -12,7 +12,7 @@ import pytest
 from browsing import CHROMIUM, Browsing, serve_collection
 from page_server import PageServer
 
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.records import Document
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -266,7 +266,7 @@ def test_everything_works_under_a_prefix(browsing: Browsing, server: PageServer)
 
 
 def test_no_address_in_the_page_begins_with_a_slash() -> None:
-    web = files("quoth.app").joinpath("web")
+    web = files("quoth.server").joinpath("web")
     index = web.joinpath("index.html").read_text("utf-8")
     assert not re.search(r'(?:src|href|action)="/', index)
     asking = re.compile(r"""(?:get|post|stream|fetch|import)\(?\s*["'`]/""")

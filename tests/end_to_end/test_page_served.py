@@ -19,10 +19,10 @@ import pytest
 from browsing import CHROMIUM, Browsing, serve_collection
 
 from quoth import Client
-from quoth.app.engine import Engine
-from quoth.app.sharded_engine import ShardedEngine
-from quoth.app.sharding import split_collection
+from quoth.engine.engine import Engine
 from quoth.records import Document
+from quoth.shards.engine import ShardedEngine
+from quoth.shards.split_and_merge import split_collection
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not there")

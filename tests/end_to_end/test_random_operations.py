@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.records import Document, Part
 
 WORDS = ["owl", "owls", "barn", "night", "the", "the", "the", "flies", "über", "東京", "42"]

@@ -10,7 +10,7 @@ import paired_reader
 import paired_writer
 import pytest
 
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.errors import Busy
 from quoth.records import Document
 

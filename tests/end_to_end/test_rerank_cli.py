@@ -13,8 +13,8 @@ import pytest
 from tiny_encoder import save_tiny_encoder
 from tiny_generator import make_generator
 
-from quoth.app.cli import main
-from quoth.app.engine import Engine
+from quoth.cli.main import main
+from quoth.engine.engine import Engine
 from quoth.errors import ConfigError, MissingExtra
 from quoth.models.query_generator.generator import SHIPPED, QueryGenerator
 from quoth.records import Document, Query
@@ -152,7 +152,7 @@ def test_weights_that_are_not_installed_say_what_to_install(
 
 def test_searching_without_reranking_imports_no_generator(engine: Engine, tmp_path: Path) -> None:
     code = (
-        "import sys; from quoth.app.engine import Engine;"
+        "import sys; from quoth.engine.engine import Engine;"
         "engine = Engine.open(sys.argv[1]); assert engine.search('owl');"
         "print([m for m in sys.modules if m == 'torch' or 'query_generator.g' in m])"
     )

@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from quoth.app.cli import main
-from quoth.app.engine import Engine
+from quoth.cli.main import main
+from quoth.engine.engine import Engine
 from quoth.records import Document
 
 QUOTH = Path(sys.executable).parent / "quoth"
@@ -228,7 +228,7 @@ def _run_without(module: str, code: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("module", ["fastapi", "uvicorn"])
 def test_a_missing_library_is_named_with_what_installs_it(module: str, collection: Path) -> None:
     given = ["quoth", "serve", str(collection)]
-    code = f"sys.argv = {given!r}; from quoth.app.cli import main; main()"
+    code = f"sys.argv = {given!r}; from quoth.cli.main import main; main()"
     found = _run_without(module, code)
     assert found.returncode == 2 and "Traceback" not in found.stderr
     assert (
@@ -238,7 +238,7 @@ def test_a_missing_library_is_named_with_what_installs_it(module: str, collectio
 
 def test_nothing_of_the_server_is_imported_before_it_serves() -> None:
     code = (
-        "import sys; sys.argv = ['quoth', 'serve', '--help']; from quoth.app.cli import app;"
+        "import sys; sys.argv = ['quoth', 'serve', '--help']; from quoth.cli.main import app;"
         "app(standalone_mode=False); heavy = {'fastapi', 'starlette', 'uvicorn', 'mcp', 'torch'};"
         "sys.exit(bool(heavy & set(sys.modules)))"
     )
@@ -251,8 +251,8 @@ def test_bm25_is_served_without_the_libraries_of_networks(collection: Path) -> N
 for name in ("torch", "numpy", "transformers", "tokenizers"):
     sys.modules[name] = None
 from fastapi.testclient import TestClient
-from quoth.app.engine import Engine
-from quoth.app.server import create_app
+from quoth.engine.engine import Engine
+from quoth.server.routes import create_app
 with Engine.open({str(collection)!r}) as engine:
     with TestClient(create_app(engine), base_url="http://127.0.0.1") as client:
         while client.get("/health/ready").status_code != 200: pass

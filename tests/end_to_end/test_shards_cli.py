@@ -142,7 +142,7 @@ def test_bad_input_is_refused_and_nothing_written(
 _KILLED_SPLIT = """
 import os, signal, sys
 from pathlib import Path
-from quoth.app import sharding
+from quoth.shards import split_and_merge as sharding
 
 def die(*_arguments, **_options):
     os.kill(os.getpid(), signal.SIGKILL)

@@ -16,11 +16,11 @@ import torch
 from safetensors.torch import load_file
 from tiny_encoder import WORDS, save_tiny_encoder
 
-from quoth.app import training
-from quoth.app.cli import main
-from quoth.app.training import train_encoder
-from quoth.app.training_folder import REPORT_FILE, Plan
+from quoth.cli.main import main
 from quoth.errors import ConfigError
+from quoth.jobs.glow import job
+from quoth.jobs.glow.folder import REPORT_FILE, Plan
+from quoth.jobs.glow.job import train_encoder
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.search.searcher import ignore_progress
@@ -192,7 +192,7 @@ def test_ctrl_c_keeps_the_checkpoint(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(training._Run, "_tell", interrupt)
+        patch.setattr(job._Run, "_tell", interrupt)
         stopped = quoth("train", "glow", *given)
     assert stopped.code == 130 and "running the command again resumes" in stopped.err
     assert [each.name for each in (tmp_path / "mine.training" / "checkpoints").iterdir()] == [
@@ -201,7 +201,7 @@ def test_ctrl_c_keeps_the_checkpoint(
     other = quoth("train", "glow", *given, "--glow.seed", "1")
     other.assert_fails(2, "glow.seed was 0, is 1", "name another --out, or --restart")
     told: list[int] = []
-    monkeypatch.setattr(training._Run, "_tell", lambda self, report: told.append(report.step))
+    monkeypatch.setattr(job._Run, "_tell", lambda self, report: told.append(report.step))
     assert quoth("train", "glow", *given).code == 0
     assert told == [2, 3]
     assert quoth("train", "glow", *given, "--glow.seed", "1", "--restart").code == 0

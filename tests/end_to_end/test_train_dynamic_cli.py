@@ -12,12 +12,12 @@ import pytest
 import torch
 from tiny_language_model import TEXTS, save_language_model
 
-from quoth.app import training_dynamic
-from quoth.app.cli import main
-from quoth.app.engine import Engine
-from quoth.app.training_dynamic_kept import kept_answer
+from quoth.cli.main import main
 from quoth.collection.store import Store
+from quoth.engine.engine import Engine
+from quoth.jobs.quoting import job
 from quoth.records import Document
+from quoth.settings.stored_answer import kept_answer
 
 SMALL = (
     *("--steps", "3", "--device", "cpu", "--set", "training.sentences=8"),
@@ -112,7 +112,7 @@ def test_ctrl_c_keeps_the_checkpoint(
         if told == [1, 2]:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(training_dynamic._Run, "_tell", interrupt)
+    monkeypatch.setattr(job._Run, "_tell", interrupt)
     code, _out, err = quoth(*given)
     assert code == 130 and "running the command again resumes" in err
     code, _out, err = quoth(*given, "--seed", 1)
@@ -141,6 +141,6 @@ def test_what_cannot_be_trained_is_said(
     assert (code, out) == (2, "") and "recipe has mixed_weight" in err
     code, out, err = quoth("train", "dynamic-lm", tmp_path / "none.quoth", *SMALL)
     assert code == 3 and out == ""
-    monkeypatch.setitem(sys.modules, "quoth.app.training_dynamic", None)
+    monkeypatch.setitem(sys.modules, "quoth.jobs.quoting.job", None)
     code, out, err = quoth(*given, "--answer.model", base)
     assert (code, out) == (2, "") and 'pip install "quoth[neural]"' in err

@@ -11,8 +11,8 @@ from pathlib import Path
 import damaging
 import pytest
 
-from quoth.app.cli import main
-from quoth.app.engine import Engine
+from quoth.cli.main import main
+from quoth.engine.engine import Engine
 from quoth.records import Document
 
 CRASHER = Path(__file__).parent.parent / "support" / "crashing_writer.py"
@@ -106,8 +106,8 @@ def test_damaged_statistics_after_a_crash_stay_damage(tmp_path: Path, step: str)
 def test_a_crash_before_the_first_index_is_no_damage(tmp_path: Path) -> None:
     folder = tmp_path / "c.quoth"
     code = (
-        "import os, sys\nfrom pathlib import Path\nfrom quoth.app.engine import Engine\n"
-        "from quoth.app.searchers import Searchers\nfrom quoth.records import Document\n"
+        "import os, sys\nfrom pathlib import Path\nfrom quoth.engine.engine import Engine\n"
+        "from quoth.engine.searchers import Searchers\nfrom quoth.records import Document\n"
         "Searchers.follow_writing = lambda *_args, **_kwargs: os._exit(137)\n"
         "Engine.open(Path(sys.argv[1])).add_documents([Document('a', {'text': ('owl',)})])\n"
     )

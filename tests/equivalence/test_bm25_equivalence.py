@@ -13,7 +13,7 @@ from typing import Any
 import corpora
 import pytest
 
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.records import Document, Query
 from quoth.vocabulary.weighting import K1, B
 

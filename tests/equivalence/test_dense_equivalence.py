@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quoth.index import dense_scan
-from quoth.index.dense import DenseIndex
-from quoth.index.dense_config import STORAGES, DenseConfig
-from quoth.index.dense_rank import Found
+from quoth.index.dense import scan
+from quoth.index.dense.config import STORAGES, DenseConfig
+from quoth.index.dense.index import DenseIndex
+from quoth.index.dense.rank import Found
 
 MODEL = {"name": "tiny", "pooling": "mean"}
 Floats = np.ndarray[Any, np.dtype[np.float32]]
@@ -178,15 +178,15 @@ def test_the_rounding_of_a_matrix_product_never_shows(
     vectors[1::5] = vectors[0]
     index.add(np.arange(2_000), np.zeros(2_000, dtype=np.int32), vectors)
     expected = index.top_k(np.concatenate([queries, vectors[:1]]), 30, allowed=None)
-    multiply, chance = dense_scan._multiply, np.random.default_rng(12)
+    multiply, chance = scan._multiply, np.random.default_rng(12)
 
-    def multiply_badly(block: dense_scan.Block, queries: Floats) -> Floats:
+    def multiply_badly(block: scan.Block, queries: Floats) -> Floats:
         scores = multiply(block, queries)
         return scores + np.float32(64 * 2.0**-24) * np.sign(
             chance.normal(size=scores.shape).astype(np.float32)
         )
 
-    monkeypatch.setattr(dense_scan, "_multiply", multiply_badly)
+    monkeypatch.setattr(scan, "_multiply", multiply_badly)
     assert index.top_k(np.concatenate([queries, vectors[:1]]), 30, allowed=None) == expected
     assert [each.row for each in expected[-1]] == [0, *range(1, 145, 5)]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from listening import listening
 
-from quoth.app.opening import OpenedEngine
+from quoth.shards.opening import OpenedEngine
 
 CHROMIUM = Path("/usr/bin/chromium")
 SCREENSHOTS = Path(__file__).resolve().parents[2] / "docs" / "screenshots"
@@ -87,7 +87,7 @@ def serve_collection(engine: OpenedEngine) -> Iterator[str]:
     """Run the application in a thread, on a free port; models are not loaded, which takes long."""
     pytest.importorskip("fastapi", reason="fastapi is not installed")
     uvicorn = pytest.importorskip("uvicorn", reason="uvicorn is not installed")
-    from quoth.app.server import create_app
+    from quoth.server.routes import create_app
 
     settings = uvicorn.Config(create_app(engine), lifespan="off", log_config=None, ws="none")
     with listening(uvicorn.Server(settings)) as url:

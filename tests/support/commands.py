@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from quoth.app.cli import main
+from quoth.cli.main import main
 
 BIRDS = [
     {"_id": "owl", "title": "Barn owl", "text": "An owl hunts. The owl is an owl.", "year": 2019},

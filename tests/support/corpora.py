@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from quoth.records import Document
-from quoth.search.lexical_score import QueryStatistics
+from quoth.search.lexical.score import QueryStatistics
 from quoth.vocabulary.statistics import FieldTerms, view_terms
 
 TERMS = [f"t{number}" for number in range(40)]

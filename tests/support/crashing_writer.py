@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from quoth.app.engine import Engine
 from quoth.collection.database import Database
 from quoth.collection.store import Store
-from quoth.index import lexical_writer
+from quoth.engine.engine import Engine
+from quoth.index.lexical import writer as lexical_writer
 from quoth.records import Document
 from quoth.text.passages import cut_document
 from quoth.vocabulary.statistics import Statistics

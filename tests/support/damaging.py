@@ -8,7 +8,7 @@ from pathlib import Path
 
 import reference
 
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.records import Document, Hit
 
 SETTINGS = [{"lexical": {"compact_share": 1.0}}]

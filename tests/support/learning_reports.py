@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quoth.app.learning_report import Estimate, LearningReport, Quality, Stage
+from quoth.jobs.report.report import Estimate, LearningReport, Quality, Stage
 
 
 def make_report(*, installed: bool = True, title: str = "notes.quoth") -> LearningReport:

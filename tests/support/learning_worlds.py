@@ -14,7 +14,7 @@ from tiny_encoder import make_tokenizer, save_tiny_encoder
 from tokenizers import decoders
 from transformers import BertModel
 
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.models.query_generator.config import QueryGeneratorConfig
 from quoth.models.query_generator.generator import QueryGenerator
 from quoth.models.query_generator.network import QueryGeneratorNetwork

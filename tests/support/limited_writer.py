@@ -11,7 +11,7 @@ import sys
 
 from damaging import SETTINGS, make_document
 
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.errors import CollectionError
 
 BATCH, MOST = 20, 600

@@ -238,7 +238,7 @@ class _Handler(BaseHTTPRequestHandler):
         path = path.removeprefix(self.server.prefix)
         name = "index.html" if path == "/" else path.removeprefix("/assets/")
         if path == "/" or path.startswith("/assets/"):
-            content = files("quoth.app").joinpath("web", name).read_bytes()
+            content = files("quoth.server").joinpath("web", name).read_bytes()
             return self._send(200, content, f"{TYPES[name.rpartition('.')[2]]}; charset=utf-8")
         if self._lacks_key():
             return None

@@ -9,7 +9,7 @@ import random
 import sys
 from pathlib import Path
 
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.records import Hit
 
 

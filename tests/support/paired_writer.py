@@ -6,7 +6,7 @@ import random
 import sys
 import time
 
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.records import Document
 
 # A reader that meets an index behind its documents takes the lock for a moment, to catch up.

@@ -7,7 +7,7 @@ import random
 import sys
 from pathlib import Path
 
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.records import Document
 
 WORDS = ["owl", "barn", "night", "the", "flies", "over", "field"]

@@ -9,10 +9,10 @@ import pytest
 
 from quoth.collection.filter_syntax import parse_filter
 from quoth.collection.filters import matches as filter_matches
-from quoth.index.lexical_query import Clause, LexicalQuery
+from quoth.index.lexical.query import Clause, LexicalQuery
 from quoth.records import Document, Hit
-from quoth.search.lexical_config import LexicalConfig
-from quoth.search.lexical_score import QueryStatistics, matches, score
+from quoth.search.lexical.config import LexicalConfig
+from quoth.search.lexical.score import QueryStatistics, matches, score
 from quoth.text.query_syntax import parse_query
 from quoth.text.words import Analyser, AnalyserConfig
 from quoth.vocabulary.statistics import FieldTerms, view_terms

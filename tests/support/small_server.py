@@ -13,8 +13,8 @@ from fastapi import FastAPI, Request
 from listening import listening
 from wire import post
 
-from quoth.app.server_config import ServerConfig
-from quoth.app.serving import make_server
+from quoth.server.run import make_server
+from quoth.settings.server import ServerConfig
 
 WIRES = [(parser, loop) for parser in ("httptools", "h11") for loop in ("asyncio", "uvloop")]
 GET = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"

@@ -13,10 +13,10 @@ from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.pixar import Pixar
 from quoth.models.pixar.shortlist.build import build_shortlist
 from quoth.models.pixar.shortlist.config import ShortlistConfig
-from quoth.search.generative_files import GenerativeModel
-from quoth.vocabulary.phrase_config import NUM_BYTES, PhraseConfig
-from quoth.vocabulary.phrase_text import join_strings
-from quoth.vocabulary.phrases import PhraseVocabulary, build_vocabulary
+from quoth.search.generative.files import GenerativeModel
+from quoth.vocabulary.phrases.config import NUM_BYTES, PhraseConfig
+from quoth.vocabulary.phrases.text import join_strings
+from quoth.vocabulary.phrases.vocabulary import PhraseVocabulary, build_vocabulary
 
 PHRASES = (*(f" {word}" for word in WORDS if len(word) > 1), " barn owl", " at night", " owl owl")
 CONFIG = PixarConfig(num_slots=4, slot_layers=1, max_query_subwords=24)

@@ -342,7 +342,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 def url(engine: Engine) -> Iterator[str]:
     """Serve the engine on a port of the system's choice, in a thread."""
     uvicorn = pytest.importorskip("uvicorn")
-    server = pytest.importorskip("quoth.app.server")
+    server = pytest.importorskip("quoth.server.routes")
     app = server.create_app(engine, allow_writes=True)
     running = uvicorn.Server(uvicorn.Config(app, log_level="error"))
     with listening(running) as found:

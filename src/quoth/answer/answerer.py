@@ -19,7 +19,7 @@ from quoth.answer.cite import Piece, Writer, cite
 from quoth.answer.config import AnswerConfig, CandidateConfig, DecodingConfig
 from quoth.answer.generate import Decoder, Prompt
 from quoth.answer.nearness import EncodeSentences, Numbers, sentence_cosines, sentences_of
-from quoth.answer.shelf import Shelf
+from quoth.answer.phrase_vector_cache import Shelf
 from quoth.answer.vectors import PhraseVectors
 from quoth.errors import ConfigError
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM

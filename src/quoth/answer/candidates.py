@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from quoth.answer.chunks import STOP_WORDS, noun_chunks
 from quoth.answer.config import CandidateConfig
 from quoth.answer.nearness import Sentence, rank_sentences, sentences_of
+from quoth.answer.noun_phrases import STOP_WORDS, noun_chunks
 from quoth.answer.word_bounds import UNSPACED, is_end, is_start
 from quoth.models.dynamic_lm.inputs import TokenisedText
 from quoth.records import Span

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from quoth.answer.chunks import STOP_WORDS
+from quoth.answer.noun_phrases import STOP_WORDS
 from quoth.records import Span
 from quoth.text.passages import split_sentences
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from quoth.answer.shelf import Shelf
+from quoth.answer.phrase_vector_cache import Shelf
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.vocabulary.dynamic import Candidate, DynamicVocabulary
 

@@ -18,7 +18,7 @@ from quoth.answer.cite import (
     unquoted,
     with_markers,
 )
-from quoth.app.show import make_safe, one_line
+from quoth.cli.show import make_safe, one_line
 from quoth.records import Answer, Citation, Passage, Span
 from quoth.text.passages import split_sentences
 

@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.rule import Rule
 from rich.text import Text
 
-from quoth.app import show
-from quoth.app.engine import Engine
-from quoth.app.searching import look_up
+from quoth.cli import show
+from quoth.cli.hits import look_up
+from quoth.engine.engine import Engine
 from quoth.errors import ConfigError, MissingExtra
 
 _QUERY = "walk a directory tree and match file names"
@@ -100,7 +100,7 @@ def _show_answer(engine: Engine, console: Console, path: Path) -> None:
     except (MissingExtra, ConfigError) as error:  # without a language model the demo ends here
         console.print(Text(show.make_safe(str(error))))
         return
-    from quoth.app.asking_text import answer_text, follow
+    from quoth.cli.answers import answer_text, follow
 
     if stream.notice:
         show.note(stream.notice)

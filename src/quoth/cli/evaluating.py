@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from quoth.app.opening import OpenedEngine
 from quoth.errors import EvaluationError
 from quoth.evaluation.compare import as_json, compare, table_rows, write_comparison
 from quoth.evaluation.files import read_qrels, read_queries, read_run
@@ -16,6 +15,7 @@ from quoth.evaluation.latency import Latency, summarise
 from quoth.evaluation.measures import check_measures, evaluate_run
 from quoth.evaluation.significance import mean_interval
 from quoth.records import Hit, Qrels, Query, Run
+from quoth.shards.opening import OpenedEngine
 
 _WARM_UP = 10
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from quoth.app.opening import OpenedEngine
 from quoth.records import Attention, Document, Hit, Part, Snippet
+from quoth.shards.opening import OpenedEngine
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,19 +14,19 @@ from typing import Annotated
 import typer
 
 from quoth import __version__
-from quoth.app import show
-from quoth.app.commands.ask import ask, generate
-from quoth.app.commands.care import status, verify
-from quoth.app.commands.documents import add, remove
-from quoth.app.commands.find import demo, search
-from quoth.app.commands.judge import compare, evaluate, run
-from quoth.app.commands.keys import keys
-from quoth.app.commands.learn import encode, learn
-from quoth.app.commands.phrases import phrases
-from quoth.app.commands.serve import serve
-from quoth.app.commands.shards import merge, shard
-from quoth.app.commands.train import trainer
-from quoth.app.options import with_hyphens
+from quoth.cli import show
+from quoth.cli.commands.add import add, remove
+from quoth.cli.commands.ask import ask, generate
+from quoth.cli.commands.evaluate import compare, evaluate, run
+from quoth.cli.commands.keys import keys
+from quoth.cli.commands.learn import encode, learn
+from quoth.cli.commands.phrases import phrases
+from quoth.cli.commands.search import demo, search
+from quoth.cli.commands.serve import serve
+from quoth.cli.commands.shards import merge, shard
+from quoth.cli.commands.status import status, verify
+from quoth.cli.commands.train import trainer
+from quoth.cli.options import with_hyphens
 from quoth.errors import (
     ClusterError,
     CollectionError,

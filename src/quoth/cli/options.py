@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from quoth.app.config import field_types, sections
+from quoth.settings.config import field_types, sections
 
 
 def with_settings(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from quoth.cluster.connecting import load_ray
 from quoth.cluster.failing import plain_errors
 from quoth.cluster.mapping import count_processors
-from quoth.vocabulary.phrase_workers import Arrays
+from quoth.vocabulary.phrases.workers import Arrays
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")

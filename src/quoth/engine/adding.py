@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from quoth.app.config import Config
 from quoth.collection.content import find_problem
 from quoth.collection.seen import SeenDocids
 from quoth.collection.store import CutDocument, Written
 from quoth.errors import CorpusError
 from quoth.records import Document, Located, Problem
 from quoth.search.searcher import Progress
+from quoth.settings.config import Config
 from quoth.text.passages import cut_document
 from quoth.text.readers.reading import Report
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quoth.app.config import Config
-from quoth.app.loading import LoadedModels
+from quoth.engine.models import LoadedModels
 from quoth.records import Answer, Hit, Passage
+from quoth.settings.config import Config
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from quoth.answer.answerer import Answerer, AnswerStream
     from quoth.answer.nearness import EncodeSentences
-    from quoth.app.language_model import OpenedModel
+    from quoth.engine.language_model import OpenedModel
 
 _CACHE = "phrase-vectors"
 _BYTES = 1_000_000
@@ -57,7 +57,7 @@ class Asking:
         return self._answerer(config).continue_text(prefix, passages_of(hits))
 
     def _answerer(self, config: Config) -> Answerer:
-        from quoth.app.language_model import open_language_model
+        from quoth.engine.language_model import open_language_model
 
         name = config.answer.model
         if name not in self._models:
@@ -70,7 +70,7 @@ class Asking:
 
     def _make(self, opened: OpenedModel, config: Config) -> Answerer:
         from quoth.answer.answerer import Answerer, AnswerSettings
-        from quoth.answer.shelf import Shelf
+        from quoth.answer.phrase_vector_cache import Shelf
 
         quotes = config.decoding.phrases and not opened.notice
         settings = AnswerSettings(

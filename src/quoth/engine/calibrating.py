@@ -12,8 +12,8 @@ from typing import Protocol
 
 from quoth.collection.store_reader import StoredDocument
 from quoth.records import Document, Hit, Run
-from quoth.search.calibration import Calibration, Target, calibrate
-from quoth.search.fusion_config import CalibrationConfig, FusionConfig
+from quoth.search.hybrid.calibration import Calibration, Target, calibrate
+from quoth.search.hybrid.fusion_config import CalibrationConfig, FusionConfig
 from quoth.search.searcher import Progress, ScoringSearcher
 from quoth.text.words import Analyser
 from quoth.training.selfsupervision.known_items import KnownItem, hold_out, make_known_items

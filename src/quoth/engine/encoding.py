@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from quoth.app.calibrating import calibrate_fusion
-from quoth.app.config import Config
-from quoth.app.searchers import Searchers
 from quoth.collection.store import Store
-from quoth.search.calibration import Calibration
+from quoth.engine.calibrating import calibrate_fusion
+from quoth.engine.searchers import Searchers
+from quoth.search.hybrid.calibration import Calibration
 from quoth.search.searcher import Progress
+from quoth.settings.config import Config
 from quoth.text.words import Analyser
 
 

@@ -14,21 +14,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from quoth.app.asking import AnsweringEngine, Asking
-from quoth.app.config import Config, Values, build_config
-from quoth.app.describing import describe
-from quoth.app.encoding import encode_all
-from quoth.app.intake import AddReport, pass_once, raise_problem, take_in
-from quoth.app.learned import kept_layers
-from quoth.app.learning_plan import Wanted
-from quoth.app.loading import LoadedModels
-from quoth.app.rows import allowed_rows, newest, newest_of_hit
-from quoth.app.searchers import Searchers
-from quoth.app.verifying import Damage, verify
-from quoth.app.writing import after_storing, locked, require_kept_settings
 from quoth.collection.schema import require_collection
 from quoth.collection.store import FILE_NAME, Store, Written
+from quoth.engine.adding import AddReport, pass_once, raise_problem, take_in
+from quoth.engine.answering import AnsweringEngine, Asking
+from quoth.engine.encoding import encode_all
+from quoth.engine.lookup import allowed_rows, newest, newest_of_hit
+from quoth.engine.models import LoadedModels
+from quoth.engine.searchers import Searchers
+from quoth.engine.status import describe
+from quoth.engine.verify import Damage, verify
+from quoth.engine.writing import after_storing, locked, require_kept_settings
 from quoth.errors import Busy, Damaged, IndexMoved, OutOfFiles, StorageFull
+from quoth.jobs.learn.plan import Wanted
 from quoth.records import (
     Attention,
     Document,
@@ -40,14 +38,16 @@ from quoth.records import (
     Run,
     Snippet,
 )
-from quoth.search.calibration import Calibration
+from quoth.search.hybrid.calibration import Calibration
 from quoth.search.searcher import Progress, ignore_progress
 from quoth.search.snippets import make_snippet
+from quoth.settings.config import Config, Values, build_config
+from quoth.settings.stored import kept_layers
 from quoth.text.readers.reading import Report, read_documents
 from quoth.text.words import Analyser
 
 if TYPE_CHECKING:
-    from quoth.app.learning import Outcome
+    from quoth.jobs.learn.job import Outcome
 
 _ATTEMPTS = 5
 _T = TypeVar("_T")
@@ -241,8 +241,8 @@ class Engine(AnsweringEngine):
 
     def learn(self, wanted: Wanted, *, note: Callable[[str], None] = lambda _text: None) -> Outcome:
         """Learn to search these documents better, without labels; interrupted, it resumes."""
-        from quoth.app.learning import learn_collection
-        from quoth.app.learning_stages import Desk
+        from quoth.jobs.learn.job import learn_collection
+        from quoth.jobs.learn.stages import Desk
 
         require_collection(self.folder, FILE_NAME)
         with self._writing() as (store, config):

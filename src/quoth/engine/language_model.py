@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quoth.answer.config import SHIPPED
-from quoth.app.loading import be_quiet
-from quoth.app.searchers import missing_neural
 from quoth.artifact import FILE_NAME, seal_file
+from quoth.engine.models import be_quiet
+from quoth.engine.searchers import missing_neural
 from quoth.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quoth.app.searchers import missing_neural
-from quoth.search.generative_state import identify_model
+from quoth.engine.searchers import missing_neural
+from quoth.search.generative.state import identify_model
 
 if TYPE_CHECKING:
     from quoth.models.glow.encoder import GlowEncoder
     from quoth.models.query_generator.generator import QueryGenerator
-    from quoth.search.generative_files import GenerativeModel
+    from quoth.search.generative.files import GenerativeModel
 
 
 class LoadedModels:
@@ -51,7 +51,7 @@ class LoadedModels:
             try:
                 import torch
 
-                from quoth.search.generative_files import open_generative_model
+                from quoth.search.generative.files import open_generative_model
             except ImportError as error:
                 raise missing_neural(error, what="generative models") from error
             be_quiet()

@@ -8,31 +8,31 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from quoth.app.config import Config
-from quoth.app.generative_kept import kept_build
 from quoth.artifact import Artifact, open_artifact, save_artifact
 from quoth.collection.store import Store
 from quoth.errors import CollectionError, ConfigError, IndexMismatch, MissingExtra
-from quoth.index.dense_state import read_state
+from quoth.index.dense.state import read_state
 from quoth.interruption import check_interruption
 from quoth.records import Attention, Document, Passage, Query
-from quoth.search.calibration import Calibration
-from quoth.search.generative_config import NO_GENERATOR
-from quoth.search.generative_state import TRIE, find_model, is_index_current
-from quoth.search.hybrid import HybridSearcher
-from quoth.search.lexical import LexicalSearcher
+from quoth.search.generative.config import NO_GENERATOR
+from quoth.search.generative.state import TRIE, find_model, is_index_current
+from quoth.search.hybrid.calibration import Calibration
+from quoth.search.hybrid.searcher import HybridSearcher
+from quoth.search.lexical.searcher import LexicalSearcher
 from quoth.search.rerank import TITLES, RerankingSearcher
 from quoth.search.searcher import IndexedSearcher, Progress, Searcher
 from quoth.search.snippets import best_passage
+from quoth.settings.config import Config
+from quoth.settings.stored_generative import kept_build
 from quoth.text.passages import cut_document
 from quoth.text.words import Analyser
 
 if TYPE_CHECKING:
     from quoth.models.glow.encoder import GlowEncoder
     from quoth.models.query_generator.generator import QueryGenerator
-    from quoth.search.dense import DenseSearcher
-    from quoth.search.generative import GenerativeSearcher
-    from quoth.search.generative_files import GenerativeModel
+    from quoth.search.dense.searcher import DenseSearcher
+    from quoth.search.generative.files import GenerativeModel
+    from quoth.search.generative.searcher import GenerativeSearcher
 
 NAMES = ("lexical", "dense", "hybrid", "generative")
 """Ways of searching, by the names that `--with` takes."""
@@ -284,7 +284,7 @@ class Searchers:
 
     def _make_dense(self) -> DenseSearcher:
         try:
-            from quoth.search.dense import DenseSearcher
+            from quoth.search.dense.searcher import DenseSearcher
         except ImportError as error:
             raise missing_neural(error) from error
         return DenseSearcher(
@@ -304,7 +304,7 @@ class Searchers:
                 f' "quoth train pixar {self._folder}"'
             )
         try:
-            from quoth.search.generative import GenerativeSearcher
+            from quoth.search.generative.searcher import GenerativeSearcher
         except ImportError as error:
             raise missing_neural(error, what="generative models") from error
         return GenerativeSearcher(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from quoth.app.config import KEPT_SECTIONS, Config, as_values
-from quoth.app.searchers import Searchers
 from quoth.collection.store import FILE_NAME, Store
+from quoth.engine.searchers import Searchers
+from quoth.settings.config import KEPT_SECTIONS, Config, as_values
 
 _PARTS = (FILE_NAME, "lexical", "dense", "generative")
 MAX_FILTERS = 4

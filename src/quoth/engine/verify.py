@@ -7,9 +7,9 @@ import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from quoth.app.config import KEPT_SECTIONS, Config, as_values
 from quoth.collection.store import Store
 from quoth.search.searcher import IndexedSearcher, Progress
+from quoth.settings.config import KEPT_SECTIONS, Config, as_values
 from quoth.text.passages import cut_document
 
 

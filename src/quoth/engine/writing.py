@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from quoth.app.config import KEPT_SECTIONS, Config, as_values
 from quoth.collection.lock import hold_writer_lock
 from quoth.collection.store import Store
 from quoth.errors import CollectionError, IndexMismatch, OutOfFiles, StorageFull
 from quoth.interruption import Interruption, check_interruption, interruptible
+from quoth.settings.config import KEPT_SECTIONS, Config, as_values
 
 
 @contextlib.contextmanager

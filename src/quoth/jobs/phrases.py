@@ -13,20 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from quoth.app.config import build_config
-from quoth.app.generative_texts import read_lines
-from quoth.app.learned import kept_layers
 from quoth.artifact import write_text_atomically
 from quoth.collection.schema import require_collection
 from quoth.collection.store import FILE_NAME, Store
 from quoth.errors import ConfigError, CorpusError, Damaged
-from quoth.search.generative_names import name_documents
+from quoth.jobs.pixar.texts import read_lines
+from quoth.search.generative.names import name_documents
 from quoth.search.searcher import Progress
-from quoth.vocabulary.phrase_config import NUM_BYTES, PhraseConfig
-from quoth.vocabulary.phrase_report import PhraseReport, report_phrases
-from quoth.vocabulary.phrase_training import train_phrases
-from quoth.vocabulary.phrase_workers import Threads, Workers
-from quoth.vocabulary.phrases import PhraseVocabulary, open_phrases
+from quoth.settings.config import build_config
+from quoth.settings.stored import kept_layers
+from quoth.vocabulary.phrases.config import NUM_BYTES, PhraseConfig
+from quoth.vocabulary.phrases.report import PhraseReport, report_phrases
+from quoth.vocabulary.phrases.training import train_phrases
+from quoth.vocabulary.phrases.vocabulary import PhraseVocabulary, open_phrases
+from quoth.vocabulary.phrases.workers import Threads, Workers
 
 REPORT_FILE = "report.json"
 THREADS = Threads(2)

@@ -20,13 +20,13 @@ from quoth.errors import ConfigError
 from quoth.training.recipes.pixar_config import PixarRecipe
 
 if TYPE_CHECKING:
+    from quoth.training.identifiers.run_pixar import PixarFiles
     from quoth.training.loop import TrainingReport
-    from quoth.training.run_pixar import PixarFiles
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterHelp:
-    """The cluster that is joined, for `learning_plan.Elsewhere`."""
+    """The cluster that is joined, for `learn.plan.Elsewhere`."""
 
     workers: int = 1
     """Processes that train together."""
@@ -77,13 +77,13 @@ def _load_writer(
 
 
 def _train(packed: Path, out: Path, encoder: str, device: str, tell: Tell) -> None:
-    from quoth.training.run_packed import train_packed
+    from quoth.training.retriever.run_packed import train_packed
 
     train_packed(packed, out, tell=tell, encoder=encoder, device=device)
 
 
 def _train_pixar(files: PixarFiles, recipe: PixarRecipe, device: str, tell: Tell) -> TrainingReport:
-    from quoth.training.run_pixar import train_pixar_files
+    from quoth.training.identifiers.run_pixar import train_pixar_files
 
     return train_pixar_files(
         files,

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from quoth.collection.store import Store
 from quoth.errors import IndexMoved
 from quoth.records import Document, Hit, Part, Passage, Query, Run
-from quoth.search.fusion import min_max
+from quoth.search.hybrid.fusion import min_max
 from quoth.search.rerank_config import RerankConfig
 from quoth.search.searcher import Searcher
 from quoth.text.query_syntax import parse_query

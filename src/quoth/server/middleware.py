@@ -1,9 +1,9 @@
 """What every request passes first and every response last.
 
-In order: a request id; the path and the host name are checked before anything is parsed (the key
-is checked by the route that is about to run, see `server_access`); what nobody foresaw is logged
-and answered 500 without details; headers that keep browsers strict; one record in the access log.
-Keys and query strings are never logged. When the client leaves, the work for it is stopped.
+In order: a request id; the path and the host name are checked before anything is parsed (the key is
+checked by the route that is about to run, see `server/access/policy.py`); what nobody foresaw is
+logged and answered 500 without details; headers that keep browsers strict; one record in the access
+log. Keys and query strings are never logged. When the client leaves, the work for it is stopped.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from quoth.app.server_access import TOO_LARGE, AccessPolicy, put_policy
-from quoth.app.server_config import MAX_BODY_BYTES
-from quoth.app.server_errors import (
+from quoth.interruption import Interruption, interruptible
+from quoth.server.access.policy import TOO_LARGE, AccessPolicy, put_policy
+from quoth.server.errors import (
     CLIENT_GONE,
     BadRequest,
     RequestError,
@@ -31,9 +31,9 @@ from quoth.app.server_errors import (
     error_record,
     headers_of,
 )
-from quoth.app.server_logging import log_access
-from quoth.app.server_metrics import Metrics
-from quoth.interruption import Interruption, interruptible
+from quoth.server.monitoring.logs import log_access
+from quoth.server.monitoring.metrics import Metrics
+from quoth.settings.server import MAX_BODY_BYTES
 
 _logger = logging.getLogger(__name__)
 _SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.routing import BaseRoute
 
-from quoth.app.server_access import GuardedRoute
+from quoth.server.access.policy import GuardedRoute
 
 STATUSES = (400, 401, 403, 404, 408, 413, 415, 422, 429, 431, 500, 503)
 """Every status of an error; a route has those that it can answer with."""

@@ -34,7 +34,7 @@ class Asset:
 def read_assets() -> dict[str, Asset]:
     """Read every file of the page, by name."""
     assets = {}
-    for entry in files("quoth.app").joinpath("web").iterdir():
+    for entry in files("quoth.server").joinpath("web").iterdir():
         suffix = entry.name[entry.name.rfind(".") :] if "." in entry.name else ""
         if suffix in _TYPES:
             assets[entry.name] = Asset(entry.read_bytes(), _TYPES[suffix])

@@ -11,10 +11,10 @@ import asyncio
 import contextlib
 import time
 
-from quoth.app.server_errors import NotReady, RequestError
-from quoth.app.server_pool import WorkerPool
-from quoth.app.server_worker import Worker
 from quoth.errors import NoCollection, QuothError
+from quoth.server.errors import NotReady, RequestError
+from quoth.server.workers.pool import WorkerPool
+from quoth.server.workers.protocol import Worker
 
 _KEPT_SECONDS = 1.0
 _LONGEST_SECONDS = 2.0

@@ -1,4 +1,4 @@
-"""Records as plain values, in the shapes of `server_bodies`."""
+"""Records as plain values, in the shapes of `schemas.py`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from quoth.answer.cite import Piece, document_span, number_sources
-from quoth.app.asking_text import sentence_span
-from quoth.app.server_bodies import DocumentBody
-from quoth.app.server_engine import Served
-from quoth.app.sharded_engine_found import OutOfReach
+from quoth.cli.answers import sentence_span
 from quoth.records import (
     Answer,
     Attention,
@@ -20,6 +17,9 @@ from quoth.records import (
     Passage,
     Snippet,
 )
+from quoth.server.schemas import DocumentBody
+from quoth.server.workers.worker import Served
+from quoth.shards.found import OutOfReach
 
 _TITLES = ("title", "name")
 

@@ -21,16 +21,28 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 
 from quoth import __version__
-from quoth.app.mcp_server import create_mcp, make_routes
-from quoth.app.opening import OpenedEngine
-from quoth.app.server_access import (
+from quoth.errors import QuothError
+from quoth.server.access.keys import Keys
+from quoth.server.access.policy import (
     AccessPolicy,
     GuardedForeignRoute,
     GuardedRoute,
     declares,
     require_declared,
 )
-from quoth.app.server_bodies import (
+from quoth.server.errors import (
+    NotFound,
+    RequestError,
+    error_record,
+    headers_of,
+    status_of,
+)
+from quoth.server.mcp.server import create_mcp, make_routes
+from quoth.server.middleware import Middleware
+from quoth.server.monitoring.exposition import CONTENT_TYPE
+from quoth.server.openapi import STATUSES, describe
+from quoth.server.pages import docs_page, index_of, read_assets
+from quoth.server.schemas import (
     AnswerRequest,
     AnswerResponse,
     DocumentsRequest,
@@ -43,21 +55,9 @@ from quoth.app.server_bodies import (
     StoredResponse,
     WrittenResponse,
 )
-from quoth.app.server_config import LIMITS, MAX_DOCID_CHARS, ServerConfig
-from quoth.app.server_edge import Middleware
-from quoth.app.server_errors import (
-    NotFound,
-    RequestError,
-    error_record,
-    headers_of,
-    status_of,
-)
-from quoth.app.server_exposition import CONTENT_TYPE
-from quoth.app.server_keys import Keys
-from quoth.app.server_openapi import STATUSES, describe
-from quoth.app.server_pages import docs_page, index_of, read_assets
-from quoth.app.server_service import Service
-from quoth.errors import QuothError
+from quoth.server.service import Service
+from quoth.settings.server import LIMITS, MAX_DOCID_CHARS, ServerConfig
+from quoth.shards.opening import OpenedEngine
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer

@@ -14,18 +14,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quoth.app.opening import OpenedEngine
-from quoth.app.server_config import ServerConfig
-from quoth.app.server_descriptors import fit_connections, log_difference
-from quoth.app.server_keys import Keys
-from quoth.app.server_logging import logging_to
-from quoth.app.server_signals import termination_unwinds
 from quoth.errors import ConfigError, MissingExtra
+from quoth.server.access.keys import Keys
+from quoth.server.connections.file_limit import fit_connections, log_difference
+from quoth.server.monitoring.logs import logging_to
+from quoth.server.signals import termination_unwinds
+from quoth.settings.server import ServerConfig
+from quoth.shards.opening import OpenedEngine
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from quoth.app.server_process import Server
+    from quoth.server.connections.process import Server
 
 _logger = logging.getLogger(__name__)
 _BACKLOG = 2_048
@@ -51,7 +51,7 @@ def run_server(
 ) -> None:
     """Serve until interrupted; what was begun is finished first."""
     try:
-        from quoth.app.server import create_app
+        from quoth.server.routes import create_app
 
         has_mcp = importlib.util.find_spec("mcp") is not None
         fitted = fit_connections(config)
@@ -77,8 +77,8 @@ def make_server(app: FastAPI, config: ServerConfig) -> Server:
     """Make what speaks HTTP for an application, at sockets that `run` is given."""
     import uvicorn
 
-    from quoth.app.server_process import Server
-    from quoth.app.server_proxy import behind_proxy
+    from quoth.server.connections.process import Server
+    from quoth.server.connections.proxy import behind_proxy
 
     if config.path_prefix:
         app.servers = [{"url": config.path_prefix}]

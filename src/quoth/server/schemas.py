@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from quoth.app.server_config import (
+from quoth.settings.server import (
     MAX_CONDITION_CHARS,
     MAX_CONDITIONS,
     MAX_DOCID_CHARS,

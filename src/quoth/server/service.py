@@ -10,20 +10,13 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeVar
 
-from quoth.app.learning_folder import LearningFolder
-from quoth.app.opening import OpenedEngine
-from quoth.app.server_bodies import (
-    AnswerRequest,
-    DocumentsRequest,
-    ExplainRequest,
-    SearchRequest,
-)
-from quoth.app.server_config import ServerConfig
-from quoth.app.server_errors import NotFound
-from quoth.app.server_metrics import Metrics, ServerState
-from quoth.app.server_pool import Job, WorkerPool, stopping
-from quoth.app.server_readiness import Readiness, warm_search
-from quoth.app.server_records import (
+from quoth.errors import ConfigError, MissingExtra, NoCollection, QuothError
+from quoth.interruption import check_interruption
+from quoth.jobs.job_folder import LearningFolder
+from quoth.server.errors import NotFound
+from quoth.server.monitoring.metrics import Metrics, ServerState
+from quoth.server.readiness import Readiness, warm_search
+from quoth.server.records import (
     answer_record,
     document_of,
     document_record,
@@ -32,12 +25,19 @@ from quoth.app.server_records import (
     served_record,
     token_record,
 )
-from quoth.app.server_worker import Worker, make_workers
-from quoth.errors import ConfigError, MissingExtra, NoCollection, QuothError
-from quoth.interruption import check_interruption
+from quoth.server.schemas import (
+    AnswerRequest,
+    DocumentsRequest,
+    ExplainRequest,
+    SearchRequest,
+)
+from quoth.server.workers.pool import Job, WorkerPool, stopping
+from quoth.server.workers.protocol import Worker, make_workers
+from quoth.settings.server import ServerConfig
+from quoth.shards.opening import OpenedEngine
 
 Event = tuple[str, dict[str, Any]]
-_LEARNING = "learning"  # where `learning.py` puts it, which needs torch
+_LEARNING = "learning"  # where `jobs/learn/job.py` puts it, which needs torch
 _T = TypeVar("_T")
 _logger = logging.getLogger(__name__)
 

@@ -19,16 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from quoth.answer.config import AnswerConfig, CandidateConfig, DecodingConfig
-from quoth.app.learning_plan import LearnConfig
-from quoth.app.server_config import ServerConfig
 from quoth.cluster.serving_config import ClusterConfig
 from quoth.errors import ConfigError
-from quoth.index.dense_config import DenseConfig
+from quoth.index.dense.config import DenseConfig
+from quoth.jobs.learn.plan import LearnConfig
 from quoth.models.glow.config import GlowConfig
-from quoth.search.fusion_config import FusionConfig
-from quoth.search.generative_config import GenerativeConfig
-from quoth.search.lexical_config import LexicalConfig
+from quoth.search.generative.config import GenerativeConfig
+from quoth.search.hybrid.fusion_config import FusionConfig
+from quoth.search.lexical.config import LexicalConfig
 from quoth.search.rerank_config import RerankConfig
+from quoth.settings.server import ServerConfig
 from quoth.text.passages import PassageConfig
 from quoth.text.readers.config import ReaderConfig
 from quoth.text.words import AnalyserConfig

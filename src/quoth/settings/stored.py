@@ -10,9 +10,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from quoth.app.generative_kept import kept_generative
-from quoth.app.training_dynamic_kept import kept_answer
 from quoth.collection.store import Store
+from quoth.settings.stored_answer import kept_answer
+from quoth.settings.stored_generative import kept_generative
 
 MODELS = "models"
 ASIDE = ".aside"

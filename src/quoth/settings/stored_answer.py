@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from quoth.app.writing import locked
 from quoth.collection.store import Store
+from quoth.engine.writing import locked
 
 _SETTING = "answer"
 _MODEL = "model"

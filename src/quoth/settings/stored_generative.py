@@ -11,9 +11,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from quoth.app.generative_plan import PixarBuildConfig
 from quoth.collection.store import Store
-from quoth.search.generative_config import GenerativeConfig
+from quoth.jobs.pixar.plan import PixarBuildConfig
+from quoth.search.generative.config import GenerativeConfig
 
 _SETTING = "generative"
 _NAMING, _TRAINING = "generative", "pixar"

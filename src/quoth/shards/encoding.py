@@ -21,8 +21,8 @@ from quoth.records import Document, Passage
 from quoth.search.searcher import Progress, ignore_progress
 
 if TYPE_CHECKING:
-    from quoth.app.shard_port import ShardEngine
-    from quoth.search.dense import DenseSearcher, EncodedChunk
+    from quoth.search.dense.searcher import DenseSearcher, EncodedChunk
+    from quoth.shards.port import ShardEngine
 
 
 def encode_together(engines: Sequence[ShardEngine], *, anew: bool, progress: Progress) -> None:
@@ -99,7 +99,7 @@ class _Encoding:
             )
 
     def _encode_all(self, progress: Progress) -> None:
-        from quoth.search.dense import CHUNK
+        from quoth.search.dense.searcher import CHUNK
 
         owners = [
             (row, at) for at, chunks in self._wanted.items() for chunk in chunks for row in chunk

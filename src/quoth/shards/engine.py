@@ -17,33 +17,14 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from quoth.app.asking import AnsweringEngine, Asking
-from quoth.app.config import Config, Values, build_config
-from quoth.app.intake import AddReport, pass_once, raise_problem, take_in
-from quoth.app.loading import LoadedModels
-from quoth.app.searchers import NAMES
-from quoth.app.shard_port import LocalPort, ShardEngine
-from quoth.app.sharded_engine_care import describe_all, join_damage
-from quoth.app.sharded_engine_encoding import encode_together
-from quoth.app.sharded_engine_found import (
-    Found,
-    FoundRun,
-    find_in_steps,
-    out_of_reach,
-    refuse_reranking,
-    warn,
-)
-from quoth.app.sharded_engine_writing import (
-    ShardWriter,
-    calibrate_shards,
-    settled,
-    writing_shards,
-)
-from quoth.app.sharding_exchange import exchange_is_due, exchange_statistics
-from quoth.app.verifying import Damage
-from quoth.app.writing import locked
 from quoth.collection.shards import open_shards
 from quoth.collection.store import Written
+from quoth.engine.adding import AddReport, pass_once, raise_problem, take_in
+from quoth.engine.answering import AnsweringEngine, Asking
+from quoth.engine.models import LoadedModels
+from quoth.engine.searchers import NAMES
+from quoth.engine.verify import Damage
+from quoth.engine.writing import locked
 from quoth.errors import CollectionError, ConfigError, OutOfDate
 from quoth.records import (
     Attention,
@@ -56,9 +37,28 @@ from quoth.records import (
     Run,
     Snippet,
 )
-from quoth.search.calibration import Calibration
+from quoth.search.hybrid.calibration import Calibration
 from quoth.search.merged import FanOut, MergedSearcher, ShardPort
 from quoth.search.searcher import Progress, Searcher, ignore_progress
+from quoth.settings.config import Config, Values, build_config
+from quoth.shards.encoding import encode_together
+from quoth.shards.found import (
+    Found,
+    FoundRun,
+    find_in_steps,
+    out_of_reach,
+    refuse_reranking,
+    warn,
+)
+from quoth.shards.global_statistics import exchange_is_due, exchange_statistics
+from quoth.shards.port import LocalPort, ShardEngine
+from quoth.shards.status import describe_all, join_damage
+from quoth.shards.writing import (
+    ShardWriter,
+    calibrate_shards,
+    settled,
+    writing_shards,
+)
 from quoth.text.readers.reading import Report, read_documents
 
 _T = TypeVar("_T")

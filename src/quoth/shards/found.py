@@ -6,12 +6,12 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from quoth.app.sharding_exchange import read_exchange
 from quoth.collection.shards import ShardSet
 from quoth.errors import ConfigError
 from quoth.records import Document, Hit, Query, Run
 from quoth.search.merged import MergedSearcher
 from quoth.search.searcher import Searcher
+from quoth.shards.global_statistics import read_exchange
 
 _logger = logging.getLogger(__name__)
 

@@ -17,17 +17,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quoth.app.sharded_engine_encoding import encode_together
 from quoth.artifact import sync_folder
 from quoth.collection.shards import ShardSet
 from quoth.collection.store import Store
 from quoth.errors import Damaged, IndexMismatch, MissingExtra, OutOfDate
-from quoth.search.lexical_upkeep import STATISTICS_FILE
+from quoth.search.lexical.upkeep import STATISTICS_FILE
 from quoth.search.searcher import Progress
+from quoth.shards.encoding import encode_together
 from quoth.vocabulary.statistics import Statistics
 
 if TYPE_CHECKING:
-    from quoth.app.shard_port import ShardEngine
+    from quoth.shards.port import ShardEngine
 
 EXCHANGED_FILE = "exchanged.db"
 _logger = logging.getLogger(__name__)

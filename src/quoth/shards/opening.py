@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from quoth.app.config import Values
-from quoth.app.engine import Engine
-from quoth.app.sharded_engine import ShardedEngine
 from quoth.collection.shards import is_sharded
+from quoth.engine.engine import Engine
 from quoth.errors import CollectionError
 from quoth.search.searcher import Progress, ignore_progress
+from quoth.settings.config import Values
+from quoth.shards.engine import ShardedEngine
 
 OpenedEngine = Engine | ShardedEngine
 """What a collection is used through, however it lies on disk."""

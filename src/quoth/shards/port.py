@@ -8,23 +8,23 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from quoth.app.config import Config, Values
-from quoth.app.engine import Engine
-from quoth.app.loading import LoadedModels
-from quoth.app.rows import allowed_rows, newest, newest_of_hit
-from quoth.app.searchers import Searchers
-from quoth.app.sharding_exchange import EXCHANGED_FILE, out_of_date, read_exchange
 from quoth.collection.lock import hold_writer_lock
 from quoth.collection.shards import is_sharded, shard_number
 from quoth.collection.store import Store
+from quoth.engine.engine import Engine
+from quoth.engine.lookup import allowed_rows, newest, newest_of_hit
+from quoth.engine.models import LoadedModels
+from quoth.engine.searchers import Searchers
 from quoth.errors import Busy, CollectionError
 from quoth.records import Attention, Document, Hit, Part, Passage, Query, Run
-from quoth.search.calibration import Calibration
+from quoth.search.hybrid.calibration import Calibration
 from quoth.search.merged import Ranked
 from quoth.search.searcher import Progress, ScoringSearcher, ignore_progress
+from quoth.settings.config import Config, Values
+from quoth.shards.global_statistics import EXCHANGED_FILE, out_of_date, read_exchange
 
 if TYPE_CHECKING:
-    from quoth.search.dense import DenseSearcher
+    from quoth.search.dense.searcher import DenseSearcher
 
 _T = TypeVar("_T")
 

@@ -12,18 +12,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from quoth.app.config import Config, Values, build_config
-from quoth.app.engine import Engine
-from quoth.app.intake import AddReport, pass_once, raise_problem, take_in
-from quoth.app.shard_port import ShardEngine
-from quoth.app.sharded_engine import ShardedEngine
-from quoth.app.writing import locked
 from quoth.cluster.adding import AddJob, add_on_cluster
 from quoth.collection.shards import ShardSet, is_sharded, open_shards
 from quoth.collection.store import FILE_NAME, CutDocument, Store, Written
+from quoth.engine.adding import AddReport, pass_once, raise_problem, take_in
+from quoth.engine.engine import Engine
+from quoth.engine.writing import locked
 from quoth.errors import ConfigError, QuothError
 from quoth.records import Document, Located, Place, Problem
 from quoth.search.searcher import Progress
+from quoth.settings.config import Config, Values, build_config
+from quoth.shards.engine import ShardedEngine
+from quoth.shards.port import ShardEngine
 from quoth.text.passages import cut_document
 from quoth.text.readers.files import find_files, show_path
 from quoth.text.readers.outcomes import PARSER_FAILURES, Outcome, describe

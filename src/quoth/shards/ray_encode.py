@@ -16,17 +16,17 @@ from pathlib import Path
 
 import numpy as np
 
-from quoth.app.config import Values
-from quoth.app.engine import Engine
-from quoth.app.shard_port import ShardEngine
-from quoth.app.sharded_engine import ShardedEngine
 from quoth.cluster.mapping import map_in_order
 from quoth.collection.schema import require_collection
 from quoth.collection.shards import is_sharded
 from quoth.collection.store import FILE_NAME, Store
+from quoth.engine.engine import Engine
 from quoth.models.glow.encoder import Encoded
-from quoth.search.dense import DenseSearcher, EncodedChunk
+from quoth.search.dense.searcher import DenseSearcher, EncodedChunk
 from quoth.search.searcher import Progress
+from quoth.settings.config import Values
+from quoth.shards.engine import ShardedEngine
+from quoth.shards.port import ShardEngine
 
 Note = Callable[[str], None]
 """Told what a user should know."""

@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from quoth.app.config import Values, build_config
-from quoth.app.shard_port import LocalPort
-from quoth.app.sharded_engine import ShardedEngine
 from quoth.cluster.connecting import joined, require_address
 from quoth.collection.shards import open_shards
 from quoth.search.searcher import Progress, ignore_progress
+from quoth.settings.config import Values, build_config
+from quoth.shards.engine import ShardedEngine
+from quoth.shards.port import LocalPort
 
 _NAME_CHARS = 12
 

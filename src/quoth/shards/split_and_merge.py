@@ -20,10 +20,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from quoth.app.config import Config, Values, build_config
-from quoth.app.engine import Engine
-from quoth.app.sharded_engine import ShardedEngine
-from quoth.app.writing import locked
 from quoth.artifact import sync_folder
 from quoth.collection.schema import require_collection
 from quoth.collection.shards import (
@@ -35,10 +31,14 @@ from quoth.collection.shards import (
 )
 from quoth.collection.store import FILE_NAME, Store
 from quoth.collection.store_reader import StoredDocument
+from quoth.engine.engine import Engine
+from quoth.engine.writing import locked
 from quoth.errors import CollectionError
-from quoth.search.generative_state import FOLDER as GENERATIVE
-from quoth.search.generative_state import TRIE
+from quoth.search.generative.state import FOLDER as GENERATIVE
+from quoth.search.generative.state import TRIE
 from quoth.search.searcher import Progress, ignore_progress
+from quoth.settings.config import Config, Values, build_config
+from quoth.shards.engine import ShardedEngine
 from quoth.text.passages import cut_document
 
 _CARRIED = ("models", GENERATIVE, "hybrid")
@@ -218,7 +218,7 @@ def _carry_vectors(
     first = sources[0].path.parent / "dense"
     if not first.is_dir():
         return
-    from quoth.search.merged_vectors import carry_vectors, finish_vectors, holds_all
+    from quoth.search.dense.merged_vectors import carry_vectors, finish_vectors, holds_all
 
     for name in sorted(each.name for each in first.iterdir()):
         folders = [store.path.parent / "dense" / name for store in sources]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from quoth.app.describing import MAX_FILTERS
-from quoth.app.verifying import Damage
 from quoth.collection.shards import ShardSet
+from quoth.engine.status import MAX_FILTERS
+from quoth.engine.verify import Damage
 from quoth.search.merged import Asked
 
 _OF_ALL = ("terms",)  # every shard counts those of all

@@ -6,20 +6,20 @@ import contextlib
 import heapq
 from collections.abc import Iterator, Sequence
 
-from quoth.app.calibrating import calibrate_fusion
-from quoth.app.config import Config
-from quoth.app.shard_port import LocalPort, ShardEngine
-from quoth.app.sharding_exchange import exchange_is_due, exchange_statistics
-from quoth.app.writing import locked
 from quoth.collection.content import find_problem
 from quoth.collection.shards import ShardSet
 from quoth.collection.store import CutDocument, Store, Written
 from quoth.collection.store_reader import StoredDocument
+from quoth.engine.calibrating import calibrate_fusion
+from quoth.engine.writing import locked
 from quoth.errors import Busy, CorpusError
 from quoth.records import Document, Query
-from quoth.search.calibration import Calibration
+from quoth.search.hybrid.calibration import Calibration
 from quoth.search.merged import FanOut, MergedSearcher
 from quoth.search.searcher import Progress
+from quoth.settings.config import Config
+from quoth.shards.global_statistics import exchange_is_due, exchange_statistics
+from quoth.shards.port import LocalPort, ShardEngine
 from quoth.text.words import Analyser
 
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from quoth.errors import ConfigError, MissingExtra
-from quoth.vocabulary.phrase_text import normalise
-from quoth.vocabulary.phrases import PhraseSequences
+from quoth.vocabulary.phrases.text import normalise
+from quoth.vocabulary.phrases.vocabulary import PhraseSequences
 
 if TYPE_CHECKING:
     import tokenizers

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tiny_language_model import TEXTS, train_tokenizer
 
 from quoth.answer.candidates import find_candidates, make_vocabulary
-from quoth.answer.chunks import noun_chunks
 from quoth.answer.config import CandidateConfig
+from quoth.answer.noun_phrases import noun_chunks
 from quoth.answer.word_bounds import is_end, is_start
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.inputs import DynamicLMInputs

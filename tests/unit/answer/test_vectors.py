@@ -16,7 +16,7 @@ from tiny_language_model import TEXTS, make_dynamic_lm
 
 from quoth.answer.candidates import make_vocabulary
 from quoth.answer.config import CandidateConfig
-from quoth.answer.shelf import Shelf
+from quoth.answer.phrase_vector_cache import Shelf
 from quoth.answer.vectors import PhraseVectors, share_rows
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM

@@ -8,7 +8,7 @@ import json
 import pytest
 from rich.console import Console
 
-from quoth.app import show
+from quoth.cli import show
 from quoth.records import Attention, Document, Hit, Part, Snippet, Span, WordShare
 
 HOSTILE = (

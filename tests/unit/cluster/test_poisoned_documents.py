@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quoth.app import cluster_adding, cluster_encoding
-from quoth.app.config import build_config
 from quoth.errors import ConfigError
 from quoth.models.glow.encoder import Encoded
 from quoth.records import Document, Located, Problem
-from quoth.search.dense import EncodedChunk
+from quoth.search.dense.searcher import EncodedChunk
+from quoth.settings.config import build_config
+from quoth.shards import ray_add, ray_encode
 from quoth.text.passages import PassageConfig, cut_document
 
 
@@ -31,9 +31,9 @@ def test_a_document_that_cannot_be_cut_is_a_problem_at_its_place(
             raise ValueError("bad text")
         return cut_document(document, config=config)
 
-    monkeypatch.setattr(cluster_adding, "cut_document", cut)
+    monkeypatch.setattr(ray_add, "cut_document", cut)
     source = write_lines(tmp_path / "a.jsonl", "abc")
-    found = list(cluster_adding.read_one(source, config=build_config(), directory=str(tmp_path)))
+    found = list(ray_add.read_one(source, config=build_config(), directory=str(tmp_path)))
     assert [each.document.docid for each in found if isinstance(each, Located)] == ["a", "c"]
     (problem,) = [str(each) for each in found if isinstance(each, Problem)]
     assert problem.startswith(f"{source}:2") and "'b' cannot be cut: bad text" in problem
@@ -45,20 +45,20 @@ def test_a_source_whose_reader_fails_is_a_problem(
     def fail(*_given: Any, **_named: Any) -> Any:
         raise RuntimeError("the parser broke")
 
-    monkeypatch.setattr(cluster_adding, "read_documents", fail)
-    found = list(cluster_adding.read_one("a.md", config=build_config(), directory=str(tmp_path)))
+    monkeypatch.setattr(ray_add, "read_documents", fail)
+    found = list(ray_add.read_one("a.md", config=build_config(), directory=str(tmp_path)))
     assert [str(each) for each in found] == ["a.md: failed: the parser broke"]
 
 
 def test_sources_are_read_where_the_command_was_given(tmp_path: Path) -> None:
     write_lines(tmp_path / "a.jsonl", "a")
-    found = list(cluster_adding.read_one("a.jsonl", config=build_config(), directory=str(tmp_path)))
+    found = list(ray_add.read_one("a.jsonl", config=build_config(), directory=str(tmp_path)))
     assert [type(each) for each in found] == [Located]
 
 
 def test_standard_input_is_not_for_a_cluster() -> None:
     with pytest.raises(ConfigError, match="leave --ray out"):
-        list(cluster_adding._list_sources(["-"], lambda _problem: None))
+        list(ray_add._list_sources(["-"], lambda _problem: None))
 
 
 class StubSearcher:
@@ -75,7 +75,7 @@ class StubSearcher:
 
 
 def test_a_document_that_cannot_be_encoded_gets_zeros_and_is_told_of() -> None:
-    encode: Any = cluster_encoding._encode_safely
+    encode: Any = ray_encode._encode_safely
     whole = encode(StubSearcher(), None, [1, 2])
     assert (whole.chunk.rows, whole.failed) == ((1, 2), ())
     made = encode(StubSearcher(), None, [1, 3, 2])

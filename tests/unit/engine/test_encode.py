@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from tiny_encoder import WORDS, save_tiny_encoder
 
-from quoth.app.engine import Engine
-from quoth.app.loading import LoadedModels
-from quoth.app.searchers import missing_neural
 from quoth.artifact import save_artifact
+from quoth.engine.engine import Engine
+from quoth.engine.models import LoadedModels
+from quoth.engine.searchers import missing_neural
 from quoth.errors import CollectionError, ConfigError, IndexMismatch, MissingExtra
-from quoth.index.dense_state import read_state
+from quoth.index.dense.state import read_state
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.encoder import Encoded, GlowEncoder
 from quoth.records import Document, Query
@@ -168,7 +168,7 @@ def test_an_encoding_that_never_finished_is_left_to_the_command_that_resumes_it(
         calls.append(len(documents))
         return encode(self, documents, **options)
 
-    monkeypatch.setattr("quoth.app.encoding.calibrate_fusion", lambda *_a, **_k: _Even())
+    monkeypatch.setattr("quoth.engine.encoding.calibrate_fusion", lambda *_a, **_k: _Even())
     monkeypatch.setattr(GlowEncoder, "encode_documents", counting)
     again.encode()
     assert calls == [] and again.search("owl", searcher="dense")
@@ -300,7 +300,7 @@ def test_a_calibration_is_kept_reused_and_depends_on_the_seed_alone(
     path = tmp_path / "c.quoth" / "hybrid" / "artifact.json"
     kept = json.loads(path.read_text())["config"]["calibration"]
     assert kept["config"]["seed"] == 2 and kept["num_queries"] == first.num_queries
-    monkeypatch.setattr("quoth.app.encoding.calibrate_fusion", lambda *_: pytest.fail("again"))
+    monkeypatch.setattr("quoth.engine.encoding.calibrate_fusion", lambda *_: pytest.fail("again"))
     again = open_engine()
     again.search("owl", searcher="hybrid")
     assert again._ways.calibration is not None

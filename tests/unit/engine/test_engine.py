@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from quoth import Engine
-from quoth.app import intake
-from quoth.app.intake import AddReport
 from quoth.collection.store import Store, Written
+from quoth.engine import adding
+from quoth.engine.adding import AddReport
 from quoth.errors import (
     CollectionError,
     ConfigError,
@@ -157,7 +157,7 @@ def test_remove_tells_what_was_not_there(engine: Engine) -> None:
 def test_batches_are_cut_by_number_and_by_length(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake, "_MAX_BATCH_CHARACTERS", 100)
+    monkeypatch.setattr(adding, "_MAX_BATCH_CHARACTERS", 100)
     sizes: list[int] = []
     original = Store.add
 

@@ -13,15 +13,15 @@ import torch
 from tiny_encoder import save_tiny_encoder
 from tiny_generative import make_model
 
-from quoth.app.engine import Engine
-from quoth.app.generative_kept import keep_generative
-from quoth.app.generative_plan import PixarBuildConfig
-from quoth.app.loading import LoadedModels
-from quoth.app.searchers import missing_neural
+from quoth.engine.engine import Engine
+from quoth.engine.models import LoadedModels
+from quoth.engine.searchers import missing_neural
 from quoth.errors import CollectionError, ConfigError, MissingExtra
+from quoth.jobs.pixar.plan import PixarBuildConfig
 from quoth.records import Document, Part, Query
-from quoth.search.generative_config import GenerativeConfig
-from quoth.search.generative_files import GenerativeModel, save_generative_model
+from quoth.search.generative.config import GenerativeConfig
+from quoth.search.generative.files import GenerativeModel, save_generative_model
+from quoth.settings.stored_generative import keep_generative
 
 Open = Callable[..., Engine]
 TITLES = ("barn owl", "owl at night", "two birds", "raven", "swift on the wing", "one hen")

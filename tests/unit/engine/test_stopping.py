@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from quoth.app.engine import Engine
 from quoth.collection.filter_rows import _RowReader
+from quoth.engine.engine import Engine
 from quoth.errors import Interrupted
 from quoth.interruption import Interruption, interruptible
 from quoth.records import Document

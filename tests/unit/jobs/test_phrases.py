@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from quoth.app.generative_phrases import (
+from quoth.errors import CorpusError, Damaged, NoCollection
+from quoth.jobs.phrases import (
     REPORT_FILE,
     build_phrases,
     check_phrases,
@@ -16,9 +17,8 @@ from quoth.app.generative_phrases import (
     open_checked,
     read_texts,
 )
-from quoth.errors import CorpusError, Damaged, NoCollection
 from quoth.search.searcher import ignore_progress
-from quoth.vocabulary.phrase_config import PhraseConfig
+from quoth.vocabulary.phrases.config import PhraseConfig
 
 CONFIG = PhraseConfig(size=320)
 

@@ -16,7 +16,7 @@ from tiny_encoder import make_tokenizer, save_tiny_encoder
 from transformers import BertModel
 from transformers.utils import logging
 
-from quoth.app.asking import Asking
+from quoth.engine.answering import Asking
 from quoth.models.bert import Bert, open_sentence_encoder, read_shape, tensor_sizes
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.encoder import GlowEncoder

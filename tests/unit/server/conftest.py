@@ -10,4 +10,4 @@ def _warm_without_language_model(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "neural" not in request.module.__name__:
-        monkeypatch.setattr("quoth.app.server_service._warm_answer", lambda _engine: None)
+        monkeypatch.setattr("quoth.server.service._warm_answer", lambda _engine: None)

@@ -11,11 +11,11 @@ import pytest
 from listening import listening
 
 from quoth import Client, Engine
-from quoth.app.server import create_app
-from quoth.app.server_config import MAX_DOCID_CHARS, ServerConfig
-from quoth.app.serving import make_server
 from quoth.client.connection import ServerError
 from quoth.records import Document
+from quoth.server.routes import create_app
+from quoth.server.run import make_server
+from quoth.settings.server import MAX_DOCID_CHARS, ServerConfig
 
 DOCIDS = (
     *("\n", "a\nb", "a\n", "\r\n", "\t", " ", "\x01\x1b\x7f\x85", "\u2028\u202e", "\ufeff"),

@@ -6,8 +6,8 @@ import pytest
 from small_server import GET, WIRES, Wire
 from wire import connected, post, read_last_reply, read_reply, send
 
-from quoth.app.server_config import ServerConfig
-from quoth.app.server_refusals import MAX_HEAD_BYTES, MAX_HEADERS
+from quoth.server.connections.refusals import MAX_HEAD_BYTES, MAX_HEADERS
+from quoth.settings.server import ServerConfig
 
 
 @pytest.fixture(params=WIRES, ids="-".join)

@@ -13,15 +13,15 @@ import pytest
 from benchmarks.serve.load import Connection, Tally, ask
 from fastapi.testclient import TestClient
 
-from quoth.app.engine import Engine
-from quoth.app.server import create_app
-from quoth.app.server_config import ServerConfig
-from quoth.app.server_engine import WorkerEngine, make_engines
-from quoth.app.server_errors import Overloaded, TookTooLong
-from quoth.app.server_pool import WorkerPool
-from quoth.app.server_stages import Stages, quantile
 from quoth.collection.store import Store
+from quoth.engine.engine import Engine
 from quoth.records import Document
+from quoth.server.errors import Overloaded, TookTooLong
+from quoth.server.monitoring.timings import Stages, quantile
+from quoth.server.routes import create_app
+from quoth.server.workers.pool import WorkerPool
+from quoth.server.workers.worker import WorkerEngine, make_engines
+from quoth.settings.server import ServerConfig
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_a_wait_that_would_be_too_long_is_refused_before_the_queue_is_full(
     clock = iter([0.0, 50.0])  # the first job takes 50 seconds: 5 are usual then
     pool = WorkerPool("test", make_engines(engine, Stages()), workers=1, capacity=9, patience=12.0)
     with monkeypatch.context() as patched:
-        patched.setattr("quoth.app.server_pool.monotonic", lambda: next(clock))
+        patched.setattr("quoth.server.workers.pool.monotonic", lambda: next(clock))
         assert pool.submit(lambda _engine: "slow").result() == "slow"
     block = Block()
     futures = [pool.submit(block) for _job in range(3)]  # one is worked on, two wait 5 and 10 s

@@ -17,16 +17,16 @@ from fastapi.testclient import TestClient
 from tiny_encoder import save_tiny_encoder
 from tiny_language_model import TEXTS, make_dynamic_lm
 
-from quoth.app.engine import Engine
-from quoth.app.server import create_app
-from quoth.app.server_bodies import AnswerRequest
-from quoth.app.server_config import ServerConfig
-from quoth.app.server_encoder import BatchingEncoder
-from quoth.app.server_errors import TookTooLong
-from quoth.app.server_service import Service
-from quoth.app.server_stages import Stages
+from quoth.engine.engine import Engine
 from quoth.models.glow.encoder import Encoded, GlowEncoder
 from quoth.records import Document
+from quoth.server.errors import TookTooLong
+from quoth.server.monitoring.timings import Stages
+from quoth.server.routes import create_app
+from quoth.server.schemas import AnswerRequest
+from quoth.server.service import Service
+from quoth.server.workers.batching_encoder import BatchingEncoder
+from quoth.settings.server import ServerConfig
 from quoth.vocabulary.dynamic import NO_ANSWER
 
 QUESTION = "When does the barn owl hunt?"
@@ -307,8 +307,8 @@ def test_what_cannot_be_answered_is_explained(
 def test_an_error_in_the_middle_ends_the_stream_with_it(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from quoth.app import server_service
     from quoth.errors import Damaged
+    from quoth.server import service as server_service
 
     def break_down(*_given: object, **_named: object) -> None:
         raise Damaged("a file is gone")

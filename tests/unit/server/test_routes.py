@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from quoth.app.engine import Engine
-from quoth.app.server import create_app
-from quoth.app.server_config import LIMITS, MAX_BODY_BYTES, ServerConfig
+from quoth.engine.engine import Engine
 from quoth.errors import ConfigError
 from quoth.records import Document
+from quoth.server.routes import create_app
+from quoth.settings.server import LIMITS, MAX_BODY_BYTES, ServerConfig
 
 BIRDS = (
     Document("birds/owl", {"title": ("Barn owl",), "text": ("An owl hunts.",)}, {"year": 2019}),

@@ -16,13 +16,13 @@ from typing import Any, NoReturn
 import pytest
 from fastapi.testclient import TestClient
 
-from quoth.app.engine import Engine
-from quoth.app.server import create_app
-from quoth.app.server_config import ServerConfig
-from quoth.app.server_keys import Keys, add_key
-from quoth.app.serving import require_safe
+from quoth.engine.engine import Engine
 from quoth.errors import ConfigError
 from quoth.records import Document
+from quoth.server.access.keys import Keys, add_key
+from quoth.server.routes import create_app
+from quoth.server.run import require_safe
+from quoth.settings.server import ServerConfig
 
 DOCUMENTS = {"documents": [{"docid": "new", "fields": {"text": "owl"}}]}
 OPEN = ("/", "/docs", "/openapi.json", "/limits", "/health/live", "/assets/script.js")

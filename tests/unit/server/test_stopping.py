@@ -13,17 +13,17 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from quoth.app.engine import Engine
-from quoth.app.server import create_app
-from quoth.app.server_config import ServerConfig
-from quoth.app.server_engine import WorkerEngine, make_engines
-from quoth.app.server_errors import Overloaded, TookTooLong
-from quoth.app.server_pool import WorkerPool
-from quoth.app.server_stages import Stages
 from quoth.collection.store import Store
+from quoth.engine.engine import Engine
 from quoth.errors import Interrupted
 from quoth.interruption import check_interruption
 from quoth.records import Document
+from quoth.server.errors import Overloaded, TookTooLong
+from quoth.server.monitoring.timings import Stages
+from quoth.server.routes import create_app
+from quoth.server.workers.pool import WorkerPool
+from quoth.server.workers.worker import WorkerEngine, make_engines
+from quoth.settings.server import ServerConfig
 
 LONG = 30.0
 """Seconds after which a test gives up; none should take a tenth of it."""

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from quoth.app.engine import Engine
-from quoth.app.server import create_app
-from quoth.app.server_config import ServerConfig
-from quoth.app.server_keys import Keys, add_key, revoke_key, rotate_key
+from quoth.engine.engine import Engine
 from quoth.records import Document
+from quoth.server.access.keys import Keys, add_key, revoke_key, rotate_key
+from quoth.server.routes import create_app
+from quoth.settings.server import ServerConfig
 
 ORIGIN = "https://notes.example"
 

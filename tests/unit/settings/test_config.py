@@ -13,8 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from quoth.app.cli import app
-from quoth.app.config import (
+from quoth.cli.main import app
+from quoth.cli.options import field_docs
+from quoth.engine.engine import Engine
+from quoth.errors import ConfigError
+from quoth.records import Document
+from quoth.settings.config import (
     KEPT_SECTIONS,
     Config,
     as_values,
@@ -24,10 +28,6 @@ from quoth.app.config import (
     read_toml,
     sections,
 )
-from quoth.app.engine import Engine
-from quoth.app.options import field_docs
-from quoth.errors import ConfigError
-from quoth.records import Document
 from quoth.training.recipes.glow_config import SHARED
 
 COMMANDS = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from quoth.app.engine import Engine
-from quoth.app.training_dynamic_kept import install_model, kept_answer
 from quoth.collection.store import Store
+from quoth.engine.engine import Engine
 from quoth.records import Document
+from quoth.settings.stored_answer import install_model, kept_answer
 
 
 def kept(folder: Path) -> dict[str, str]:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from quoth.app.generative_kept import keep_generative, kept_build, kept_generative
-from quoth.app.generative_plan import PixarBuildConfig
 from quoth.collection.store import Store
-from quoth.search.generative_config import GenerativeConfig
+from quoth.jobs.pixar.plan import PixarBuildConfig
+from quoth.search.generative.config import GenerativeConfig
+from quoth.settings.stored_generative import keep_generative, kept_build, kept_generative
 
 
 @pytest.fixture

@@ -12,21 +12,21 @@ import pytest
 from tiny_encoder import WORDS, save_tiny_encoder
 from tiny_generative import make_model
 
-from quoth.app import sharding
-from quoth.app.engine import Engine
-from quoth.app.opening import open_engine, require_whole
-from quoth.app.shard_port import LocalPort, ShardEngine
-from quoth.app.sharded_engine import ShardedEngine
-from quoth.app.sharded_engine_found import OutOfReach
-from quoth.app.sharding import merge_shards, split_collection
-from quoth.app.sharding_exchange import EXCHANGED_FILE
 from quoth.collection.lock import hold_writer_lock
 from quoth.collection.shards import create_shards
+from quoth.engine.engine import Engine
 from quoth.errors import CollectionError, ConfigError, OutOfDate, ShardDown
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.records import Document, Query
-from quoth.search.generative_files import save_generative_model
+from quoth.search.generative.files import save_generative_model
+from quoth.shards import split_and_merge
+from quoth.shards.engine import ShardedEngine
+from quoth.shards.found import OutOfReach
+from quoth.shards.global_statistics import EXCHANGED_FILE
+from quoth.shards.opening import open_engine, require_whole
+from quoth.shards.port import LocalPort, ShardEngine
+from quoth.shards.split_and_merge import merge_shards, split_collection
 
 QUERIES = (
     "owl raven at night",
@@ -272,7 +272,7 @@ def test_an_interrupted_split_leaves_nothing(
     def interrupt(*_arguments: object, **_options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sharding, "_carry_vectors", interrupt)
+    monkeypatch.setattr(split_and_merge, "_carry_vectors", interrupt)
     with pytest.raises(KeyboardInterrupt):
         split_collection(whole.folder, tmp_path / "s", count=2)
     assert [each.name for each in tmp_path.iterdir()] == ["whole.quoth"]

@@ -9,7 +9,7 @@ import pytest
 import torch
 from tests.unit.training.training_worker import make_base, make_pairs
 
-from quoth.training.training_set import TrainingSet
+from quoth.training.retriever.training_set import TrainingSet
 
 
 @pytest.fixture(autouse=True)

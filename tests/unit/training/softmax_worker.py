@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from quoth.training.large_softmax import VocabularySplit, large_softmax
+from quoth.training.identifiers.large_softmax import VocabularySplit, large_softmax
 
 CUT = 9
 """The first phrase of the second process."""

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from quoth.training import distribution
-from quoth.training.losses import info_nce
+from quoth.training.retriever.losses import info_nce
 
 
 class TwoProcesses:

@@ -10,7 +10,7 @@ from tests.unit.training.dynamic_worlds import PASSAGES, make_inputs
 
 from quoth.errors import ConfigError
 from quoth.models.dynamic_lm.inputs import DynamicLMInputs
-from quoth.training.dynamic_set import Quotation
+from quoth.training.quoting.set import Quotation
 from quoth.training.selfsupervision.quoting import (
     JOINT,
     CoverRecord,

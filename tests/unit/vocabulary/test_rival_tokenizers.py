@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from quoth.errors import ConfigError
-from quoth.vocabulary.phrase_text import normalise
-from quoth.vocabulary.phrases import IdentifierVocabulary
+from quoth.vocabulary.phrases.text import normalise
+from quoth.vocabulary.phrases.vocabulary import IdentifierVocabulary
 from quoth.vocabulary.rival_tokenizers import open_wordpiece, train_bpe, train_unigram
 
 pytest.importorskip("tokenizers", reason="tokenizers is not installed")

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from quoth.app import show
-from quoth.app.commands.arguments import (
+from quoth.cli import show
+from quoth.cli.commands.arguments import (
     AsJson,
     Collection,
     ConfigFile,
@@ -17,7 +17,7 @@ from quoth.app.commands.arguments import (
     open_engine,
     read_layers,
 )
-from quoth.app.options import with_settings
+from quoth.cli.options import with_settings
 from quoth.records import Problem
 
 
@@ -44,7 +44,7 @@ def add(
     problems = _Problems(limit=None if as_json else 20)
     tell = None if strict else problems
     if ray:
-        from quoth.app.cluster_adding import add_with_cluster
+        from quoth.shards.ray_add import add_with_cluster
 
         layers = read_layers(config, settings)
         with show.progress_bar() as progress, joining(ray):

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quoth.app import show
+from quoth.cli import show
 
 if TYPE_CHECKING:
-    from quoth.app.config import Values
-    from quoth.app.engine import Engine
-    from quoth.app.learning_plan import Elsewhere
-    from quoth.app.opening import OpenedEngine
+    from quoth.engine.engine import Engine
+    from quoth.jobs.learn.plan import Elsewhere
+    from quoth.settings.config import Values
+    from quoth.shards.opening import OpenedEngine
 
 Collection = Annotated[
     Path, typer.Argument(metavar="COLLECTION", help="The collection, a folder such as notes.quoth.")
@@ -84,14 +84,14 @@ def helping(address: str, workers: int) -> Elsewhere | None:
     """Let a cluster write queries and train; without an address, None."""
     if not address:
         return None
-    from quoth.app.cluster_learning import ClusterHelp
+    from quoth.jobs.ray import ClusterHelp
 
     return ClusterHelp(workers)
 
 
 def read_layers(config: Path | None, settings: Mapping[str, str]) -> list[Values]:
     """Read the settings of a file and of the command line; later ones override earlier ones."""
-    from quoth.app.config import overrides_from_text, read_toml
+    from quoth.settings.config import overrides_from_text, read_toml
 
     layers = [] if config is None else [read_toml(config)]
     return [*layers, overrides_from_text(settings)]
@@ -102,7 +102,7 @@ def open_engine(
     collection: Path, config: Path | None, settings: Mapping[str, str]
 ) -> Iterator[OpenedEngine]:
     """Open the engine with the settings of a file and of the command line, showing progress."""
-    from quoth.app import opening
+    from quoth.shards import opening
 
     with show.progress_bar() as progress:
         layers = read_layers(config, settings)
@@ -115,7 +115,7 @@ def open_whole(
     collection: Path, config: Path | None, settings: Mapping[str, str], *, what: str
 ) -> Iterator[Engine]:
     """Open the engine of a collection in one piece, for what shards cannot do."""
-    from quoth.app.opening import require_whole
+    from quoth.shards.opening import require_whole
 
     with open_engine(collection, config, settings) as engine:
         yield require_whole(engine, what=what)

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from quoth.app import show
-from quoth.app.commands.arguments import AsJson, Collection, ConfigFile, Where, With, open_engine
-from quoth.app.options import with_settings
+from quoth.cli import show
+from quoth.cli.commands.arguments import AsJson, Collection, ConfigFile, Where, With, open_engine
+from quoth.cli.options import with_settings
 
 _SECTIONS = ("answer", "candidates", "decoding", "lexical", "dense", "generative", "fusion")
 
@@ -53,7 +53,7 @@ def ask(
     _wait_patiently()
     with open_engine(collection, config, given) as engine:
         stream = engine.ask(question, k=k, where=where, searcher=searcher)
-    from quoth.app.asking_text import answer_record, answer_text, follow
+    from quoth.cli.answers import answer_record, answer_text, follow
 
     if stream.notice:
         show.note(stream.notice)
@@ -107,7 +107,7 @@ def generate(
     _wait_patiently()
     with open_engine(collection, config, given) as engine:
         stream = engine.generate(prefix, k=k, where=where, searcher=searcher)
-    from quoth.app.asking_text import answer_record, answer_text, follow
+    from quoth.cli.answers import answer_record, answer_text, follow
 
     if stream.notice:
         show.note(stream.notice)

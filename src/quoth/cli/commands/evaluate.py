@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from quoth.app import show
-from quoth.app.commands.arguments import (
+from quoth.cli import show
+from quoth.cli.commands.arguments import (
     AsJson,
     Collection,
     ConfigFile,
@@ -23,7 +23,7 @@ from quoth.app.commands.arguments import (
     open_engine,
     split_names,
 )
-from quoth.app.options import with_settings
+from quoth.cli.options import with_settings
 
 
 @with_settings("lexical", "dense", "generative", "fusion", "rerank", "collection")
@@ -76,7 +76,7 @@ def evaluate(
     settings: Mapping[str, str],
 ) -> None:
     """Measure search against judgements, with confidence intervals and latency."""
-    from quoth.app.measuring import measure
+    from quoth.cli.evaluating import measure
 
     with open_engine(collection, config, settings) as engine:
         measured = measure(
@@ -115,7 +115,7 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare runs with a baseline: means, intervals, corrected significance."""
-    from quoth.app.measuring import compare_runs
+    from quoth.cli.evaluating import compare_runs
 
     compared = compare_runs(runs, qrels=qrels, measures=split_names(measures), out=out)
     if as_json:

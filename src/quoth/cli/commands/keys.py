@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quoth.app import show
-from quoth.app.commands.arguments import AsJson
+from quoth.cli import show
+from quoth.cli.commands.arguments import AsJson
 
 if TYPE_CHECKING:
-    from quoth.app.server_keys import Key
+    from quoth.server.access.keys import Key
 
 keys = typer.Typer(name="keys", no_args_is_help=True)
 
@@ -82,7 +82,7 @@ def new(
     per_minute: PerMinute = None,
 ) -> None:
     """Make a key; its secret is printed this once, the file keeps a hash of it."""
-    from quoth.app.server_keys import add_key, read_scope
+    from quoth.server.access.keys import add_key, read_scope
 
     chosen = read_scope(scope, option="--scope")
     end = _moment(expires)
@@ -98,7 +98,7 @@ def list_all(*, keys_file: KeysFile, as_json: AsJson = False) -> None:
     A key that was rotated with a grace period is there twice until that is over: the one that is
     replaced, and the one that is valid.
     """
-    from quoth.app.server_keys import list_keys
+    from quoth.server.access.keys import list_keys
 
     found, now = list_keys(keys_file), datetime.now(UTC)
     newest = {each.name: each for each in found}
@@ -113,7 +113,7 @@ def list_all(*, keys_file: KeysFile, as_json: AsJson = False) -> None:
 @keys.command()
 def revoke(name: Name, *, keys_file: KeysFile) -> None:
     """Make a key invalid at once, and take it out of the file."""
-    from quoth.app.server_keys import revoke_key
+    from quoth.server.access.keys import revoke_key
 
     revoke_key(keys_file, name)
     show.note(f"key {name!r} is no longer valid")
@@ -124,8 +124,8 @@ def rotate(
     name: Name, *, keys_file: KeysFile, grace: Grace = "", expires: ExpiresAnew = ""
 ) -> None:
     """Give a key a new secret and print it; name, scope and limit stay as they are."""
-    from quoth.app.moments import read_duration
-    from quoth.app.server_keys import rotate_key
+    from quoth.server.access.keys import rotate_key
+    from quoth.text.moments import read_duration
 
     seconds = read_duration(grace, option="--grace") if grace else 0
     secret = rotate_key(keys_file, name, grace_seconds=seconds, expires=_moment(expires))
@@ -140,7 +140,7 @@ def print_secret(what: str, secret: str, path: Path) -> None:
 
 
 def _moment(text: str) -> str | None:
-    from quoth.app.moments import read_moment, write_moment
+    from quoth.text.moments import read_moment, write_moment
 
     if not text:
         return None

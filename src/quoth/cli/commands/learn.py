@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quoth.app import show
-from quoth.app.commands.arguments import (
+from quoth.cli import show
+from quoth.cli.commands.arguments import (
     AsJson,
     Collection,
     ConfigFile,
@@ -20,11 +20,11 @@ from quoth.app.commands.arguments import (
     open_whole,
     read_layers,
 )
-from quoth.app.learning_plan import Wanted
-from quoth.app.options import with_settings
+from quoth.cli.options import with_settings
+from quoth.jobs.learn.plan import Wanted
 
 if TYPE_CHECKING:
-    from quoth.app.config import Values
+    from quoth.settings.config import Values
 
 Minutes = Annotated[
     float | None,
@@ -55,7 +55,7 @@ Pack = Annotated[
     Path | None,
     typer.Option(
         help="Stop before training and write one file for a machine with a GPU; there, run"
-        " python -m quoth.training.run_packed FILE --out FOLDER.",
+        " python -m quoth.training.retriever.run_packed FILE --out FOLDER.",
         metavar="FILE",
         show_default=False,
     ),
@@ -169,9 +169,9 @@ def learn(
     With --learn.generative true, generative search is trained last, which takes minutes more.
     Interrupted at any moment, the same command goes on. Ends with a report.
     """
-    from quoth.app.learning_page import write_page
-    from quoth.app.learning_text import render_report
-    from quoth.app.searchers import missing_neural
+    from quoth.engine.searchers import missing_neural
+    from quoth.jobs.report.page import write_page
+    from quoth.jobs.report.words import render_report
 
     wanted = Wanted(
         pairs=pairs,
@@ -205,10 +205,10 @@ def learn(
 
 def _fill_on_cluster(collection: Path, ray: str, layers: Sequence[Values]) -> None:
     """Make the vectors elsewhere; what follows finds them there."""
-    from quoth.app.searchers import missing_neural
+    from quoth.engine.searchers import missing_neural
 
     try:
-        from quoth.app.cluster_encoding import fill_vectors
+        from quoth.shards.ray_encode import fill_vectors
     except ImportError as error:
         raise missing_neural(error) from error
     with show.progress_bar() as progress, joining(ray):
@@ -220,6 +220,6 @@ def _show_packed(collection: Path, packed: Path, *, as_json: bool) -> None:
         show.print_json({"packed": str(packed)})
         return
     show.note(
-        f"packed {packed}; on a machine with a GPU run python -m quoth.training.run_packed"
+        f"packed {packed}; on a machine with a GPU run python -m quoth.training.retriever.run_packed"
         f" {packed.name} --out FOLDER, then here quoth learn {collection} --unpack FOLDER"
     )

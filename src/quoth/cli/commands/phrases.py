@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quoth.app import show
-from quoth.app.commands.arguments import AsJson, RayAddress, joining
+from quoth.cli import show
+from quoth.cli.commands.arguments import AsJson, RayAddress, joining
 from quoth.errors import ConfigError, MissingExtra
-from quoth.vocabulary.phrase_config import CUTTERS, NUM_BYTES, PhraseConfig
+from quoth.vocabulary.phrases.config import CUTTERS, NUM_BYTES, PhraseConfig
 
 if TYPE_CHECKING:
-    from quoth.vocabulary.phrase_report import PhraseReport
-    from quoth.vocabulary.phrase_workers import Workers
-    from quoth.vocabulary.phrases import PhraseVocabulary
+    from quoth.vocabulary.phrases.report import PhraseReport
+    from quoth.vocabulary.phrases.vocabulary import PhraseVocabulary
+    from quoth.vocabulary.phrases.workers import Workers
 
 phrases = typer.Typer(name="phrases", no_args_is_help=True)
 
@@ -81,7 +81,7 @@ def build(
     config = PhraseConfig(size=size, min_count=min_count, cutter=cutter)
     _require_free(out)
     try:
-        from quoth.app.generative_phrases import build_phrases
+        from quoth.jobs.phrases import build_phrases
     except ImportError as error:
         raise _missing(error) from error
     with show.progress_bar() as progress, joining(ray):
@@ -100,7 +100,7 @@ def inspect(
     Lengths and checks are those of the texts it was built from, or of other --texts.
     """
     try:
-        from quoth.app.generative_phrases import check_phrases, open_checked
+        from quoth.jobs.phrases import check_phrases, open_checked
     except ImportError as error:
         raise _missing(error) from error
     made, report = open_checked(folder)
@@ -118,7 +118,7 @@ def segment(
 ) -> None:
     """Show how a text is cut into phrases."""
     try:
-        from quoth.app.generative_phrases import open_checked
+        from quoth.jobs.phrases import open_checked
     except ImportError as error:
         raise _missing(error) from error
     vocabulary, _report = open_checked(folder)
@@ -137,7 +137,7 @@ def _workers(ray: str) -> Workers:
         from quoth.cluster.counting import ClusterWorkers
 
         return ClusterWorkers()
-    from quoth.app.generative_phrases import THREADS
+    from quoth.jobs.phrases import THREADS
 
     return THREADS
 
@@ -150,7 +150,7 @@ def _show(
     most: int,
     as_json: bool,
 ) -> None:
-    from quoth.app.generative_phrases import describe_phrases
+    from quoth.jobs.phrases import describe_phrases
 
     found = describe_phrases(vocabulary, report, most=most)
     if as_json:

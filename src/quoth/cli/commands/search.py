@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from quoth.app import show
-from quoth.app.commands.arguments import (
+from quoth.cli import show
+from quoth.cli.commands.arguments import (
     AsJson,
     Collection,
     ConfigFile,
@@ -19,7 +19,7 @@ from quoth.app.commands.arguments import (
     With,
     open_engine,
 )
-from quoth.app.options import with_settings
+from quoth.cli.options import with_settings
 
 
 @with_settings("lexical", "dense", "generative", "fusion", "rerank", "collection")
@@ -49,7 +49,7 @@ def search(
     settings: Mapping[str, str],
 ) -> None:
     """Find documents, best first, with the words that matched."""
-    from quoth.app.searching import as_record, look_up
+    from quoth.cli.hits import as_record, look_up
 
     with open_engine(collection, config, settings) as engine:
         found = look_up(
@@ -80,7 +80,7 @@ def demo(
     ] = None,
 ) -> None:
     """Search the docstrings of the Python standard library, step by step."""
-    from quoth.app.demo import play
+    from quoth.cli.demo import play
 
     play(collection)
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quoth.app import show
-from quoth.app.commands.arguments import ConfigFile, open_engine
-from quoth.app.commands.keys import print_secret
-from quoth.app.options import with_settings
+from quoth.cli import show
+from quoth.cli.commands.arguments import ConfigFile, open_engine
+from quoth.cli.commands.keys import print_secret
+from quoth.cli.options import with_settings
 from quoth.errors import ConfigError
 
 if TYPE_CHECKING:
-    from quoth.app.opening import OpenedEngine
-    from quoth.app.server_config import ServerConfig
+    from quoth.settings.server import ServerConfig
+    from quoth.shards.opening import OpenedEngine
 
 _KEY_VARIABLE = "QUOTH_KEY"
 _SECTIONS = (
@@ -140,7 +140,7 @@ def serve(
         raise ConfigError("--replicas needs --ray ADDRESS, the cluster to start them on")
     with _open(collection, config, given, ray=ray) as engine:
         if mcp:
-            from quoth.app.mcp_server import run_stdio
+            from quoth.server.mcp.server import run_stdio
 
             run_stdio(engine)
         else:
@@ -156,8 +156,8 @@ def _open(
         with open_engine(collection, config, given) as engine:
             yield engine
         return
-    from quoth.app.cluster_serving import open_from_cluster
-    from quoth.app.config import overrides_from_text, read_toml
+    from quoth.settings.config import overrides_from_text, read_toml
+    from quoth.shards.ray_serve import open_from_cluster
 
     layers = [] if config is None else [read_toml(config)]
     settings = [*layers, overrides_from_text(given)]
@@ -166,7 +166,7 @@ def _open(
 
 
 def _server_config(path: Path | None, given: Mapping[str, str]) -> ServerConfig:
-    from quoth.app.config import build_config, overrides_from_text, read_toml
+    from quoth.settings.config import build_config, overrides_from_text, read_toml
 
     layers = [] if path is None else [read_toml(path)]
     return build_config(*layers, overrides_from_text(given)).server
@@ -175,7 +175,7 @@ def _server_config(path: Path | None, given: Mapping[str, str]) -> ServerConfig:
 def _listen(
     engine: OpenedEngine, config: ServerConfig, keys: Path | None, *, allow_writes: bool
 ) -> None:
-    from quoth.app.serving import require_safe, run_server
+    from quoth.server.run import require_safe, run_server
 
     known = require_safe(config, keys)
     if not allow_writes:
@@ -184,7 +184,7 @@ def _listen(
 
 
 def _print_key(scope: str, path: Path | None) -> None:
-    from quoth.app.server_keys import add_numbered_key, read_scope
+    from quoth.server.access.keys import add_numbered_key, read_scope
 
     if path is None:
         raise ConfigError("--new-key needs --keys FILE, the file to add the key to")
@@ -193,7 +193,7 @@ def _print_key(scope: str, path: Path | None) -> None:
 
 
 def _print_stats(url: str) -> None:
-    from quoth.app.serving import fetch_stats, stats_lines
+    from quoth.server.run import fetch_stats, stats_lines
 
     found = fetch_stats(url, key=os.environ.get(_KEY_VARIABLE, ""))
     rows = [

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quoth.app import show
-from quoth.app.commands.arguments import AsJson, Collection, ConfigFile
-from quoth.app.options import with_settings
+from quoth.cli import show
+from quoth.cli.commands.arguments import AsJson, Collection, ConfigFile
+from quoth.cli.options import with_settings
 from quoth.errors import ConfigError
 
 if TYPE_CHECKING:
-    from quoth.app.config import Values
     from quoth.collection.shards import ShardSet
     from quoth.search.searcher import Progress
+    from quoth.settings.config import Values
 
 
 @with_settings("collection")
@@ -66,7 +66,7 @@ def shard(
         elif new:
             made = _make(target, shards, layers)
         else:
-            from quoth.app.sharding import split_collection
+            from quoth.shards.split_and_merge import split_collection
 
             made = split_collection(
                 collection, target, count=shards, settings=layers, progress=progress
@@ -84,7 +84,7 @@ def merge(
     settings: Mapping[str, str],
 ) -> None:
     """Join shards into one collection with the same documents and ranking."""
-    from quoth.app.sharding import merge_shards
+    from quoth.shards.split_and_merge import merge_shards
 
     layers = _layers(config, settings)
     with show.progress_bar() as progress:
@@ -93,7 +93,7 @@ def merge(
 
 
 def _exchange(folder: Path, layers: list[Values], progress: Progress) -> ShardSet:
-    from quoth.app.sharded_engine import ShardedEngine
+    from quoth.shards.engine import ShardedEngine
 
     with ShardedEngine.open(folder, settings=layers, progress=progress) as engine:
         engine.exchange()
@@ -101,8 +101,8 @@ def _exchange(folder: Path, layers: list[Values], progress: Progress) -> ShardSe
 
 
 def _make(folder: Path, count: int, layers: list[Values]) -> ShardSet:
-    from quoth.app.sharded_engine import ShardedEngine
     from quoth.collection.shards import create_shards
+    from quoth.shards.engine import ShardedEngine
 
     create_shards(folder, count=count)
     with ShardedEngine.open(folder, settings=layers) as engine:
@@ -110,7 +110,7 @@ def _make(folder: Path, count: int, layers: list[Values]) -> ShardSet:
 
 
 def _layers(config: Path | None, settings: Mapping[str, str]) -> list[Values]:
-    from quoth.app.config import overrides_from_text, read_toml
+    from quoth.settings.config import overrides_from_text, read_toml
 
     return [*([read_toml(config)] if config is not None else []), overrides_from_text(settings)]
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from quoth.app import show
-from quoth.app.commands.arguments import AsJson, Collection, ConfigFile, open_engine
-from quoth.app.options import with_settings
+from quoth.cli import show
+from quoth.cli.commands.arguments import AsJson, Collection, ConfigFile, open_engine
+from quoth.cli.options import with_settings
 
 
 @with_settings("dense", "generative", "collection")

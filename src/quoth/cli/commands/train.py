@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quoth.app import show
-from quoth.app.commands.arguments import (
+from quoth.cli import show
+from quoth.cli.commands.arguments import (
     AsJson,
     Collection,
     ConfigFile,
@@ -19,15 +19,15 @@ from quoth.app.commands.arguments import (
     joining,
     open_whole,
 )
-from quoth.app.generative_plan import PixarBuildConfig, read_settings
-from quoth.app.generative_report import render_generative
-from quoth.app.learning_plan import Wanted
-from quoth.app.options import with_settings
-from quoth.search.generative_config import NO_GENERATOR
+from quoth.cli.options import with_settings
+from quoth.jobs.learn.plan import Wanted
+from quoth.jobs.pixar.plan import PixarBuildConfig, read_settings
+from quoth.jobs.pixar.report import render_generative
+from quoth.search.generative.config import NO_GENERATOR
 from quoth.training.recipes.glow_config import SHARED
 
 if TYPE_CHECKING:
-    from quoth.app.training_folder import Trained
+    from quoth.jobs.glow.folder import Trained
 
 trainer = typer.Typer(name="train", no_args_is_help=True)
 
@@ -193,15 +193,15 @@ def glow(
     Interrupted, the same command resumes from the last checkpoint. Held-out queries are searched
     among the passages before and after training.
     """
-    from quoth.app.config import build_config, overrides_from_text, read_toml
-    from quoth.app.searchers import missing_neural
+    from quoth.engine.searchers import missing_neural
+    from quoth.settings.config import build_config, overrides_from_text, read_toml
     from quoth.training.recipes.glow_config import encoder_config
 
     layers = [read_toml(config)] if config is not None else []
     given = build_config(*layers, overrides_from_text(settings))
     try:
-        from quoth.app.training import train_encoder
-        from quoth.app.training_folder import Plan
+        from quoth.jobs.glow.folder import Plan
+        from quoth.jobs.glow.job import train_encoder
     except ImportError as error:
         raise missing_neural(error) from error
     plan = Plan(
@@ -247,7 +247,7 @@ def pixar(
     pseudo-queries written now. New documents join later without training. Interrupted at any
     moment, the same command goes on. Ends with a report on held-out queries.
     """
-    from quoth.app.searchers import missing_neural
+    from quoth.engine.searchers import missing_neural
 
     short = {"minutes": minutes, "seed": seed, "device": device}
     given = {name: value for name, value in short.items() if value is not None}
@@ -297,18 +297,18 @@ def dynamic_lm(
     labelled questions where given. Held-out documents judge it. Interrupted, the same command
     goes on from the last checkpoint. A GPU helps: on a CPU a step takes many seconds.
     """
-    from quoth.app.config import overrides_from_text, read_toml
-    from quoth.app.engine import Engine
-    from quoth.app.searchers import missing_neural
-    from quoth.app.training_dynamic_report import render_training
+    from quoth.engine.engine import Engine
+    from quoth.engine.searchers import missing_neural
+    from quoth.jobs.quoting.report import render_training
+    from quoth.settings.config import overrides_from_text, read_toml
 
     short = {"minutes": minutes, "steps": steps, "device": device, "seed": seed}
     given = {name: value for name, value in short.items() if value is not None}
     layers = [read_toml(config)] if config is not None else []
     layers.append(overrides_from_text(settings))
     try:
-        from quoth.app.training_dynamic import DynamicPlan, train_language_model
-        from quoth.app.training_dynamic_settings import read_settings
+        from quoth.jobs.quoting.job import DynamicPlan, train_language_model
+        from quoth.jobs.quoting.settings import read_settings
     except ImportError as error:
         raise missing_neural(error, what="language models") from error
     plan = DynamicPlan(

@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from quoth.artifact import seal_file
 from quoth.errors import MissingExtra
-from quoth.index.dense_files import map_array
-from quoth.index.dense_rank import Found, merge_top_k
-from quoth.index.dense_scan import rank_places, top_k_exact
-from quoth.index.dense_state import DenseState, GraphEntry, find_problems
-from quoth.index.dense_storage import Floats
-from quoth.index.dense_vectors import StoredVectors
+from quoth.index.dense.files import map_array
+from quoth.index.dense.rank import Found, merge_top_k
+from quoth.index.dense.scan import rank_places, top_k_exact
+from quoth.index.dense.state import DenseState, GraphEntry, find_problems
+from quoth.index.dense.storage import Floats
+from quoth.index.dense.vectors import StoredVectors
 from quoth.open_files import out_of_files, says_out_of_files
 
 SELECTIVE = 0.1

@@ -4,7 +4,7 @@ A document version is a row; its content never changes, so keeping up means addi
 missing and removing those that are gone. Each add is one immutable segment, each state one
 `artifact.json`, written last: a killed write leaves the state before it, and files that the next
 write deletes. Readers map what they opened and keep it. Up to `exact_limit` vectors search is
-exact; beyond, an HNSW graph stands in, which `build_graph_if_due` keeps up (see dense_graph.py).
+exact; beyond, an HNSW graph stands in, which `build_graph_if_due` keeps up (see graph.py).
 
     artifact.json
     segment-000001.codes.npy     numbers as stored, (N, D)
@@ -36,27 +36,27 @@ from quoth.artifact import (
     sync_folder,
 )
 from quoth.errors import CollectionError, Damaged, IndexMismatch, IndexMoved, OutOfFiles
-from quoth.index.dense_config import DenseConfig
-from quoth.index.dense_files import (
+from quoth.index.dense.config import DenseConfig
+from quoth.index.dense.files import (
     explain,
     make_folder,
     sweep,
     sync_file,
     write_array,
 )
-from quoth.index.dense_graph import build_graph
-from quoth.index.dense_rank import Found
-from quoth.index.dense_scan import block_size
-from quoth.index.dense_snapshot import DenseSnapshot
-from quoth.index.dense_state import (
+from quoth.index.dense.graph import build_graph
+from quoth.index.dense.rank import Found
+from quoth.index.dense.scan import block_size
+from quoth.index.dense.snapshot import DenseSnapshot
+from quoth.index.dense.state import (
     DenseState,
     GraphEntry,
     RemovedEntry,
     SegmentEntry,
     read_state,
 )
-from quoth.index.dense_storage import CODE_TYPES, Codes, Floats, Quantised, dequantise, quantise
-from quoth.index.dense_vectors import LABEL, Places
+from quoth.index.dense.storage import CODE_TYPES, Codes, Floats, Quantised, dequantise, quantise
+from quoth.index.dense.vectors import LABEL, Places
 
 MOST_SEGMENTS = 64
 """Compact once there are more, since each costs every search a little."""

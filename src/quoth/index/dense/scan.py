@@ -13,9 +13,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from quoth.index.dense_rank import Found, kth_row_score, rank
-from quoth.index.dense_storage import Floats, score_codes, widen
-from quoth.index.dense_vectors import Block, Places, StoredVectors
+from quoth.index.dense.rank import Found, kth_row_score, rank
+from quoth.index.dense.storage import Floats, score_codes, widen
+from quoth.index.dense.vectors import Block, Places, StoredVectors
 
 BLOCK_BYTES = 1 << 24
 """Most that one block of vectors takes once converted."""

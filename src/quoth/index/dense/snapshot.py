@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from quoth.artifact import require_uncut
 from quoth.errors import Damaged
-from quoth.index.dense_config import DenseConfig
-from quoth.index.dense_files import map_array
-from quoth.index.dense_graph import SELECTIVE, Graph, open_graph, top_k_through_graph
-from quoth.index.dense_rank import Found
-from quoth.index.dense_scan import top_k_exact
-from quoth.index.dense_state import DenseState, find_problems
-from quoth.index.dense_storage import Floats
-from quoth.index.dense_vectors import StoredVectors
+from quoth.index.dense.config import DenseConfig
+from quoth.index.dense.files import map_array
+from quoth.index.dense.graph import SELECTIVE, Graph, open_graph, top_k_through_graph
+from quoth.index.dense.rank import Found
+from quoth.index.dense.scan import top_k_exact
+from quoth.index.dense.state import DenseState, find_problems
+from quoth.index.dense.storage import Floats
+from quoth.index.dense.vectors import StoredVectors
 
 _logger = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from quoth.index.dense_files import map_array
-from quoth.index.dense_state import DenseState
-from quoth.index.dense_storage import CODE_TYPES, Codes
+from quoth.index.dense.files import map_array
+from quoth.index.dense.state import DenseState
+from quoth.index.dense.storage import CODE_TYPES, Codes
 from quoth.interruption import check_interruption
 
 LABEL = np.dtype([("row", "<i8"), ("unit", "<i4"), ("scale", "<f4")])

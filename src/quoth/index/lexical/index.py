@@ -3,7 +3,7 @@
 Terms arrive from our own Analyser, so tantivy only splits at spaces; it stores no text. Each
 document is its row. tantivy removes lazily: its statistics count dead documents until their segment
 is merged. `num_dead` says how many there are, and `state` tells what tantivy scores with meanwhile
-(see search/lexical.py).
+(see search/lexical/searcher.py).
 
 On disk: `artifact.json` names the current tantivy folder, its fields, its analyser and a checksum
 per file. Segment files never change, so each is hashed once. While tantivy may be ahead of
@@ -24,7 +24,7 @@ import tantivy
 
 from quoth.artifact import Artifact, find_damage, open_artifact, require_uncut, seal_file
 from quoth.errors import Damaged, IndexMoved
-from quoth.index.lexical_query import Clause, LexicalQuery
+from quoth.index.lexical.query import Clause, LexicalQuery
 from quoth.interruption import check_interruption
 from quoth.open_files import can_open_files, out_of_files, says_out_of_files
 from quoth.vocabulary.statistics import EVERYTHING

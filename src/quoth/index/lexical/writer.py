@@ -18,7 +18,7 @@ import tantivy
 
 from quoth.artifact import Artifact, FileSeal, save_artifact, seal_file, write_text_atomically
 from quoth.errors import CollectionError, Damaged, StorageFull
-from quoth.index.lexical import (
+from quoth.index.lexical.index import (
     ALL,
     KIND,
     META,

@@ -13,8 +13,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from quoth.errors import ConfigError
-from quoth.index.trie import Sequences, Trie, find_length_starts
-from quoth.index.trie_walk import (
+from quoth.index.trie.trie import Sequences, Trie, find_length_starts
+from quoth.index.trie.walk import (
     Integers,
     PhraseIds,
     Shorts,

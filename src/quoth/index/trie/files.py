@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from quoth.artifact import Artifact, FileSeal, find_damage, open_artifact, save_artifact
 from quoth.errors import Damaged, FormatMismatch, NoCollection
-from quoth.index.dense_files import explain, make_folder, map_array, write_array
-from quoth.index.trie import ARRAYS, Trie, find_length_starts
+from quoth.index.dense.files import explain, make_folder, map_array, write_array
+from quoth.index.trie.trie import ARRAYS, Trie, find_length_starts
 
 KIND = "trie"
 VERSION = 2

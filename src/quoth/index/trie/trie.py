@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from quoth.index.trie_walk import Integers, PhraseIds, find_rows, seek
+from quoth.index.trie.walk import Integers, PhraseIds, find_rows, seek
 
 ARRAYS = (
     "phrase_ids",

@@ -24,8 +24,8 @@ from quoth.errors import ConfigError, Damaged
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.glow.files import SETTINGS_FILE, plain_config
-from quoth.training.held_out import HeldOutScores
 from quoth.training.recipes.glow_config import GlowRecipe
+from quoth.training.retriever.held_out import HeldOutScores
 
 REPORT_FILE = "quoth_training.json"
 

@@ -1,6 +1,6 @@
 """Train an encoder from a file of pairs: what `quoth train glow` is one call on.
 
-What it keeps on disk meanwhile is described in `training_folder.py`.
+What it keeps on disk meanwhile is described in `folder.py`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any
 import torch
 from transformers.utils import logging
 
-from quoth.app.engine import Engine
-from quoth.app.training_folder import (
+from quoth.engine.engine import Engine
+from quoth.errors import ConfigError
+from quoth.jobs.glow.folder import (
     Plan,
     Trained,
     finish,
@@ -24,21 +25,20 @@ from quoth.app.training_folder import (
     read_report,
     require_free,
 )
-from quoth.errors import ConfigError
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.glow.inputs import Fields
 from quoth.models.glow.network import GlowNetwork
 from quoth.models.glow.weights import WordCounts
-from quoth.search.lexical_upkeep import STATISTICS_FILE
+from quoth.search.lexical.upkeep import STATISTICS_FILE
 from quoth.search.searcher import Progress
 from quoth.text.words import Analyser, AnalyserConfig
 from quoth.training import loop
-from quoth.training.hard_negatives import NEGATIVE, take_negatives
-from quoth.training.held_out import HeldOut, HeldOutScores, hold_out_queries
-from quoth.training.pair_files import LabelledPair, read_pairs
 from quoth.training.recipes.glow import as_encoder, build_network, loop_config, train_glow
-from quoth.training.training_set import PLAIN, Pair, TrainingSet, open_training_set
-from quoth.training.training_set import write_training_set as write_set
+from quoth.training.retriever.hard_negatives import NEGATIVE, take_negatives
+from quoth.training.retriever.held_out import HeldOut, HeldOutScores, hold_out_queries
+from quoth.training.retriever.pair_files import LabelledPair, read_pairs
+from quoth.training.retriever.training_set import PLAIN, Pair, TrainingSet, open_training_set
+from quoth.training.retriever.training_set import write_training_set as write_set
 from quoth.vocabulary.counting import CountedTerms, count_terms
 from quoth.vocabulary.statistics import Statistics
 

@@ -2,7 +2,7 @@
 
     documents → pseudo-queries → passage set → training → vectors → judging → install or set aside
 
-Every stage is finished once and noted (`learning_folder.py`), so the same call goes on after an
+Every stage is finished once and noted (`jobs/job_folder.py`), so the same call goes on after an
 interruption, and gives the report that an uninterrupted one would have given. Changed documents or
 settings begin anew. Until `install` nothing that search uses is touched, and a model that is not
 better on the held-out queries never is installed.
@@ -22,22 +22,22 @@ from typing import Any
 import torch
 from transformers.utils import logging
 
-from quoth.app.generative_building import train_generative
-from quoth.app.generative_plan import PixarBuildConfig
-from quoth.app.generative_report import GenerativeReport
-from quoth.app.learned import inner_name, next_name, outer_name
-from quoth.app.learning_folder import LearningFolder
-from quoth.app.learning_page import write_page
-from quoth.app.learning_plan import Elsewhere, Wanted, describe_plan, make_plan
-from quoth.app.learning_report import LearningReport
-from quoth.app.learning_stages import Desk, Stages, units_of
-from quoth.app.learning_summary import GENERATIVE, ORDER, order_of, summarise
-from quoth.app.training import choose_device
 from quoth.artifact import seal_file, write_text_atomically
 from quoth.collection.store import Store
 from quoth.errors import ConfigError, CorpusError
+from quoth.jobs.glow.job import choose_device
+from quoth.jobs.job_folder import LearningFolder
+from quoth.jobs.learn.plan import Elsewhere, Wanted, describe_plan, make_plan
+from quoth.jobs.learn.stages import Desk, Stages, units_of
+from quoth.jobs.pixar.job import train_generative
+from quoth.jobs.pixar.plan import PixarBuildConfig
+from quoth.jobs.pixar.report import GenerativeReport
+from quoth.jobs.report.page import write_page
+from quoth.jobs.report.report import LearningReport
+from quoth.jobs.report.summary import GENERATIVE, ORDER, order_of, summarise
 from quoth.models.pretrained import digest_weights, find_folder
-from quoth.training.curriculum import peak_megabytes
+from quoth.settings.stored import inner_name, next_name, outer_name
+from quoth.training.retriever.curriculum import peak_megabytes
 
 LEARNING = "learning"
 _LEAST_DOCUMENTS = 10

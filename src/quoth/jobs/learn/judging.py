@@ -15,16 +15,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from quoth.app.calibrating import search_held_out
-from quoth.app.config import Config
-from quoth.app.learning_queries import Unit, spread
-from quoth.app.searchers import Searchers
 from quoth.collection.store import Store
+from quoth.engine.calibrating import search_held_out
+from quoth.engine.searchers import Searchers
+from quoth.jobs.learn.queries import Unit, spread
 from quoth.records import Document, Query, Run
-from quoth.search.calibration import Calibration
-from quoth.search.fusion import fuse
-from quoth.search.fusion_config import CalibrationConfig
+from quoth.search.hybrid.calibration import Calibration
+from quoth.search.hybrid.fusion import fuse
+from quoth.search.hybrid.fusion_config import CalibrationConfig
 from quoth.search.searcher import Progress, ScoringSearcher
+from quoth.settings.config import Config
 from quoth.text.words import Analyser
 from quoth.training.selfsupervision.known_items import KnownItem, make_known_items
 

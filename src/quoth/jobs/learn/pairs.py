@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from quoth.app.learning_judging import Asked
-from quoth.app.learning_queries import PassageLookup, Unit
 from quoth.errors import CorpusError
+from quoth.jobs.learn.judging import Asked
+from quoth.jobs.learn.queries import PassageLookup, Unit
 from quoth.models.glow.inputs import Fields
 from quoth.records import Query
-from quoth.training.held_out import hold_out_queries
-from quoth.training.pair_files import LabelledPair, read_pairs
+from quoth.training.retriever.held_out import hold_out_queries
+from quoth.training.retriever.pair_files import LabelledPair, read_pairs
 from quoth.training.selfsupervision.pseudo_pairs import PseudoQuery, is_held_out, words_of
 
 HELD_OUT = 0.2

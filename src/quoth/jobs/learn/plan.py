@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from quoth.app.generative_plan import PixarBuildConfig
 from quoth.errors import ConfigError
+from quoth.jobs.pixar.plan import PixarBuildConfig
 from quoth.search.searcher import Progress
 
 if TYPE_CHECKING:
+    from quoth.training.identifiers.run_pixar import PixarFiles
     from quoth.training.loop import TrainingReport
     from quoth.training.recipes.pixar_config import PixarRecipe
-    from quoth.training.run_pixar import PixarFiles
 
 METHODS = ("auto", "rumbart", "distil", "acrobart", "none")
 SHORTEST = 50

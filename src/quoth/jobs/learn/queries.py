@@ -19,15 +19,15 @@ from pathlib import Path
 
 import numpy as np
 
-from quoth.app.learning_plan import LearnConfig
 from quoth.artifact import write_text_atomically
 from quoth.collection.store import Store
 from quoth.errors import Damaged
+from quoth.jobs.learn.plan import LearnConfig
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.inputs import Fields
 from quoth.records import Query
-from quoth.search.lexical import LexicalSearcher
-from quoth.search.units import cut_units
+from quoth.search.dense.units import cut_units
+from quoth.search.lexical.searcher import LexicalSearcher
 from quoth.text.words import Analyser
 from quoth.training.selfsupervision.pseudo_pairs import (
     FoundQuery,

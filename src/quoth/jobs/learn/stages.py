@@ -1,4 +1,4 @@
-"""The work of `quoth learn`, stage by stage; `learning.py` says in which order, and resumes.
+"""The work of `quoth learn`, stage by stage; `job.py` says in which order, and resumes.
 
 Each method does one stage and returns what later stages and the report need of it, as plain values
 that are kept on disk. Whatever a method needs of earlier stages it reads from there, so it makes no
@@ -19,14 +19,16 @@ from typing import Any
 
 import torch
 
-from quoth.app.config import Config
-from quoth.app.encoding import encode_all
-from quoth.app.learned import ASIDE, MODELS, outer_name, use_learned
-from quoth.app.learning_folder import LearningFolder
-from quoth.app.learning_judging import Judged, check_leak, decide, judge, make_judged
-from quoth.app.learning_pairs import LabelledQueries, read_labelled
-from quoth.app.learning_plan import Elsewhere, Plan
-from quoth.app.learning_queries import (
+from quoth.artifact import seal_file, write_text_atomically
+from quoth.collection.store import Store
+from quoth.engine.encoding import encode_all
+from quoth.engine.searchers import Searchers
+from quoth.errors import ConfigError, Damaged
+from quoth.jobs.job_folder import LearningFolder
+from quoth.jobs.learn.judging import Judged, check_leak, decide, judge, make_judged
+from quoth.jobs.learn.pairs import LabelledQueries, read_labelled
+from quoth.jobs.learn.plan import Elsewhere, Plan
+from quoth.jobs.learn.queries import (
     PassageLookup,
     Unit,
     list_units,
@@ -36,22 +38,29 @@ from quoth.app.learning_queries import (
     spread,
     write_queries,
 )
-from quoth.app.searchers import Searchers
-from quoth.artifact import seal_file, write_text_atomically
-from quoth.collection.store import Store
-from quoth.errors import ConfigError, Damaged
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.glow.files import published_config, saved_config
 from quoth.models.glow.inputs import GlowInputs
 from quoth.models.pretrained import find_folder
 from quoth.models.query_generator.generator import QueryGenerator
 from quoth.records import Query
-from quoth.search.calibration import Calibration
+from quoth.search.hybrid.calibration import Calibration
 from quoth.search.searcher import Progress
+from quoth.settings.config import Config
+from quoth.settings.stored import ASIDE, MODELS, outer_name, use_learned
 from quoth.text.words import Analyser
-from quoth.training.curriculum import Curriculum, CurriculumRun, StageTrained, run_curriculum
-from quoth.training.passage_set import make_passage_set, open_passage_set, save_passage_set
-from quoth.training.run_packed import ENCODER, FACTS, load_start, load_writer
+from quoth.training.retriever.curriculum import (
+    Curriculum,
+    CurriculumRun,
+    StageTrained,
+    run_curriculum,
+)
+from quoth.training.retriever.passage_set import (
+    make_passage_set,
+    open_passage_set,
+    save_passage_set,
+)
+from quoth.training.retriever.run_packed import ENCODER, FACTS, load_start, load_writer
 from quoth.training.selfsupervision.pseudo_pairs import PseudoQuery
 
 ROUND_TRIP = 20

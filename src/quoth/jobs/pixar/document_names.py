@@ -6,10 +6,10 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 
-from quoth.app.generative_texts import Names
-from quoth.app.learning_stages import Desk
 from quoth.errors import ConfigError
-from quoth.search.generative_names import name_documents
+from quoth.jobs.learn.stages import Desk
+from quoth.jobs.pixar.texts import Names
+from quoth.search.generative.names import name_documents
 
 
 def require_names(desk: Desk, names: Sequence[Names]) -> None:

@@ -2,7 +2,7 @@
 
     names → phrases → pairs → untrained model → training → judging → install
 
-Every stage is finished once and noted, as in `quoth learn` (`learning_folder.py`), training has
+Every stage is finished once and noted, as in `quoth learn` (`jobs/job_folder.py`), training has
 checkpoints besides, so the same call goes on after an interruption. Changed documents, identifiers
 or settings begin anew. Until `install` nothing that search uses is touched; what is installed is
 the trained model, or the untrained one where training did not better it on the held-out queries.
@@ -20,19 +20,19 @@ from typing import Any
 
 from transformers.utils import logging
 
-from quoth.app.generative_named import fingerprint
-from quoth.app.generative_plan import PixarBuildConfig
-from quoth.app.generative_report import GenerativeReport, JudgedKind
-from quoth.app.generative_stages import ORDER, TRAINED, UNTRAINED, BuildStages
-from quoth.app.learning_folder import LearningFolder
-from quoth.app.learning_plan import Elsewhere
-from quoth.app.learning_stages import Desk
-from quoth.app.training import choose_device
 from quoth.artifact import seal_file, write_text_atomically
 from quoth.errors import ConfigError, CorpusError
+from quoth.jobs.glow.job import choose_device
+from quoth.jobs.job_folder import LearningFolder
+from quoth.jobs.learn.plan import Elsewhere
+from quoth.jobs.learn.stages import Desk
+from quoth.jobs.pixar.document_names import fingerprint
+from quoth.jobs.pixar.plan import PixarBuildConfig
+from quoth.jobs.pixar.report import GenerativeReport, JudgedKind
+from quoth.jobs.pixar.stages import ORDER, TRAINED, UNTRAINED, BuildStages
 from quoth.models.pretrained import digest_weights, find_folder
-from quoth.search.generative_state import FOLDER, find_model
-from quoth.training.curriculum import peak_megabytes
+from quoth.search.generative.state import FOLDER, find_model
+from quoth.training.retriever.curriculum import peak_megabytes
 
 WORK = "generative-training"
 NAME = "pixar"

@@ -12,18 +12,18 @@ from statistics import fmean
 
 import numpy as np
 
-from quoth.app.generative_texts import AskedQuery, BuildTexts
-from quoth.app.learning_judging import Asked, reciprocal_ranks
-from quoth.app.learning_stages import Desk
-from quoth.index.trie import Sequences
-from quoth.index.trie_build import build_trie
+from quoth.index.trie.build import build_trie
+from quoth.index.trie.trie import Sequences
+from quoth.jobs.learn.judging import Asked, reciprocal_ranks
+from quoth.jobs.learn.stages import Desk
+from quoth.jobs.pixar.texts import AskedQuery, BuildTexts
 from quoth.records import Query
-from quoth.search.generative import GenerativeSearcher
-from quoth.search.generative_files import GenerativeModel
-from quoth.search.generative_index import GenerativeIndex, IndexBasis, save_index
-from quoth.search.generative_names import cut_names, measure_norms, weigh_phrases
-from quoth.search.generative_state import TRIE, identify_model, index_settings
-from quoth.vocabulary.phrases import PhraseVocabulary
+from quoth.search.generative.files import GenerativeModel
+from quoth.search.generative.index import GenerativeIndex, IndexBasis, save_index
+from quoth.search.generative.names import cut_names, measure_norms, weigh_phrases
+from quoth.search.generative.searcher import GenerativeSearcher
+from quoth.search.generative.state import TRIE, identify_model, index_settings
+from quoth.vocabulary.phrases.vocabulary import PhraseVocabulary
 
 _CUT = 10
 _QUERIES = "queries"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, get_type_hints
 
 from quoth.errors import ConfigError
-from quoth.vocabulary.phrase_config import CUTTERS, NUM_BYTES
+from quoth.vocabulary.phrases.config import CUTTERS, NUM_BYTES
 
 _USED = 0.85  # of the time; the rest is for starting, saving and what was not foreseen
 _WRITING = 0.4  # of it, at most, for writing pseudo-queries

@@ -1,4 +1,4 @@
-"""The work of `quoth train pixar`, stage by stage; `generative_building.py` orders and resumes it.
+"""The work of `quoth train pixar`, stage by stage; `job.py` orders and resumes it.
 
 Each method does one stage and returns what later stages and the report need of it, as plain values
 that are kept on disk. Whatever a method needs of earlier stages it reads from there.
@@ -17,10 +17,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from quoth.app.generative_judging import ModelJudge, judge_lexical, mean_by_kind
-from quoth.app.generative_kept import keep_generative
-from quoth.app.generative_named import fingerprint, list_names, list_texts, require_names
-from quoth.app.generative_plan import (
+from quoth.jobs.job_folder import LearningFolder
+from quoth.jobs.learn.plan import Elsewhere
+from quoth.jobs.learn.stages import Desk
+from quoth.jobs.pixar.document_names import fingerprint, list_names, list_texts, require_names
+from quoth.jobs.pixar.judging import ModelJudge, judge_lexical, mean_by_kind
+from quoth.jobs.pixar.plan import (
     BuildRates,
     PixarBuildConfig,
     choose_method,
@@ -29,25 +31,23 @@ from quoth.app.generative_plan import (
     describe_training,
     plan_training,
 )
-from quoth.app.generative_shortlist import keep_shortlist, make_shortlist
-from quoth.app.generative_texts import BuildTexts, common_words, open_texts, split_texts
-from quoth.app.generative_writing import WrittenNames, read_labelled_queries, write_missing
-from quoth.app.learning_folder import LearningFolder
-from quoth.app.learning_plan import Elsewhere
-from quoth.app.learning_stages import Desk
+from quoth.jobs.pixar.shortlist import keep_shortlist, make_shortlist
+from quoth.jobs.pixar.texts import BuildTexts, common_words, open_texts, split_texts
+from quoth.jobs.pixar.writing import WrittenNames, read_labelled_queries, write_missing
 from quoth.models.glow.files import published_config, saved_config
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.inputs import PixarInputs
 from quoth.models.pixar.pixar import Pixar
 from quoth.models.pretrained import find_folder, load_tokenizer
-from quoth.search.generative import GenerativeSearcher
-from quoth.search.generative_config import IDENTIFIERS, NO_GENERATOR
-from quoth.search.generative_files import GenerativeModel, save_generative_model
-from quoth.search.generative_state import FOLDER, TRIE
+from quoth.search.generative.config import IDENTIFIERS, NO_GENERATOR
+from quoth.search.generative.files import GenerativeModel, save_generative_model
+from quoth.search.generative.searcher import GenerativeSearcher
+from quoth.search.generative.state import FOLDER, TRIE
+from quoth.settings.stored_generative import keep_generative
 from quoth.training import loop
+from quoth.training.identifiers.run_pixar import PixarFiles
 from quoth.training.recipes.pixar import PixarPairs, as_pixar, loop_config, train_pixar
 from quoth.training.recipes.pixar_config import PixarRecipe
-from quoth.training.run_pixar import PixarFiles
 from quoth.training.selfsupervision.identifier_pairs import (
     IdentifierPairConfig,
     IdentifierPairs,
@@ -58,10 +58,10 @@ from quoth.training.selfsupervision.identifier_pairs import (
     save_identifier_pairs,
     suggest_num_slots,
 )
-from quoth.vocabulary.phrase_config import PhraseConfig
-from quoth.vocabulary.phrase_training import train_phrases
-from quoth.vocabulary.phrase_workers import Threads
-from quoth.vocabulary.phrases import PhraseVocabulary, open_phrases
+from quoth.vocabulary.phrases.config import PhraseConfig
+from quoth.vocabulary.phrases.training import train_phrases
+from quoth.vocabulary.phrases.vocabulary import PhraseVocabulary, open_phrases
+from quoth.vocabulary.phrases.workers import Threads
 
 ORDER = ("identifiers", "phrases", "pairs", "start", "training", "judge", "install")
 """The stages, in their order."""

@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from quoth.app.learning_queries import hold_out_documents, spread
 from quoth.artifact import write_text_atomically
 from quoth.errors import Damaged
+from quoth.jobs.learn.queries import hold_out_documents, spread
 
 PSEUDO, CORRUPTED, LABELLED = "pseudo-queries", "corrupted names", "labelled pairs"
 _WORD = re.compile(r"[^\W\d_]+")

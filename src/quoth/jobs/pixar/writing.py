@@ -13,10 +13,8 @@ from pathlib import Path
 
 import torch
 
-from quoth.app.generative_plan import BuildRates, PixarBuildConfig, WritingPlan, plan_writing
-from quoth.app.generative_texts import LABELLED, NOTHING, AskedQuery, LabelledAsked
-from quoth.app.learning_pairs import read_labelled
-from quoth.app.learning_queries import (
+from quoth.jobs.learn.pairs import read_labelled
+from quoth.jobs.learn.queries import (
     PassageLookup,
     Unit,
     list_units,
@@ -25,7 +23,9 @@ from quoth.app.learning_queries import (
     spread,
     write_queries,
 )
-from quoth.app.learning_stages import ORIGIN, ROUND_TRIP, Desk
+from quoth.jobs.learn.stages import ORIGIN, ROUND_TRIP, Desk
+from quoth.jobs.pixar.plan import BuildRates, PixarBuildConfig, WritingPlan, plan_writing
+from quoth.jobs.pixar.texts import LABELLED, NOTHING, AskedQuery, LabelledAsked
 from quoth.models.glow.files import published_config, saved_config
 from quoth.models.pretrained import find_folder
 from quoth.models.query_generator.generator import QueryGenerator

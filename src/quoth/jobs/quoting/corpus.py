@@ -11,10 +11,10 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from quoth.app.engine import Engine
-from quoth.app.learning_queries import hold_out_documents, spread
-from quoth.app.training_dynamic_plan import DynamicTrainingConfig
+from quoth.engine.engine import Engine
 from quoth.errors import CollectionError
+from quoth.jobs.learn.queries import hold_out_documents, spread
+from quoth.jobs.quoting.plan import DynamicTrainingConfig
 from quoth.records import Document, Passage
 from quoth.search.searcher import Progress
 from quoth.text.passages import cut_document

@@ -22,10 +22,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from quoth.app.training_dynamic_report import DynamicReport
-from quoth.app.training_folder import REPORT_FILE, differences
 from quoth.artifact import FILE_NAME, write_text_atomically
 from quoth.errors import ConfigError, Damaged
+from quoth.jobs.glow.folder import REPORT_FILE, differences
+from quoth.jobs.quoting.report import DynamicReport
 from quoth.models.dynamic_lm.files import read_saved
 
 SAMPLES, PLAN, SECONDS = "samples.json", "plan.json", "seconds.json"

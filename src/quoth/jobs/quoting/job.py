@@ -1,7 +1,7 @@
 """Train a language model to quote from a collection: what `quoth train dynamic-lm` is one call on.
 
-What it learns from is made in `training_dynamic_samples.py`, what it keeps on disk meanwhile is
-described in `training_dynamic_folder.py`.
+What it learns from is made in `samples.py`, what it keeps on disk meanwhile is
+described in `folder.py`.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from typing import Any
 
 from quoth.answer.abstain import REFUSAL_ALONE, Abstention, save_abstention
 from quoth.answer.answerer import AnswerSettings
-from quoth.app.config import Config
-from quoth.app.engine import Engine
-from quoth.app.training_dynamic_corpus import Corpus
-from quoth.app.training_dynamic_folder import PLAN, SECONDS, TrainingFolder
-from quoth.app.training_dynamic_judging import FEWEST_QUESTIONS, fit_to_questions, judge
-from quoth.app.training_dynamic_kept import install_model
-from quoth.app.training_dynamic_pairs import LabelledQuestion, read_questions
-from quoth.app.training_dynamic_plan import fit_steps
-from quoth.app.training_dynamic_report import DynamicReport, HeldOutMeasures, read_measures
-from quoth.app.training_dynamic_samples import (
+from quoth.artifact import seal_file
+from quoth.engine.engine import Engine
+from quoth.errors import Damaged
+from quoth.jobs.quoting.corpus import Corpus
+from quoth.jobs.quoting.folder import PLAN, SECONDS, TrainingFolder
+from quoth.jobs.quoting.judging import FEWEST_QUESTIONS, fit_to_questions, judge
+from quoth.jobs.quoting.pairs import LabelledQuestion, read_questions
+from quoth.jobs.quoting.plan import fit_steps
+from quoth.jobs.quoting.report import DynamicReport, HeldOutMeasures, read_measures
+from quoth.jobs.quoting.samples import (
     Samples,
     epoch_steps,
     prepare_samples,
     usable_recipe,
 )
-from quoth.app.training_dynamic_settings import DynamicSettings
-from quoth.app.training_dynamic_start import StartingModel, open_start
-from quoth.artifact import seal_file
-from quoth.errors import Damaged
+from quoth.jobs.quoting.settings import DynamicSettings
+from quoth.jobs.quoting.start import StartingModel, open_start
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.search.searcher import Progress
-from quoth.training.curriculum import peak_megabytes
+from quoth.settings.config import Config
+from quoth.settings.stored_answer import install_model
 from quoth.training.recipes.dynamic_lm import DynamicProgress, train_dynamic_lm
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
+from quoth.training.retriever.curriculum import peak_megabytes
 
 _MOST_REPORTS = 200
 _WARM_UP_STEPS, _TIMED_STEPS = 1, 4

@@ -14,15 +14,15 @@ import torch
 
 from quoth.answer.abstain import Abstention, fit_abstention
 from quoth.answer.answerer import Answerer, AnswerSettings
-from quoth.app.training_dynamic_report import HeldOutMeasures, PhraseScores
-from quoth.app.training_dynamic_samples import HeldOutQuestion
+from quoth.jobs.quoting.report import HeldOutMeasures, PhraseScores
+from quoth.jobs.quoting.samples import HeldOutQuestion
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.records import Passage, Span
 from quoth.search.searcher import Progress
-from quoth.training.dynamic_batches import BatchMaker
-from quoth.training.dynamic_set import DynamicSet
 from quoth.training.loop import Progress as StepProgress
-from quoth.training.phrase_negatives import NegativesConfig
+from quoth.training.quoting.batches import BatchMaker
+from quoth.training.quoting.phrase_negatives import NegativesConfig
+from quoth.training.quoting.set import DynamicSet
 from quoth.training.recipes.dynamic_lm import DynamicModule, plain_loss
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
 

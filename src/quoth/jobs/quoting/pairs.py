@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from quoth.training.pair_files import Malformed, read_labelled
+from quoth.training.retriever.pair_files import Malformed, read_labelled
 
 _EXAMPLE = '{"question": "…", "answers": ["…"], "docid": "…"}'
 

@@ -9,9 +9,9 @@ from typing import Any
 from rich.console import Group
 from rich.text import Text
 
-from quoth.app.learning_plots import duration
-from quoth.app.show import make_safe, table
+from quoth.cli.show import make_safe, table
 from quoth.errors import Damaged
+from quoth.jobs.report.plots import duration
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,19 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from quoth.app.learning_queries import spread
-from quoth.app.training_dynamic_corpus import Corpus, Source, all_passages
-from quoth.app.training_dynamic_folder import SAMPLES, TrainingFolder
-from quoth.app.training_dynamic_pairs import LabelledQuestion
-from quoth.app.training_dynamic_settings import DynamicSettings
 from quoth.errors import CollectionError, Damaged
+from quoth.jobs.learn.queries import spread
+from quoth.jobs.quoting.corpus import Corpus, Source, all_passages
+from quoth.jobs.quoting.folder import SAMPLES, TrainingFolder
+from quoth.jobs.quoting.pairs import LabelledQuestion
+from quoth.jobs.quoting.settings import DynamicSettings
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.records import Passage
 from quoth.search.searcher import Progress
 from quoth.text.passages import split_sentences
-from quoth.training.continuations import drawn_phrases, make_continuations
-from quoth.training.dynamic_batches import BatchMaker
-from quoth.training.dynamic_set import (
+from quoth.training.quoting.batches import BatchMaker
+from quoth.training.quoting.continuations import drawn_phrases, make_continuations
+from quoth.training.quoting.set import (
     DynamicSet,
     Quotation,
     make_quotations,

@@ -20,11 +20,11 @@ from typing import Any, get_args, get_type_hints
 
 import torch
 
-from quoth.app.training import choose_device
-from quoth.app.training_dynamic_plan import DynamicTrainingConfig
 from quoth.errors import ConfigError
+from quoth.jobs.glow.job import choose_device
+from quoth.jobs.quoting.plan import DynamicTrainingConfig
 from quoth.models.dynamic_lm.config import DynamicLMConfig
-from quoth.training.phrase_negatives import NegativesConfig
+from quoth.training.quoting.phrase_negatives import NegativesConfig
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
 from quoth.training.selfsupervision.phrase_sampling import PhraseSamplingConfig
 from quoth.training.selfsupervision.quoting import QuotingConfig

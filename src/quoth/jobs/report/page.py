@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from quoth.app.learning_plots import duration, plot_curve, plot_quality, plot_times, signed
-from quoth.app.learning_report import Estimate, LearningReport, Quality, Stage
-from quoth.app.learning_text import (
+from quoth.artifact import write_text_atomically
+from quoth.jobs.report.markup import Markup, element, join
+from quoth.jobs.report.plots import duration, plot_curve, plot_quality, plot_times, signed
+from quoth.jobs.report.report import Estimate, LearningReport, Quality, Stage
+from quoth.jobs.report.words import (
     LEAK,
     MEASURE,
     by_how_much,
@@ -20,8 +22,6 @@ from quoth.app.learning_text import (
     how_it_knows,
     plain_number,
 )
-from quoth.app.markup import Markup, element, join
-from quoth.artifact import write_text_atomically
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 

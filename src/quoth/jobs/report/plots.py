@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from quoth.app.learning_report import Estimate, Quality, Stage
-from quoth.app.markup import Markup, element, join
+from quoth.jobs.report.markup import Markup, element, join
+from quoth.jobs.report.report import Estimate, Quality, Stage
 
 WIDTH = 400.0
 _LEFT, _RIGHT = 6.0, 394.0

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from quoth import __version__
-from quoth.app.learning_folder import LearningFolder
-from quoth.app.learning_judging import KNOWN, MEASURE, SEARCHERS
-from quoth.app.learning_report import (
+from quoth.jobs.job_folder import LearningFolder
+from quoth.jobs.learn.judging import KNOWN, MEASURE, SEARCHERS
+from quoth.jobs.report.report import (
     LearningReport,
     Quality,
     Stage,
@@ -16,7 +16,7 @@ from quoth.app.learning_report import (
     paired_difference,
 )
 from quoth.models.pretrained import DEFAULT_NAME
-from quoth.search.fusion_config import CalibrationConfig
+from quoth.search.hybrid.fusion_config import CalibrationConfig
 
 ORDER = (
     "vectors before",

@@ -8,9 +8,9 @@ from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
-from quoth.app.learning_plots import duration, signed
-from quoth.app.learning_report import Estimate, LearningReport, Quality
-from quoth.app.show import count, make_safe, one_line, table
+from quoth.cli.show import count, make_safe, one_line, table
+from quoth.jobs.report.plots import duration, signed
+from quoth.jobs.report.report import Estimate, LearningReport, Quality
 
 LEAK = (
     "A model can look good for a bad reason: because it was trained on the very queries it is"

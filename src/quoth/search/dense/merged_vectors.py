@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from quoth.collection.store import Store
-from quoth.index.dense import DenseIndex
-from quoth.index.dense_config import DenseConfig
-from quoth.index.dense_state import read_state
-from quoth.search.dense_record import EncodingRecord
+from quoth.index.dense.config import DenseConfig
+from quoth.index.dense.index import DenseIndex
+from quoth.index.dense.state import read_state
+from quoth.search.dense.record import EncodingRecord
 
 _ROWS_AT_ONCE = 8192
 

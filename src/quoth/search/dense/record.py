@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from quoth.artifact import write_text_atomically
-from quoth.index.dense_files import explain
+from quoth.index.dense.files import explain
 
 FILE_NAME = "encoding.jsonl"
 _MAX_DEAD_SHARE = 0.5

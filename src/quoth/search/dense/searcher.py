@@ -21,16 +21,16 @@ import numpy as np
 
 from quoth.collection.store import CutDocument, Store
 from quoth.errors import CollectionError, IndexMismatch, IndexMoved, OutOfFiles
-from quoth.index.dense import DenseIndex
-from quoth.index.dense_config import DenseConfig
-from quoth.index.dense_rank import Found
-from quoth.index.dense_state import DenseState, read_state
+from quoth.index.dense.config import DenseConfig
+from quoth.index.dense.index import DenseIndex
+from quoth.index.dense.rank import Found
+from quoth.index.dense.state import DenseState, read_state
 from quoth.models.glow.attention_report import report_attention
 from quoth.models.glow.weights import WordCounts
 from quoth.records import Attention, Document, Hit, Part, Passage, Query, Run
-from quoth.search.dense_record import EncodingRecord
+from quoth.search.dense.record import EncodingRecord
+from quoth.search.dense.units import UnitSource, body_passages, cut_units
 from quoth.search.searcher import Progress
-from quoth.search.units import UnitSource, body_passages, cut_units
 
 if TYPE_CHECKING:
     from quoth.models.glow.encoder import Encoded, GlowEncoder, Vectors

@@ -25,9 +25,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from quoth.index.trie import Trie
-from quoth.search.aggregate_config import AggregateConfig
-from quoth.search.decode import Decoded
+from quoth.index.trie.trie import Trie
+from quoth.search.generative.aggregate_config import AggregateConfig
+from quoth.search.generative.decode.decoder import Decoded
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]

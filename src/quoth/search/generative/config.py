@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quoth.errors import ConfigError
-from quoth.search.aggregate_config import AggregateConfig
-from quoth.search.decode_config import DecodeConfig
+from quoth.search.generative.aggregate_config import AggregateConfig
+from quoth.search.generative.decode.config import DecodeConfig
 
 IDENTIFIERS = "identifiers"
 """As a source of names: the identifiers that the collection keeps for a document."""

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quoth.index.trie import Trie
+from quoth.index.trie.trie import Trie
 from quoth.records import Part
-from quoth.search.aggregate import Contribution
-from quoth.search.aggregate_config import AggregateConfig
-from quoth.search.decode_config import DecodeConfig
-from quoth.search.decode_sheet import BagNorms, PhraseScores, uses_end
+from quoth.search.generative.aggregate import Contribution
+from quoth.search.generative.aggregate_config import AggregateConfig
+from quoth.search.generative.decode.config import DecodeConfig
+from quoth.search.generative.decode.score_table import BagNorms, PhraseScores, uses_end
 from quoth.vocabulary.identifiers import PhraseIds
-from quoth.vocabulary.phrases import PhraseVocabulary
+from quoth.vocabulary.phrases.vocabulary import PhraseVocabulary
 
 NAME = "generative"
 _POWERS = {"none": 0.0, "mean": 1.0, "end": 0.0}

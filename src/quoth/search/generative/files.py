@@ -15,7 +15,7 @@ from quoth.models.pixar.head import NUM_SYMBOLS
 from quoth.models.pixar.pixar import Pixar
 from quoth.models.pixar.shortlist.files import open_shortlist, save_shortlist
 from quoth.models.pixar.shortlist.interface import Shortlist
-from quoth.search.generative_state import (
+from quoth.search.generative.state import (
     KIND,
     OLD,
     UNFINISHED,
@@ -24,7 +24,7 @@ from quoth.search.generative_state import (
     read_model,
     settle,
 )
-from quoth.vocabulary.phrases import PhraseVocabulary, open_phrases
+from quoth.vocabulary.phrases.vocabulary import PhraseVocabulary, open_phrases
 
 MODEL, PHRASES, SHORTLIST = "model", "phrases", "shortlist"
 _DESCRIPTIONS = (f"{MODEL}/config.json", f"{PHRASES}/artifact.json", f"{SHORTLIST}/artifact.json")

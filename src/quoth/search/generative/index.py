@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from quoth.artifact import FILE_NAME, FileSeal, seal_file
 from quoth.errors import CollectionError, Damaged, IndexMoved
-from quoth.index.dense_files import explain, make_folder, map_array, write_array
-from quoth.index.trie import Trie
-from quoth.index.trie_files import open_trie, save_trie
-from quoth.search.generative_names import Float32
-from quoth.search.generative_state import (
+from quoth.index.dense.files import explain, make_folder, map_array, write_array
+from quoth.index.trie.files import open_trie, save_trie
+from quoth.index.trie.trie import Trie
+from quoth.search.generative.names import Float32
+from quoth.search.generative.state import (
     IndexState,
     find_index_damage,
     name_state,

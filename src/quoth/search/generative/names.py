@@ -9,9 +9,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from quoth.collection.store import Store
-from quoth.index.trie import Sequences, Trie, spread
+from quoth.index.trie.trie import Sequences, Trie, spread
 from quoth.records import Document
-from quoth.search.generative_config import IDENTIFIERS, GenerativeConfig
+from quoth.search.generative.config import IDENTIFIERS, GenerativeConfig
 from quoth.vocabulary.identifiers import (
     Integers,
     OwnedSequences,
@@ -20,8 +20,8 @@ from quoth.vocabulary.identifiers import (
     gather_identifiers,
     sort_phrases,
 )
-from quoth.vocabulary.phrases import PhraseVocabulary
-from quoth.vocabulary.rarity import rarities
+from quoth.vocabulary.phrases.rarity import rarities
+from quoth.vocabulary.phrases.vocabulary import PhraseVocabulary
 
 _AT_ONCE = 65_536  # identifiers whose rows are added up together
 

@@ -29,17 +29,17 @@ from quoth.interruption import check_interruption
 from quoth.models.pixar.pixar import EncodedQueries
 from quoth.models.pixar.shortlist.interface import Floats
 from quoth.records import Document, Hit, Part, Query, Run
-from quoth.search import aggregate as aggregation
-from quoth.search.aggregate import Evidence, Owners, gather_evidence
-from quoth.search.decode import Decoder
-from quoth.search.decode_sheet import BagNorms, PhraseScores, uses_end
-from quoth.search.generative_config import GenerativeConfig
-from quoth.search.generative_explain import NAME, Grounds, explain_document
-from quoth.search.generative_files import GenerativeModel
-from quoth.search.generative_index import GenerativeIndex, open_index
-from quoth.search.generative_names import Identify, weigh_phrases
-from quoth.search.generative_state import is_index_current, read_index, read_model
-from quoth.search.generative_upkeep import GenerativeUpkeep, LoadModel, require_own_model
+from quoth.search.generative import aggregate as aggregation
+from quoth.search.generative.aggregate import Evidence, Owners, gather_evidence
+from quoth.search.generative.config import GenerativeConfig
+from quoth.search.generative.decode.decoder import Decoder
+from quoth.search.generative.decode.score_table import BagNorms, PhraseScores, uses_end
+from quoth.search.generative.explain import NAME, Grounds, explain_document
+from quoth.search.generative.files import GenerativeModel
+from quoth.search.generative.index import GenerativeIndex, open_index
+from quoth.search.generative.names import Identify, weigh_phrases
+from quoth.search.generative.state import is_index_current, read_index, read_model
+from quoth.search.generative.upkeep import GenerativeUpkeep, LoadModel, require_own_model
 from quoth.search.searcher import Progress
 from quoth.vocabulary.identifiers import Integers
 

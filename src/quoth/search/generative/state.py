@@ -28,13 +28,13 @@ from quoth.artifact import (
     seal_file,
 )
 from quoth.errors import CollectionError, Damaged
-from quoth.search.generative_config import GenerativeConfig
+from quoth.search.generative.config import GenerativeConfig
 
 FOLDER, TRIE = "generative", "trie"
 KIND, VERSION = "generative model", 1
 OLD, UNFINISHED = ".old", ".tmp"
 _INDEX_KIND, _INDEX_VERSION = "generative index", 1
-_TRIE_VERSION = 2  # as in `index/trie_files.py`, which needs numba; another one: built anew
+_TRIE_VERSION = 2  # as in `index/trie/files.py`, which needs numba; another one: built anew
 
 
 # --- models --------------------------------------------------------------------------------------

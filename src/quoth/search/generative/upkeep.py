@@ -15,12 +15,12 @@ import numpy as np
 
 from quoth.collection.store import Store
 from quoth.errors import CollectionError, IndexMismatch, OutOfFiles
-from quoth.index.trie import Sequences, Trie
-from quoth.index.trie_build import build_trie, update_trie
-from quoth.search.generative_config import GenerativeConfig
-from quoth.search.generative_files import GenerativeModel
-from quoth.search.generative_index import GenerativeIndex, IndexBasis, open_index, save_index
-from quoth.search.generative_names import (
+from quoth.index.trie.build import build_trie, update_trie
+from quoth.index.trie.trie import Sequences, Trie
+from quoth.search.generative.config import GenerativeConfig
+from quoth.search.generative.files import GenerativeModel
+from quoth.search.generative.index import GenerativeIndex, IndexBasis, open_index, save_index
+from quoth.search.generative.names import (
     Float32,
     Identify,
     cut_names,
@@ -29,7 +29,7 @@ from quoth.search.generative_names import (
     name_documents,
     weigh_phrases,
 )
-from quoth.search.generative_state import (
+from quoth.search.generative.state import (
     IndexState,
     identify_model,
     index_settings,

@@ -29,8 +29,8 @@ from typing import Any
 
 from quoth.errors import ConfigError, Damaged
 from quoth.records import Run
-from quoth.search.fusion import FUSED, UsualRanges, convex, measure_ranges
-from quoth.search.fusion_config import CalibrationConfig
+from quoth.search.hybrid.fusion import FUSED, UsualRanges, convex, measure_ranges
+from quoth.search.hybrid.fusion_config import CalibrationConfig
 
 WORTH: Mapping[str, Callable[[int], float]] = {
     "RR": lambda rank: 1.0 / rank,

@@ -30,7 +30,7 @@ from statistics import fmean
 
 from quoth.errors import ConfigError
 from quoth.records import Hit, Part, Passage, Run
-from quoth.search.fusion_config import FusionConfig
+from quoth.search.hybrid.fusion_config import FusionConfig
 
 FUSED = "fused"
 _SLACK = 1e-6  # by how much the sum of weights may differ from 1

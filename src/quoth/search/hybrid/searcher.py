@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 
 from quoth.records import Document, Part, Query, Run
-from quoth.search.fusion import UsualRanges, explain_fused, find_standings, fuse
-from quoth.search.fusion_config import FusionConfig
+from quoth.search.hybrid.fusion import UsualRanges, explain_fused, find_standings, fuse
+from quoth.search.hybrid.fusion_config import FusionConfig
 from quoth.search.searcher import Searcher
 
 

@@ -1,4 +1,4 @@
-"""Score many documents for one query by their term counts: `lexical_score`, made fast.
+"""Score many documents for one query by their term counts: `score.py`, made fast.
 
 For queries of single terms only; a phrase needs the order of words. The sum is formed in the same
 order, so the score of a document is the same to the last bit.
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from quoth.index.lexical_query import LexicalQuery
-from quoth.search.lexical_score import QueryStatistics
+from quoth.index.lexical.query import LexicalQuery
+from quoth.search.lexical.score import QueryStatistics
 from quoth.vocabulary.statistics import FieldTerms, view_terms
 from quoth.vocabulary.weighting import K1, length_norm, quantise_length
 

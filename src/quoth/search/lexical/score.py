@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from quoth.index.lexical_query import Clause, LexicalQuery
+from quoth.index.lexical.query import Clause, LexicalQuery
 from quoth.records import Part
 from quoth.vocabulary.statistics import EVERYTHING, FieldTerms, view_terms
 from quoth.vocabulary.weighting import (

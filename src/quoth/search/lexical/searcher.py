@@ -5,7 +5,7 @@ field that is not the body; docs/benchmarks.md compares this with title and text
 
 tantivy counts removed documents until it merges their segments away, and a shard's index knows its
 own documents only. While its counts are not those that hold, it only proposes: idf is corrected by
-boosts, candidates are scored by `lexical_score` with the exact statistics, and more are fetched
+boosts, candidates are scored by `score.py` with the exact statistics, and more are fetched
 until no document outside them can belong among the best. So scores depend neither on history nor on
 shards.
 """
@@ -20,14 +20,14 @@ from typing import Any
 
 from quoth.collection.store import Store
 from quoth.errors import IndexMoved
-from quoth.index.lexical import Boost, IndexState, LexicalIndex, Scored
-from quoth.index.lexical_query import Clause, LexicalQuery, scale
+from quoth.index.lexical.index import Boost, IndexState, LexicalIndex, Scored
+from quoth.index.lexical.query import Clause, LexicalQuery, scale
 from quoth.interruption import check_interruption
 from quoth.records import Document, Hit, Part, Query, Run
-from quoth.search.lexical_config import LexicalConfig
-from quoth.search.lexical_counts import CountScorer, TermCounts, is_countable
-from quoth.search.lexical_score import QueryStatistics, contributions, explain_parts, score
-from quoth.search.lexical_upkeep import STATISTICS_FILE, LexicalUpkeep, analyse, open_index
+from quoth.search.lexical.config import LexicalConfig
+from quoth.search.lexical.counts import CountScorer, TermCounts, is_countable
+from quoth.search.lexical.score import QueryStatistics, contributions, explain_parts, score
+from quoth.search.lexical.upkeep import STATISTICS_FILE, LexicalUpkeep, analyse, open_index
 from quoth.search.searcher import Progress, ignore_progress
 from quoth.text.query_syntax import Occur, parse_query, plain_query
 from quoth.text.words import Analyser

@@ -20,8 +20,8 @@ from typing import Any
 from quoth.artifact import FILE_NAME, Artifact, find_damage
 from quoth.collection.store import Store
 from quoth.errors import CollectionError, Damaged, IndexMismatch, OutOfFiles
-from quoth.index.lexical import META, UNFINISHED, LexicalIndex, read_artifact, read_segments
-from quoth.index.lexical_writer import LexicalWriter
+from quoth.index.lexical.index import META, UNFINISHED, LexicalIndex, read_artifact, read_segments
+from quoth.index.lexical.writer import LexicalWriter
 from quoth.records import Document
 from quoth.search.searcher import Progress
 from quoth.text.words import Analyser

@@ -1,6 +1,6 @@
 """The file that keys are kept in: read in one piece, rewritten in one step, one writer at a time.
 
-What the lines mean is for `server_keys.py` to say. The lock is a file of its own beside the keys,
+What the lines mean is for `keys.py` to say. The lock is a file of its own beside the keys,
 since every rewrite puts a new file in place of the old one; SQLite takes it, on every system.
 """
 

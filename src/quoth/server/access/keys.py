@@ -24,8 +24,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
-from quoth.app.moments import find_moment, to_utc, write_moment, write_now
-from quoth.app.server_key_file import (
+from quoth.errors import ConfigError
+from quoth.server.access.key_file import (
     FileState,
     Stamp,
     find_stamp,
@@ -33,7 +33,7 @@ from quoth.app.server_key_file import (
     read_state,
     replace_text,
 )
-from quoth.errors import ConfigError
+from quoth.text.moments import find_moment, to_utc, write_moment, write_now
 
 Scope = Literal["observe", "read", "write"]
 SCOPES: tuple[Scope, ...] = ("observe", "read", "write")

@@ -18,8 +18,9 @@ from starlette.datastructures import Headers
 from starlette.routing import BaseRoute, Match, NoMatchFound
 from starlette.types import Receive, Scope, Send
 
-from quoth.app.server_config import MAX_BODY_BYTES
-from quoth.app.server_errors import (
+from quoth.server.access.keys import Key, Keys, allows
+from quoth.server.access.rates import RateLimiter
+from quoth.server.errors import (
     KeyExpired,
     KeyRequired,
     KeyUnknown,
@@ -28,8 +29,7 @@ from quoth.app.server_errors import (
     TooLarge,
     UnsupportedMediaType,
 )
-from quoth.app.server_keys import Key, Keys, allows
-from quoth.app.server_rates import RateLimiter
+from quoth.settings.server import MAX_BODY_BYTES
 
 Access = Literal["open", "observe", "read", "write"]
 """What a route needs: nothing, or a key whose scope allows as much."""

@@ -15,8 +15,8 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from quoth.app.server_connections import LINGER_SECONDS, Connection, Connections, Notices
-from quoth.app.server_refusals import OVERLOADED
+from quoth.server.connections.connections import LINGER_SECONDS, Connection, Connections, Notices
+from quoth.server.connections.refusals import OVERLOADED
 
 _AT_ONCE = 8  # connections that are accepted before others have their turn
 _PAUSE_SECONDS = 0.2

@@ -15,8 +15,8 @@ from contextlib import suppress
 from enum import Enum
 from typing import Any
 
-from quoth.app.server_config import ServerConfig
-from quoth.app.server_refusals import ENDING, MALFORMED, TIMED_OUT, Refusal
+from quoth.server.connections.refusals import ENDING, MALFORMED, TIMED_OUT, Refusal
+from quoth.settings.server import ServerConfig
 
 LINGER_SECONDS = 1.0
 """How long a connection that was answered for the last time stays, so that the client reads it."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from quoth.app.server_config import ServerConfig
 from quoth.errors import ConfigError
+from quoth.settings.server import ServerConfig
 
 _ENOUGH = 65_536
 _FOR_THE_PROCESS = 24

@@ -7,8 +7,8 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from quoth.app.server_connections import Connection, Connections
-from quoth.app.server_refusals import (
+from quoth.server.connections.connections import Connection, Connections
+from quoth.server.connections.refusals import (
     HEAD_TOO_LARGE,
     MALFORMED,
     MAX_HEAD_BYTES,

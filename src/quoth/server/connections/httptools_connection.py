@@ -6,8 +6,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from quoth.app.server_connections import Connection, Connections
-from quoth.app.server_refusals import (
+from quoth.server.connections.connections import Connection, Connections
+from quoth.server.connections.refusals import (
     HEAD_TOO_LARGE,
     MAX_HEAD_BYTES,
     MAX_HEADERS,

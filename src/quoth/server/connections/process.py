@@ -15,9 +15,9 @@ from typing import Any
 
 import uvicorn
 
-from quoth.app.server_accepting import Acceptor
-from quoth.app.server_config import ServerConfig
-from quoth.app.server_connections import Connection, Connections
+from quoth.server.connections.accepting import Acceptor
+from quoth.server.connections.connections import Connection, Connections
+from quoth.settings.server import ServerConfig
 
 _CLOSING_SECONDS = 5.0  # for what comes after the last response: files are closed
 _logger = logging.getLogger(__name__)
@@ -73,10 +73,10 @@ def connection_class(parser: str) -> type[Connection]:
     if parser == "auto":
         parser = "h11" if importlib.util.find_spec("httptools") is None else "httptools"
     if parser == "httptools":
-        from quoth.app.server_httptools import HttpToolsConnection
+        from quoth.server.connections.httptools_connection import HttpToolsConnection
 
         return HttpToolsConnection
-    from quoth.app.server_h11 import H11Connection
+    from quoth.server.connections.h11_connection import H11Connection
 
     return H11Connection
 

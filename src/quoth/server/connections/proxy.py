@@ -12,7 +12,7 @@ from typing import Any
 
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from quoth.app.server_config import ServerConfig
+from quoth.settings.server import ServerConfig
 
 
 def behind_proxy(app: Any, config: ServerConfig) -> Any:

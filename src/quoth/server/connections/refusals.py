@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from quoth.app.server_errors import error_record, headers_of
+from quoth.server.errors import error_record, headers_of
 
 MAX_HEAD_BYTES = 128 * 1024
 """Request line and headers; room for the longest docid, every character of it escaped."""

@@ -16,8 +16,8 @@ from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.types import CallToolResult, TextContent
 from pydantic import ValidationError
 
-from quoth.app.server_errors import RequestError, headers_of, status_of
 from quoth.errors import QuothError
+from quoth.server.errors import RequestError, headers_of, status_of
 
 _MAX_PROBLEMS = 20
 _MAX_NAME_CHARS = 100

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quoth.answer.cite import document_span, number_sources, with_markers
-from quoth.app.asking_text import sentence_span
-from quoth.app.server_engine import Served
-from quoth.app.server_records import title_of
+from quoth.cli.answers import sentence_span
 from quoth.errors import CollectionError
 from quoth.records import Answer, Citation, Document
+from quoth.server.records import title_of
+from quoth.server.workers.worker import Served
 
 _BODY = "text"
 

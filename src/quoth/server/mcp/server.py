@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from mcp.server import MCPServer
     from starlette.routing import BaseRoute
 
-    from quoth.app.opening import OpenedEngine
-    from quoth.app.server_worker import Worker
+    from quoth.server.workers.protocol import Worker
+    from quoth.shards.opening import OpenedEngine
 
 PATH = "/mcp"
 """Where a server that listens at an address speaks it."""
@@ -47,7 +47,7 @@ def create_mcp(reading: OnEngine, answering: OnEngine) -> MCPServer:
     `ask` works by `answering`, the other two by `reading`.
     """
     try:
-        from quoth.app.mcp_tools import make_server
+        from quoth.server.mcp.tools import make_server
     except ImportError as error:
         raise MissingExtra(
             f"the Model Context Protocol needs {error.name or error}, which is not installed; "
@@ -91,8 +91,8 @@ def make_routes(server: MCPServer, *, hosts: Sequence[str] | None) -> list[BaseR
 @contextlib.contextmanager
 def beside(engine: OpenedEngine) -> Iterator[BothEngines]:
     """Open two engines beside one, which share models: each does one piece of work at a time."""
-    from quoth.app.server_stages import Stages
-    from quoth.app.server_worker import make_workers
+    from quoth.server.monitoring.timings import Stages
+    from quoth.server.workers.protocol import make_workers
 
     make = make_workers(engine, Stages())
     with make() as reader, make() as answerer:

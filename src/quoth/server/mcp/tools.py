@@ -14,8 +14,8 @@ from mcp.types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from quoth import __version__
-from quoth.app.mcp_errors import failed_call
-from quoth.app.mcp_records import (
+from quoth.server.mcp.errors import failed_call
+from quoth.server.mcp.records import (
     Answered,
     Fetched,
     Found,
@@ -23,15 +23,15 @@ from quoth.app.mcp_records import (
     fetched,
     found_passage,
 )
-from quoth.app.mcp_server import OnEngine
-from quoth.app.server_config import (
+from quoth.server.mcp.server import OnEngine
+from quoth.server.workers.protocol import Worker
+from quoth.settings.server import (
     MAX_CONDITION_CHARS,
     MAX_DOCID_CHARS,
     MAX_K,
     MAX_QUERY_CHARS,
     MAX_QUESTION_CHARS,
 )
-from quoth.app.server_worker import Worker
 
 _MAX_FETCH = 20_000
 

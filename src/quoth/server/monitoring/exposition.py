@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 
-from quoth.app.server_histogram import BOUNDS, Histogram
+from quoth.server.monitoring.histogram import BOUNDS, Histogram
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

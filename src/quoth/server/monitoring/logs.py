@@ -19,8 +19,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from quoth.app.server_config import ACCESS_LOG
-from quoth.app.server_descriptor import FOREIGN_LOG, LINES, captured_descriptor, copied
+from quoth.server.monitoring.standard_error import FOREIGN_LOG, LINES, captured_descriptor, copied
+from quoth.settings.server import ACCESS_LOG
 
 FIELDS = "quoth"
 """The attribute of a record that holds its fields."""

@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from quoth import __version__
-from quoth.app.server_errors import RequestError
-from quoth.app.server_exposition import family, histogram_samples, sample
-from quoth.app.server_histogram import DurationCounter, Histogram
-from quoth.app.server_resources import max_descriptors, memory_bytes, open_descriptors
-from quoth.app.server_stages import Stages
 from quoth.errors import QuothError
+from quoth.server.errors import RequestError
+from quoth.server.monitoring.exposition import family, histogram_samples, sample
+from quoth.server.monitoring.histogram import DurationCounter, Histogram
+from quoth.server.monitoring.resources import max_descriptors, memory_bytes, open_descriptors
+from quoth.server.monitoring.timings import Stages
 
 OTHER = "other"
 """The label of what belongs to no fixed set."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from quoth.app.server_histogram import DurationCounter, Histogram
+from quoth.server.monitoring.histogram import DurationCounter, Histogram
 
 _KEPT = 2_048
 

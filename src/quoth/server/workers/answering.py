@@ -10,7 +10,7 @@ from quoth.records import Answer
 if TYPE_CHECKING:
     from quoth.answer.answerer import AnswerStream
     from quoth.answer.cite import Piece
-    from quoth.app.server_engine import Served
+    from quoth.server.workers.worker import Served
 
 
 class AnswerInMaking:

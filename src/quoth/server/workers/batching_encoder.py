@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from quoth.app.server_stages import Stages
 from quoth.models.glow.encoder import Encoded, GlowEncoder
 from quoth.models.glow.weights import WordCounts
+from quoth.server.monitoring.timings import Stages
 
 
 @dataclass(slots=True)

@@ -20,11 +20,11 @@ from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
 from typing import TypeVar
 
-from quoth.app.server_errors import Overloaded, TookTooLong
-from quoth.app.server_metrics import PoolState
-from quoth.app.server_worker import Worker
 from quoth.errors import Damaged, OutOfFiles, QuothError
 from quoth.interruption import Interruption, current_interruption, interruptible
+from quoth.server.errors import Overloaded, TookTooLong
+from quoth.server.monitoring.metrics import PoolState
+from quoth.server.workers.protocol import Worker
 
 _NEWEST = 0.1  # share of the last job in what is usual
 _BUSY = "too many requests are waiting; try again in a moment"

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, Self
 
-from quoth.app.engine import Engine
-from quoth.app.opening import OpenedEngine
-from quoth.app.server_answer import AnswerInMaking
-from quoth.app.server_engine import Served, make_engines
-from quoth.app.server_searchers import SharedModels
-from quoth.app.server_shards import ServedShards, ShardedWorker
-from quoth.app.server_stages import Stages
-from quoth.app.sharded_engine_found import OutOfReach
 from quoth.collection.store import Written
+from quoth.engine.engine import Engine
 from quoth.records import Attention, Document, Part, Passage, Snippet
+from quoth.server.monitoring.timings import Stages
+from quoth.server.workers.answering import AnswerInMaking
+from quoth.server.workers.searchers import SharedModels
+from quoth.server.workers.sharded import ServedShards, ShardedWorker
+from quoth.server.workers.worker import Served, make_engines
+from quoth.shards.found import OutOfReach
+from quoth.shards.opening import OpenedEngine
 
 
 class Worker(Protocol):

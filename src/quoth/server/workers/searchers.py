@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 from weakref import WeakValueDictionary
 
-from quoth.app.loading import LoadedModels
-from quoth.app.searchers import Searchers
-from quoth.app.server_stages import Stages
+from quoth.engine.models import LoadedModels
+from quoth.engine.searchers import Searchers
 from quoth.records import Query, Run
-from quoth.search.hybrid import HybridSearcher
+from quoth.search.hybrid.searcher import HybridSearcher
+from quoth.server.monitoring.timings import Stages
 
 if TYPE_CHECKING:
-    from quoth.app.language_model import OpenedModel
+    from quoth.engine.language_model import OpenedModel
     from quoth.models.glow.encoder import GlowEncoder
     from quoth.models.query_generator.generator import QueryGenerator
-    from quoth.search.generative_files import GenerativeModel
+    from quoth.search.generative.files import GenerativeModel
 
 
 class SharedModels(LoadedModels):
@@ -37,7 +37,7 @@ class SharedModels(LoadedModels):
         """Give an encoder that joins the queries of several threads."""
         with self._lock:
             loaded = super().encoder(name)
-            from quoth.app.server_encoder import BatchingEncoder
+            from quoth.server.workers.batching_encoder import BatchingEncoder
 
             if not isinstance(loaded, BatchingEncoder):
                 loaded = BatchingEncoder.around(loaded, self._stages)
@@ -56,7 +56,7 @@ class SharedModels(LoadedModels):
 
     def language_model(self, name: str) -> OpenedModel:
         """Return a language model, kept for as long as a worker answers with it."""
-        from quoth.app.language_model import open_language_model
+        from quoth.engine.language_model import open_language_model
 
         with self._lock:
             opened = self._language_models.get(name)

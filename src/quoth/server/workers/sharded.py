@@ -9,25 +9,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Self
 
-from quoth.app.asking import Asking
-from quoth.app.server_answer import AnswerInMaking
-from quoth.app.server_engine import (
+from quoth.collection.store import Written
+from quoth.engine.answering import Asking
+from quoth.records import Attention, Document, Hit, Part, Passage, Query, Snippet
+from quoth.search.merged import MergedSearcher
+from quoth.search.searcher import ignore_progress
+from quoth.search.snippets import make_snippet
+from quoth.server.errors import NotFound
+from quoth.server.monitoring.timings import Stages
+from quoth.server.workers.answering import AnswerInMaking
+from quoth.server.workers.searchers import SharedModels
+from quoth.server.workers.worker import (
     SNIPPET_CHARS,
     Served,
     choose_searcher,
     join_conditions,
     steady,
 )
-from quoth.app.server_errors import NotFound
-from quoth.app.server_searchers import SharedModels
-from quoth.app.server_stages import Stages
-from quoth.app.sharded_engine import ShardedEngine
-from quoth.app.sharded_engine_found import OutOfReach
-from quoth.collection.store import Written
-from quoth.records import Attention, Document, Hit, Part, Passage, Query, Snippet
-from quoth.search.merged import MergedSearcher
-from quoth.search.searcher import ignore_progress
-from quoth.search.snippets import make_snippet
+from quoth.shards.engine import ShardedEngine
+from quoth.shards.found import OutOfReach
 from quoth.text.words import Analyser
 
 

@@ -12,22 +12,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from quoth.app.asking import Asking
-from quoth.app.config import Config
-from quoth.app.engine import Engine
-from quoth.app.server_answer import AnswerInMaking
-from quoth.app.server_config import MAX_QUESTION_CHARS
-from quoth.app.server_errors import NotFound
-from quoth.app.server_searchers import ServedHybrid, ServedSearchers, SharedModels
-from quoth.app.server_stages import Stages
-from quoth.app.sharded_engine_found import OutOfReach
 from quoth.collection.content import find_problem
 from quoth.collection.filter_syntax import parse_filter
 from quoth.collection.store import Store, Written
+from quoth.engine.answering import Asking
+from quoth.engine.engine import Engine
 from quoth.errors import CorpusError
 from quoth.records import Attention, Document, Hit, Part, Passage, Query, Snippet
 from quoth.search.searcher import ignore_progress
 from quoth.search.snippets import make_snippet
+from quoth.server.errors import NotFound
+from quoth.server.monitoring.timings import Stages
+from quoth.server.workers.answering import AnswerInMaking
+from quoth.server.workers.searchers import ServedHybrid, ServedSearchers, SharedModels
+from quoth.settings.config import Config
+from quoth.settings.server import MAX_QUESTION_CHARS
+from quoth.shards.found import OutOfReach
 
 AUTO = "auto"
 """The searcher to name where the collection may choose."""

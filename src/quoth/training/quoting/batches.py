@@ -17,8 +17,7 @@ from torch import Tensor
 
 from quoth.errors import ConfigError
 from quoth.training.batching import Batches
-from quoth.training.dynamic_set import DynamicSet
-from quoth.training.phrase_negatives import (
+from quoth.training.quoting.phrase_negatives import (
     PhraseColumns,
     PhraseString,
     candidate_strings,
@@ -28,6 +27,7 @@ from quoth.training.phrase_negatives import (
     phrase_prefix,
     valid_alternatives,
 )
+from quoth.training.quoting.set import DynamicSet
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
 from quoth.training.selfsupervision.phrase_matching import Flags, Ids, OccurrenceIndex
 from quoth.training.selfsupervision.phrase_sampling import MixedSample, draw_phrases

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from quoth.models.dynamic_lm.network import DynamicNetwork
-from quoth.training.dynamic_batches import BatchMaker
-from quoth.training.dynamic_set import Continuations
-from quoth.training.phrase_negatives import key_ids, phrase_key
+from quoth.training.quoting.batches import BatchMaker
+from quoth.training.quoting.phrase_negatives import key_ids, phrase_key
+from quoth.training.quoting.set import Continuations
 
 
 def drawn_phrases(maker: BatchMaker, numbers: Iterable[int]) -> list[bytes]:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quoth.errors import ConfigError
-from quoth.training.dynamic_set import Continuations
+from quoth.training.quoting.set import Continuations
 from quoth.training.selfsupervision.phrase_matching import (
     Flags,
     Ids,

@@ -20,13 +20,18 @@ from torch import Tensor, nn
 
 from quoth.models.glow.network import GlowNetwork
 from quoth.models.query_generator.network import QueryGeneratorNetwork
-from quoth.training.joint import JointModule, JointRecipe, Reading
-from quoth.training.learning import Learned, LearningRun, learn
 from quoth.training.loop import LoopConfig
-from quoth.training.monitors import Monitor
-from quoth.training.passage_set import PassageSet
-from quoth.training.refresh import PassageIndex, Refresher
-from quoth.training.retriever import LayerRetriever, Retriever, prepare_network, vector_width
+from quoth.training.retriever.joint import JointModule, JointRecipe, Reading
+from quoth.training.retriever.learning import Learned, LearningRun, learn
+from quoth.training.retriever.monitors import Monitor
+from quoth.training.retriever.passage_set import PassageSet
+from quoth.training.retriever.refresh import PassageIndex, Refresher
+from quoth.training.retriever.retriever import (
+    LayerRetriever,
+    Retriever,
+    prepare_network,
+    vector_width,
+)
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "bias": ("prob", "score", "logprob"),

@@ -25,17 +25,17 @@ from torch.nn import functional
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.models.dynamic_lm.network import DynamicNetwork
 from quoth.training.batching import Batches
-from quoth.training.dynamic_batches import BatchMaker, DynamicBatch
-from quoth.training.dynamic_losses import (
+from quoth.training.loop import Progress, TrainingReport, train
+from quoth.training.quoting.batches import BatchMaker, DynamicBatch
+from quoth.training.quoting.losses import (
     MixedTerms,
     divergences,
     mean_or_zero,
     mixed_terms,
     plain_losses,
 )
-from quoth.training.dynamic_set import DynamicSet, SubwordTable
-from quoth.training.loop import Progress, TrainingReport, train
-from quoth.training.phrase_negatives import key_ids
+from quoth.training.quoting.phrase_negatives import key_ids
+from quoth.training.quoting.set import DynamicSet, SubwordTable
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
 
 _FREE = -1  # a place of the columns kept from the batch before that holds none

@@ -7,7 +7,7 @@ from typing import Literal
 
 from quoth.errors import ConfigError
 from quoth.training.loop import LoopConfig
-from quoth.training.phrase_negatives import NegativesConfig
+from quoth.training.quoting.phrase_negatives import NegativesConfig
 from quoth.training.selfsupervision.phrase_sampling import PhraseSamplingConfig
 
 QuoteColumns = Literal["own", "batch"]

@@ -29,17 +29,17 @@ from quoth.models.glow.network import (
 )
 from quoth.training.batching import Batches
 from quoth.training.distribution import gather_rows
-from quoth.training.hard_negatives import HardNegatives, NegativeBatch, negative_mask
 from quoth.training.loop import LoopConfig, Progress, TrainingReport, train
-from quoth.training.losses import (
+from quoth.training.recipes.glow_config import GlowRecipe
+from quoth.training.retriever.hard_negatives import HardNegatives, NegativeBatch, negative_mask
+from quoth.training.retriever.losses import (
     PairScorer,
     bce_with_sampled_negatives,
     duplicate_mask,
     info_nce,
     query_likeness,
 )
-from quoth.training.recipes.glow_config import GlowRecipe
-from quoth.training.training_set import PairBatch, TrainingSet
+from quoth.training.retriever.training_set import PairBatch, TrainingSet
 from quoth.vocabulary.counting import CountedTerms
 
 

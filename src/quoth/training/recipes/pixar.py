@@ -27,10 +27,11 @@ from quoth.errors import ConfigError
 from quoth.models.pixar.head import NUM_SYMBOLS, HeadVectors
 from quoth.models.pixar.network import PhraseHead, PixarNetwork, PixarVectors, QueryBatch
 from quoth.models.pixar.pixar import Pixar, trained_identity
-from quoth.training.bag_contrast import Bags, bag_contrast
 from quoth.training.batching import Batches
 from quoth.training.best_state import BestState
 from quoth.training.distribution import count_processes, gather_rows, process_number
+from quoth.training.identifiers.bag_contrast import Bags, bag_contrast
+from quoth.training.identifiers.rowwise import RowwiseOptimiser
 from quoth.training.loop import (
     BeforeStep,
     LoopConfig,
@@ -42,14 +43,13 @@ from quoth.training.loop import (
 from quoth.training.recipes.pixar_config import PixarRecipe
 from quoth.training.recipes.pixar_judging import Judge, Validate
 from quoth.training.recipes.pixar_losses import PixarLosses, add_tail, pixar_losses
-from quoth.training.rowwise import RowwiseOptimiser
 from quoth.training.selfsupervision.identifier_pairs import (
     IdentifierPairs,
     TargetBatch,
     phrase_counts,
 )
 from quoth.training.split_table import Splits, TableSplit
-from quoth.vocabulary.rarity import rarities
+from quoth.vocabulary.phrases.rarity import rarities
 
 _MOST_VALIDATED = 4_096
 

@@ -49,7 +49,7 @@ class PixarRecipe:
 
     bag_weight: float = 0.0
     """Share of a loss of our own, by which whole identifiers of a batch compete as bags of phrases
-    (`training/bag_contrast.py`); 0 trains with the paper's alone."""
+    (`training/identifiers/bag_contrast.py`); 0 trains with the paper's alone."""
 
     weight_decay: float = 0.0
     """Decay of weight matrices; rows of unit length gain nothing from it."""

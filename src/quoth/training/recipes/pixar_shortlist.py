@@ -20,7 +20,7 @@ from quoth.errors import ConfigError
 from quoth.models.pixar.shortlist.centroids import routing_vectors
 from quoth.models.pixar.shortlist.kmeans import fill_empty, nearest, usage_entropy
 from quoth.models.pixar.shortlist.recall import PADDING
-from quoth.training.large_softmax import CHUNK, large_softmax
+from quoth.training.identifiers.large_softmax import CHUNK, large_softmax
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from quoth.models.query_generator.network import TextBatch
 from quoth.training.batching import Batches
 from quoth.training.best_state import BestState
 from quoth.training.loop import LoopConfig, Progress, TrainingReport, train
-from quoth.training.training_set import SequenceTable, TrainingSet
+from quoth.training.retriever.training_set import SequenceTable, TrainingSet
 
 Rows = NDArray[np.int64]
 

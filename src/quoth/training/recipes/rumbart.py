@@ -19,19 +19,19 @@ from torch import Tensor
 
 from quoth.models.glow.network import GlowNetwork
 from quoth.models.query_generator.network import QueryGeneratorNetwork, TextBatch
-from quoth.training.joint import JointModule, JointRecipe, Reading
-from quoth.training.learning import Learned, LearningRun, learn
-from quoth.training.mixture import (
+from quoth.training.retriever.joint import JointModule, JointRecipe, Reading
+from quoth.training.retriever.learning import Learned, LearningRun, learn
+from quoth.training.retriever.mixture import (
     divergence,
     log_posterior,
     sequence_log_likelihoods,
     sequence_marginal,
     token_marginal,
 )
-from quoth.training.monitors import Monitor
-from quoth.training.passage_set import PassageSet
-from quoth.training.refresh import PassageIndex, Refresher
-from quoth.training.retriever import Retriever, prepare_network, vector_width
+from quoth.training.retriever.monitors import Monitor
+from quoth.training.retriever.passage_set import PassageSet
+from quoth.training.retriever.refresh import PassageIndex, Refresher
+from quoth.training.retriever.retriever import Retriever, prepare_network, vector_width
 
 OBJECTIVES = ("marginal", "distil_posterior", "distil_likelihood")
 MARGINALS = ("sequence", "token")

@@ -17,20 +17,20 @@ from torch import Tensor
 
 from quoth.errors import ConfigError
 from quoth.models.glow.network import GlowNetwork
-from quoth.training.contrast import contrast_in_batch, one_of_n_loss
-from quoth.training.learning import Learned, LearningModule, LearningRun, learn
 from quoth.training.loop import LoopConfig
-from quoth.training.negatives import (
+from quoth.training.retriever.contrast import contrast_in_batch, one_of_n_loss
+from quoth.training.retriever.learning import Learned, LearningModule, LearningRun, learn
+from quoth.training.retriever.negatives import (
     LAYOUTS,
     NEGATIVES,
     chance_from,
     draw_negatives,
 )
-from quoth.training.neighbourhood import Distinct, find_neighbours
-from quoth.training.passage_set import PassageSet
-from quoth.training.refresh import PassageIndex, RefreshConfig, Refresher
-from quoth.training.retriever import Retriever, prepare_network, vector_width
-from quoth.training.similarity import SIMILARITIES, score_own
+from quoth.training.retriever.neighbourhood import Distinct, find_neighbours
+from quoth.training.retriever.passage_set import PassageSet
+from quoth.training.retriever.refresh import PassageIndex, RefreshConfig, Refresher
+from quoth.training.retriever.retriever import Retriever, prepare_network, vector_width
+from quoth.training.retriever.similarity import SIMILARITIES, score_own
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "similarity": SIMILARITIES,

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from quoth.training.negatives import in_batch_mask
-from quoth.training.neighbourhood import Distinct
-from quoth.training.passage_set import PassageSet
-from quoth.training.retriever import VectorMaker
-from quoth.training.similarity import score_all
+from quoth.training.retriever.negatives import in_batch_mask
+from quoth.training.retriever.neighbourhood import Distinct
+from quoth.training.retriever.passage_set import PassageSet
+from quoth.training.retriever.retriever import VectorMaker
+from quoth.training.retriever.similarity import score_all
 
 Rows = NDArray[np.int64]
 

@@ -30,13 +30,13 @@ from quoth.errors import ConfigError, Damaged
 from quoth.models.glow.network import GlowNetwork
 from quoth.models.query_generator.network import QueryGeneratorNetwork
 from quoth.training.distribution import process_number
-from quoth.training.learning import Learned, LearningRun
 from quoth.training.loop import Progress
-from quoth.training.passage_set import PassageSet
 from quoth.training.recipes.acrobart import AcrobartRecipe, train_acrobart
 from quoth.training.recipes.rumbart import RumbartRecipe, train_rumbart
 from quoth.training.recipes.warm_up import WarmUpRecipe, train_warm_up
-from quoth.training.validation import held_out_mrr
+from quoth.training.retriever.learning import Learned, LearningRun
+from quoth.training.retriever.passage_set import PassageSet
+from quoth.training.retriever.validation import held_out_mrr
 
 WARM_UP = "warm-up"
 METHODS = ("rumbart", "distil", "acrobart", "none")

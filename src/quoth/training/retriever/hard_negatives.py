@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from quoth.models.glow.network import TokenBatch
-from quoth.training.training_set import TrainingSet
+from quoth.training.retriever.training_set import TrainingSet
 
 NEGATIVE = "negative"
 """Source of the pairs whose document the query should not find."""

@@ -19,21 +19,21 @@ from torch import Tensor
 from quoth.errors import ConfigError
 from quoth.models.glow.network import TokenBatch
 from quoth.models.query_generator.network import QueryGeneratorNetwork, TextBatch
-from quoth.training.contrast import compare_in_batch
-from quoth.training.learning import LearningModule
 from quoth.training.loop import LoopConfig
-from quoth.training.negatives import chance_from
-from quoth.training.neighbourhood import (
+from quoth.training.retriever.contrast import compare_in_batch
+from quoth.training.retriever.learning import LearningModule
+from quoth.training.retriever.negatives import chance_from
+from quoth.training.retriever.neighbourhood import (
     EXPLORATIONS,
     Distinct,
     explore,
     find_neighbours,
     score_neighbours,
 )
-from quoth.training.passage_set import PassageSet, as_text
-from quoth.training.refresh import PassageIndex, RefreshConfig
-from quoth.training.retriever import LayerRetriever, Retriever
-from quoth.training.similarity import SIMILARITIES
+from quoth.training.retriever.passage_set import PassageSet, as_text
+from quoth.training.retriever.refresh import PassageIndex, RefreshConfig
+from quoth.training.retriever.retriever import LayerRetriever, Retriever
+from quoth.training.retriever.similarity import SIMILARITIES
 
 Rows = NDArray[np.int64]
 

@@ -26,11 +26,11 @@ from quoth.models.query_generator.network import QueryGeneratorNetwork
 from quoth.training.batching import Batches
 from quoth.training.best_state import BestState
 from quoth.training.loop import LoopConfig, Progress, TrainingReport, train
-from quoth.training.monitors import Bounds, Health, Monitor
-from quoth.training.passage_set import PassageSet
-from quoth.training.refresh import PassageIndex, Refresher
-from quoth.training.retriever import LayerRetriever, Retriever, VectorMaker
-from quoth.training.similarity import require_cosine
+from quoth.training.retriever.monitors import Bounds, Health, Monitor
+from quoth.training.retriever.passage_set import PassageSet
+from quoth.training.retriever.refresh import PassageIndex, Refresher
+from quoth.training.retriever.retriever import LayerRetriever, Retriever, VectorMaker
+from quoth.training.retriever.similarity import require_cosine
 
 Validate = Callable[[VectorMaker], float]
 """A score of a retriever, higher is better; `validation.held_out_mrr` makes one."""

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from quoth.models.query_generator.network import QueryGeneratorNetwork, TextBatch
-from quoth.training.mixture import sequence_log_likelihoods, sequence_marginal
+from quoth.training.retriever.mixture import sequence_log_likelihoods, sequence_marginal
 
 Tokens = tuple[int, ...]
 """A query as it is generated: subwords up to the end symbol, which is the last one."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from quoth.errors import ConfigError
-from quoth.training.mixture import divergence, entropy, log_posterior
+from quoth.training.retriever.mixture import divergence, entropy, log_posterior
 
 PER = 1000
 """Queries that passages are counted over."""

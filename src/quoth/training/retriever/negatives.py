@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from quoth.errors import ConfigError
-from quoth.training.passage_set import NONE, PassageSet
+from quoth.training.retriever.passage_set import NONE, PassageSet
 
 NEGATIVES = ("none", "random", "bm25", "labelled", "retriever")
 LAYOUTS = ("in_batch", "one_of_n")

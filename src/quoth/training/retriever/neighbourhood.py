@@ -14,11 +14,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from quoth.training.negatives import draw_negatives
-from quoth.training.passage_set import NONE, PassageSet
-from quoth.training.refresh import PassageIndex
-from quoth.training.retriever import VectorMaker
-from quoth.training.similarity import score_own
+from quoth.training.retriever.negatives import draw_negatives
+from quoth.training.retriever.passage_set import NONE, PassageSet
+from quoth.training.retriever.refresh import PassageIndex
+from quoth.training.retriever.retriever import VectorMaker
+from quoth.training.retriever.similarity import score_own
 
 EXPLORATIONS = ("bm25", "random")
 

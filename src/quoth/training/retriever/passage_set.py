@@ -24,8 +24,8 @@ from quoth.models.glow.inputs import Fields, GlowInputs, SubwordSequence
 from quoth.models.glow.network import TokenBatch
 from quoth.models.query_generator.network import TextBatch
 from quoth.training.packed_file import read_packed, write_packed
+from quoth.training.retriever.training_set import SequenceTable
 from quoth.training.selfsupervision.pseudo_pairs import KINDS, PseudoQuery
-from quoth.training.training_set import SequenceTable
 
 NONE = -1
 """Stands for no row."""

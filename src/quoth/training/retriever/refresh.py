@@ -21,10 +21,10 @@ from torch import Tensor, nn
 from quoth.errors import ConfigError
 from quoth.models.batching import batches_by_length
 from quoth.models.glow.network import TokenBatch
-from quoth.training.passage_set import NONE, PassageSet
-from quoth.training.retriever import VectorMaker
-from quoth.training.similarity import score_all
-from quoth.training.training_set import SequenceTable
+from quoth.training.retriever.passage_set import NONE, PassageSet
+from quoth.training.retriever.retriever import VectorMaker
+from quoth.training.retriever.similarity import score_all
+from quoth.training.retriever.training_set import SequenceTable
 
 _QUERIES = 512  # per chunk of a search
 _SUBWORDS = {"cuda": 1 << 17}  # per batch of encoding

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from quoth.errors import ConfigError
 from quoth.models.glow.network import GlowNetwork, Projection, TokenBatch
 from quoth.models.query_generator.network import QueryGeneratorNetwork
-from quoth.training.similarity import shape_vectors
+from quoth.training.retriever.similarity import shape_vectors
 
 
 class VectorMaker(Protocol):

@@ -1,6 +1,6 @@
 """Train on another machine what `quoth learn --pack` packed: no collection, no index, no text.
 
-    python -m quoth.training.run_packed notes.packed --out trained
+    python -m quoth.training.retriever.run_packed notes.packed --out trained
 
 Needs torch, transformers, tokenizers, safetensors and numpy. The file names the encoder and the
 query generator that it was made for; they are checked, and given as folders where they are not
@@ -24,9 +24,15 @@ from quoth.errors import ConfigError, Damaged, QuothError
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.query_generator.generator import QueryGenerator
 from quoth.models.query_generator.network import QueryGeneratorNetwork
-from quoth.training.curriculum import Curriculum, CurriculumRun, StageTrained, Tell, run_curriculum
 from quoth.training.distribution import process_number
-from quoth.training.passage_set import open_passage_set
+from quoth.training.retriever.curriculum import (
+    Curriculum,
+    CurriculumRun,
+    StageTrained,
+    Tell,
+    run_curriculum,
+)
+from quoth.training.retriever.passage_set import open_passage_set
 
 ENCODER = "encoder"
 FACTS = "trained.json"
@@ -110,7 +116,7 @@ def _tell(stage: str, step: int, steps: int) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Read the command line; an error becomes a message and exit code 2."""
-    parser = argparse.ArgumentParser(prog="python -m quoth.training.run_packed")
+    parser = argparse.ArgumentParser(prog="python -m quoth.training.retriever.run_packed")
     parser.add_argument("packed", type=Path, help="what quoth learn --pack wrote")
     parser.add_argument("--out", type=Path, required=True, help="folder for what is trained")
     parser.add_argument("--encoder", default="", help="folder of the encoder to start from")

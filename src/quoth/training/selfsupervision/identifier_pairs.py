@@ -25,8 +25,8 @@ from torch import Tensor
 
 from quoth.errors import ConfigError, Damaged
 from quoth.training.packed_file import read_packed, write_packed
+from quoth.training.retriever.training_set import SequenceTable
 from quoth.training.selfsupervision.pseudo_pairs import is_held_out
-from quoth.training.training_set import SequenceTable
 
 NONE = -1
 """Stands for no row, and in targets for no phrase."""

@@ -22,7 +22,7 @@ from quoth.errors import ConfigError
 from quoth.models.dynamic_lm.inputs import DynamicLMInputs, TokenisedText
 from quoth.records import Span
 from quoth.text.passages import split_sentences
-from quoth.training.dynamic_set import Quotation
+from quoth.training.quoting.set import Quotation
 from quoth.training.selfsupervision.phrase_matching import MatchLimits, SubwordText, match_forward
 from quoth.training.selfsupervision.phrase_sampling import as_subwords
 from quoth.vocabulary.dynamic import NO_ANSWER

@@ -17,8 +17,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from quoth.vocabulary.phrase_compiled import compiled
-from quoth.vocabulary.phrase_prefixes import (
+from quoth.vocabulary.phrases.compiled import compiled
+from quoth.vocabulary.phrases.prefixes import (
     ROOT,
     Keys,
     find_key,
@@ -26,8 +26,8 @@ from quoth.vocabulary.phrase_prefixes import (
     hash_key,
     make_key,
 )
-from quoth.vocabulary.phrase_text import Ids, Longs
-from quoth.vocabulary.phrase_workers import Workers
+from quoth.vocabulary.phrases.text import Ids, Longs
+from quoth.vocabulary.phrases.workers import Workers
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of a stage, what is done of it, and what there is to do in all."""

@@ -23,9 +23,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from quoth.vocabulary.phrase_compiled import compiled
-from quoth.vocabulary.phrase_config import CUTTERS
-from quoth.vocabulary.phrase_text import Ids, Longs
+from quoth.vocabulary.phrases.compiled import compiled
+from quoth.vocabulary.phrases.config import CUTTERS
+from quoth.vocabulary.phrases.text import Ids, Longs
 
 Table = NDArray[np.int64]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from quoth.vocabulary.phrase_compiled import compiled
-from quoth.vocabulary.phrase_text import Bytes, Ids, Longs, Strings
+from quoth.vocabulary.phrases.compiled import compiled
+from quoth.vocabulary.phrases.text import Bytes, Ids, Longs, Strings
 
 _LEAST_SLOTS = 1 << 10
 

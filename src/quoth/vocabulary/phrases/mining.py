@@ -1,6 +1,6 @@
 """Read texts and list what may become a phrase.
 
-Candidates are sequences of whole words (TokenMonster's `strict` rules, see `phrase_text`), whole
+Candidates are sequences of whole words (TokenMonster's `strict` rules, see `text.py`), whole
 words, and parts of words. A part is a candidate if enough *distinct* words share it: counted by
 occurrences, every frequent word would bring along all its substrings, which nobody needs once the
 word itself is a phrase. Single bytes are in every vocabulary and are no candidates.
@@ -15,9 +15,9 @@ from itertools import islice
 import numpy as np
 
 from quoth.errors import ConfigError
-from quoth.vocabulary.phrase_compiled import compiled
-from quoth.vocabulary.phrase_config import PhraseConfig
-from quoth.vocabulary.phrase_counting import (
+from quoth.vocabulary.phrases.compiled import compiled
+from quoth.vocabulary.phrases.config import PhraseConfig
+from quoth.vocabulary.phrases.counting import (
     Grams,
     Limits,
     Progress,
@@ -25,8 +25,8 @@ from quoth.vocabulary.phrase_counting import (
     count_grams,
     count_symbols,
 )
-from quoth.vocabulary.phrase_interning import Interner
-from quoth.vocabulary.phrase_text import (
+from quoth.vocabulary.phrases.interning import Interner
+from quoth.vocabulary.phrases.text import (
     Bytes,
     Ids,
     Longs,
@@ -38,7 +38,7 @@ from quoth.vocabulary.phrase_text import (
     starts_phrase,
     take_strings,
 )
-from quoth.vocabulary.phrase_workers import Workers
+from quoth.vocabulary.phrases.workers import Workers
 
 _TEXTS_AT_ONCE = 50_000
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from quoth.vocabulary.phrase_compiled import compiled
-from quoth.vocabulary.phrase_text import Ids, Longs
+from quoth.vocabulary.phrases.compiled import compiled
+from quoth.vocabulary.phrases.text import Ids, Longs
 
 Keys = NDArray[np.uint64]
 

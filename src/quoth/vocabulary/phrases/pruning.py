@@ -19,14 +19,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from quoth.vocabulary.cutters import RANK, link_nodes, relink_nodes
-from quoth.vocabulary.phrase_config import CUTTERS, NUM_BYTES, PhraseConfig
-from quoth.vocabulary.phrase_counting import Progress, share_out
-from quoth.vocabulary.phrase_mining import Candidates, Corpus
-from quoth.vocabulary.phrase_prefixes import build_prefixes, find_all_deepest
-from quoth.vocabulary.phrase_text import Bytes, Ids, Longs, count_characters, take_strings
-from quoth.vocabulary.phrase_use import add_part_uses, cut_texts, spell_words
-from quoth.vocabulary.phrase_workers import Workers
+from quoth.vocabulary.phrases.config import CUTTERS, NUM_BYTES, PhraseConfig
+from quoth.vocabulary.phrases.counting import Progress, share_out
+from quoth.vocabulary.phrases.cutters import RANK, link_nodes, relink_nodes
+from quoth.vocabulary.phrases.mining import Candidates, Corpus
+from quoth.vocabulary.phrases.prefixes import build_prefixes, find_all_deepest
+from quoth.vocabulary.phrases.text import Bytes, Ids, Longs, count_characters, take_strings
+from quoth.vocabulary.phrases.use import add_part_uses, cut_texts, spell_words
+from quoth.vocabulary.phrases.workers import Workers
 
 _LEAST_DROP = 1000  # phrases dropped at once when they are used too rarely
 _NEAR = 1.25  # within this multiple of the size, rounds drop a fifth as many

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quoth.vocabulary.phrase_config import NUM_BYTES
-from quoth.vocabulary.phrase_text import encode_texts, find_inner_spaces, split_words
-from quoth.vocabulary.phrases import PhraseVocabulary
+from quoth.vocabulary.phrases.config import NUM_BYTES
+from quoth.vocabulary.phrases.text import encode_texts, find_inner_spaces, split_words
+from quoth.vocabulary.phrases.vocabulary import PhraseVocabulary
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from quoth.vocabulary.cutters import (
+from quoth.vocabulary.phrases.compiled import compiled
+from quoth.vocabulary.phrases.config import CUTTERS, NUM_BYTES
+from quoth.vocabulary.phrases.cutters import (
     LONGEST,
     PIECES,
     RANK,
@@ -24,10 +26,8 @@ from quoth.vocabulary.cutters import (
     make_work,
     spell,
 )
-from quoth.vocabulary.phrase_compiled import compiled
-from quoth.vocabulary.phrase_config import CUTTERS, NUM_BYTES
-from quoth.vocabulary.phrase_interning import Interner, find_slot, index_strings
-from quoth.vocabulary.phrase_prefixes import (
+from quoth.vocabulary.phrases.interning import Interner, find_slot, index_strings
+from quoth.vocabulary.phrases.prefixes import (
     ROOT,
     Keys,
     Prefixes,
@@ -35,7 +35,7 @@ from quoth.vocabulary.phrase_prefixes import (
     find_key,
     make_key,
 )
-from quoth.vocabulary.phrase_text import (
+from quoth.vocabulary.phrases.text import (
     Bytes,
     Ids,
     Longs,
@@ -46,7 +46,7 @@ from quoth.vocabulary.phrase_text import (
     split_words,
     take_strings,
 )
-from quoth.vocabulary.phrase_use import Nodes
+from quoth.vocabulary.phrases.use import Nodes
 
 _TEXTS_AT_ONCE = 20_000
 

@@ -22,7 +22,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from quoth.vocabulary.phrase_compiled import compiled
+from quoth.vocabulary.phrases.compiled import compiled
 
 Bytes = NDArray[np.uint8]
 Ids = NDArray[np.int32]

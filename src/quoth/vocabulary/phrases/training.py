@@ -15,20 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from quoth.vocabulary.phrase_config import NUM_BYTES, PhraseConfig
-from quoth.vocabulary.phrase_counting import Grams, Progress, Sequences
-from quoth.vocabulary.phrase_mining import (
+from quoth.vocabulary.phrases.config import NUM_BYTES, PhraseConfig
+from quoth.vocabulary.phrases.counting import Grams, Progress, Sequences
+from quoth.vocabulary.phrases.mining import (
     Candidates,
     Corpus,
     mine_candidates,
     read_corpus,
     spell_phrases,
 )
-from quoth.vocabulary.phrase_pruning import Pool, PoolCutter, choose_pool, prune
-from quoth.vocabulary.phrase_stages import Stage
-from quoth.vocabulary.phrase_text import Longs, Strings, take_strings
-from quoth.vocabulary.phrase_workers import Threads, Workers
-from quoth.vocabulary.phrases import PhraseVocabulary, build_vocabulary
+from quoth.vocabulary.phrases.pruning import Pool, PoolCutter, choose_pool, prune
+from quoth.vocabulary.phrases.stages import Stage
+from quoth.vocabulary.phrases.text import Longs, Strings, take_strings
+from quoth.vocabulary.phrases.vocabulary import PhraseVocabulary, build_vocabulary
+from quoth.vocabulary.phrases.workers import Threads, Workers
 
 _THREADS = Threads(2)
 _READING = ("lowercase",)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from quoth.vocabulary.cutters import LONGEST, SPAN, cut, make_work, spell
-from quoth.vocabulary.phrase_compiled import compiled
-from quoth.vocabulary.phrase_text import Bytes, Ids, Longs
+from quoth.vocabulary.phrases.compiled import compiled
+from quoth.vocabulary.phrases.cutters import LONGEST, SPAN, cut, make_work, spell
+from quoth.vocabulary.phrases.text import Bytes, Ids, Longs
 
 Nodes = NDArray[np.int32]
 

@@ -3,7 +3,7 @@
 The first 256 ids are the single bytes, so no text is out of vocabulary; the others are sequences
 of words, words and parts of words, the more frequent ones first. A phrase keeps its leading space:
 " new york" and "york" are different phrases. Joining what a text was cut into gives the normalised
-text (`phrase_text.normalise`) exactly. Ids that a network adds (end, padding) are not part of it.
+text (`phrases.text.normalise`) exactly. Ids that a network adds (end, padding) are not part of it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from quoth.artifact import (
     seal_file,
 )
 from quoth.errors import Damaged
-from quoth.vocabulary.phrase_config import NUM_BYTES, PhraseConfig
-from quoth.vocabulary.phrase_text import Ids, Longs, Strings
-from quoth.vocabulary.segment import SegmentTables, build_tables, segment_texts
+from quoth.vocabulary.phrases.config import NUM_BYTES, PhraseConfig
+from quoth.vocabulary.phrases.segment import SegmentTables, build_tables, segment_texts
+from quoth.vocabulary.phrases.text import Ids, Longs, Strings
 
 KIND = "phrase-vocabulary"
 VERSION = 1

@@ -27,11 +27,12 @@ from quoth.errors import (
     MissingExtra,
     StorageFull,
 )
-from quoth.index import dense, dense_files
-from quoth.index.dense import MOST_SEGMENTS, DenseIndex
-from quoth.index.dense_config import STORAGES, DenseConfig
-from quoth.index.dense_rank import Found, best_unit_per_row, kth_row_score, merge_top_k
-from quoth.index.dense_storage import dequantise, quantise, score_codes, widen
+from quoth.index.dense import files as dense_files
+from quoth.index.dense import index as dense
+from quoth.index.dense.config import STORAGES, DenseConfig
+from quoth.index.dense.index import MOST_SEGMENTS, DenseIndex
+from quoth.index.dense.rank import Found, best_unit_per_row, kth_row_score, merge_top_k
+from quoth.index.dense.storage import dequantise, quantise, score_codes, widen
 
 MODEL = {"name": "tiny", "sha256": "53aa"}
 WIDTH = 8

@@ -1,4 +1,5 @@
-"""The tantivy index gives the scores of `lexical_score`, whatever is asked and however it grew."""
+"""The tantivy index gives the scores of `search/lexical/score.py`, whatever is asked and however it
+grew."""
 
 from __future__ import annotations
 
@@ -13,14 +14,14 @@ import corpora
 import pytest
 import reference
 
-from quoth.app.engine import Engine
+from quoth.engine.engine import Engine
 from quoth.errors import Damaged, IndexMoved, OutOfFiles
-from quoth.index import lexical as module
-from quoth.index.lexical import META, UNFINISHED, LexicalIndex, read_artifact, tantivy_errors
-from quoth.index.lexical_query import Clause, LexicalQuery
-from quoth.index.lexical_writer import LexicalWriter, _writing
+from quoth.index.lexical import index as module
+from quoth.index.lexical.index import META, UNFINISHED, LexicalIndex, read_artifact, tantivy_errors
+from quoth.index.lexical.query import Clause, LexicalQuery
+from quoth.index.lexical.writer import LexicalWriter, _writing
 from quoth.records import Document
-from quoth.search.lexical_score import matches, score
+from quoth.search.lexical.score import matches, score
 from quoth.text.query_syntax import Occur
 from quoth.vocabulary.statistics import EVERYTHING, FieldTerms
 

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from quoth.artifact import FILE_NAME
 from quoth.errors import CollectionError, ConfigError, Damaged, FormatMismatch, NoCollection
-from quoth.index import trie_files, trie_walk
-from quoth.index.trie import ARRAYS, Sequences, State, Trie
-from quoth.index.trie_build import MOST_PHRASES, build_trie, update_trie
-from quoth.index.trie_files import open_trie, save_trie
-from quoth.index.trie_walk import read_pair, split_bits
+from quoth.index.trie import files
+from quoth.index.trie import walk as trie_walk
+from quoth.index.trie.build import MOST_PHRASES, build_trie, update_trie
+from quoth.index.trie.files import open_trie, save_trie
+from quoth.index.trie.trie import ARRAYS, Sequences, State, Trie
+from quoth.index.trie.walk import read_pair, split_bits
 
 NUM_PHRASES = 6
 Pair = tuple[tuple[int, ...], int]
@@ -248,7 +249,7 @@ def test_a_killed_save_leaves_the_old_trie(
         raise OSError("killed")
 
     with monkeypatch.context() as patched, pytest.raises(CollectionError, match="killed"):
-        patched.setattr(trie_files, "save_artifact", fail)
+        patched.setattr(files, "save_artifact", fail)
         save_trie(make_trie(pairs), tmp_path)
     assert_equal(open_trie(tmp_path, deep=True), make_trie(pairs[:10]))
     save_trie(make_trie(pairs), tmp_path)
@@ -296,7 +297,7 @@ def test_another_format_is_refused(
     tmp_path: Path, pairs: list[Pair], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(trie_files, "VERSION", 1)
+        patched.setattr(files, "VERSION", 1)
         save_trie(make_trie(pairs), tmp_path)
     with pytest.raises(FormatMismatch, match=r"format 1.* build the identifiers' index again"):
         open_trie(tmp_path)

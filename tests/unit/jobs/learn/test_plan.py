@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from quoth.app.learning_plan import CPU, SHORTEST, LearnConfig, Wanted, describe_plan, make_plan
 from quoth.errors import ConfigError
+from quoth.jobs.learn.plan import CPU, SHORTEST, LearnConfig, Wanted, describe_plan, make_plan
 
 
 def test_two_thousand_documents_fit_into_fifteen_minutes_on_two_cores() -> None:

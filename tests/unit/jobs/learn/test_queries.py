@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from quoth.app.config import Config
-from quoth.app.engine import Engine
-from quoth.app.learning_judging import Asked, decide, reciprocal_ranks
-from quoth.app.learning_plan import LearnConfig
-from quoth.app.learning_queries import (
+from quoth.collection.store import Store
+from quoth.engine.engine import Engine
+from quoth.engine.searchers import Searchers
+from quoth.errors import Damaged
+from quoth.jobs.learn.judging import Asked, decide, reciprocal_ranks
+from quoth.jobs.learn.plan import LearnConfig
+from quoth.jobs.learn.queries import (
     PassageLookup,
     Unit,
     list_units,
@@ -23,11 +25,9 @@ from quoth.app.learning_queries import (
     read_written,
     write_queries,
 )
-from quoth.app.searchers import Searchers
-from quoth.collection.store import Store
-from quoth.errors import Damaged
 from quoth.models.glow.config import GlowConfig
 from quoth.records import Document, Hit, Query, Run
+from quoth.settings.config import Config
 from quoth.text.words import Analyser, AnalyserConfig
 
 LONG = "Owls hunt mice at night. " * 40 + "Ravens steal shiny coins from barns. " * 40
@@ -155,6 +155,6 @@ def test_a_machine_that_only_trains_needs_no_more_than_its_libraries() -> None:
     code = (
         "import sys\n"
         f"for name in {absent!r}.split(', '): sys.modules[name] = None\n"
-        "import quoth.training.run_packed\n"
+        "import quoth.training.retriever.run_packed\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

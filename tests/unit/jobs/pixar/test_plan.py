@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quoth.app.generative_plan import (
+from quoth.errors import ConfigError
+from quoth.jobs.pixar.plan import (
     CPU,
     CUDA,
     PixarBuildConfig,
@@ -15,7 +16,6 @@ from quoth.app.generative_plan import (
     plan_writing,
     read_settings,
 )
-from quoth.errors import ConfigError
 
 
 def steps_of(num_inputs: int, num_phrases: int, minutes: float, *, device: str = "cpu") -> int:

@@ -8,8 +8,8 @@ import json
 import pytest
 from rich.console import Console
 
-from quoth.app.generative_report import GenerativeReport, JudgedKind, render_generative, verdict
 from quoth.errors import Damaged
+from quoth.jobs.pixar.report import GenerativeReport, JudgedKind, render_generative, verdict
 
 
 def make_report(*, installed: str = "trained") -> GenerativeReport:

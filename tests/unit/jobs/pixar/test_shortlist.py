@@ -10,13 +10,13 @@ import torch
 from tiny_encoder import WORDS, save_tiny_encoder
 from transformers.utils import logging
 
-from quoth.app.generative_shortlist import make_shortlist
+from quoth.jobs.pixar.shortlist import make_shortlist
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.pixar import Pixar
 from quoth.training.selfsupervision.identifier_pairs import IdentifierPairs, make_identifier_pairs
-from quoth.vocabulary.phrase_config import PhraseConfig
-from quoth.vocabulary.phrase_training import train_phrases
-from quoth.vocabulary.phrases import PhraseVocabulary
+from quoth.vocabulary.phrases.config import PhraseConfig
+from quoth.vocabulary.phrases.training import train_phrases
+from quoth.vocabulary.phrases.vocabulary import PhraseVocabulary
 
 logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 CPU = torch.device("cpu")

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quoth.app.generative_texts import (
+from quoth.errors import Damaged
+from quoth.jobs.pixar.texts import (
     CORRUPTED,
     LABELLED,
     PSEUDO,
@@ -22,7 +23,6 @@ from quoth.app.generative_texts import (
     read_lines,
     split_texts,
 )
-from quoth.errors import Damaged
 
 word = st.sampled_from(["owl", "barn", "night", "raven", "two", "wing"])
 name = st.lists(word, min_size=1, max_size=4).map(" ".join)

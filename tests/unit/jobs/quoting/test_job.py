@@ -19,14 +19,14 @@ from quoth.answer.abstain import (
     open_abstention,
     save_abstention,
 )
-from quoth.app import training_dynamic
-from quoth.app.engine import Engine
-from quoth.app.training_dynamic import DynamicPlan, train_language_model
-from quoth.app.training_dynamic_plan import DynamicTrainingConfig
-from quoth.app.training_dynamic_report import DynamicReport
-from quoth.app.training_dynamic_settings import read_settings
-from quoth.app.training_folder import REPORT_FILE
+from quoth.engine.engine import Engine
 from quoth.errors import CollectionError, ConfigError
+from quoth.jobs.glow.folder import REPORT_FILE
+from quoth.jobs.quoting import job
+from quoth.jobs.quoting.job import DynamicPlan, train_language_model
+from quoth.jobs.quoting.plan import DynamicTrainingConfig
+from quoth.jobs.quoting.report import DynamicReport
+from quoth.jobs.quoting.settings import read_settings
 from quoth.models.dynamic_lm.dynamic_lm import open_dynamic_lm
 from quoth.records import Document
 from quoth.search.searcher import ignore_progress
@@ -165,7 +165,7 @@ def test_steps_follow_from_the_time(
         asked.append(given)
         return 3
 
-    monkeypatch.setattr(training_dynamic, "fit_steps", fit)
+    monkeypatch.setattr(job, "fit_steps", fit)
     plan = make_plan(tmp_path / "out", steps=0)
     assert train_language_model(engine, plan, progress=ignore_progress, until=2) is None
     assert train(engine, plan).steps == 3

@@ -9,21 +9,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.unit.app.test_training_dynamic import PLACES, SMALL, text_of, write_pairs
+from tests.unit.jobs.quoting.test_job import PLACES, SMALL, text_of, write_pairs
 from tiny_language_model import save_language_model
 
-from quoth.app.engine import Engine
-from quoth.app.training_dynamic_corpus import Corpus
-from quoth.app.training_dynamic_folder import TrainingFolder
-from quoth.app.training_dynamic_pairs import LabelledQuestion, read_questions
-from quoth.app.training_dynamic_plan import DynamicTrainingConfig
-from quoth.app.training_dynamic_samples import Samples, prepare_samples
-from quoth.app.training_dynamic_settings import read_settings
+from quoth.engine.engine import Engine
 from quoth.errors import Damaged
+from quoth.jobs.quoting.corpus import Corpus
+from quoth.jobs.quoting.folder import TrainingFolder
+from quoth.jobs.quoting.pairs import LabelledQuestion, read_questions
+from quoth.jobs.quoting.plan import DynamicTrainingConfig
+from quoth.jobs.quoting.samples import Samples, prepare_samples
+from quoth.jobs.quoting.settings import read_settings
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.records import Document
 from quoth.search.searcher import ignore_progress
-from quoth.training.dynamic_set import DynamicSet
+from quoth.training.quoting.set import DynamicSet
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from quoth.app.training_dynamic_pairs import LabelledQuestion, read_questions
-from quoth.app.training_dynamic_settings import DynamicSettings, read_settings
 from quoth.errors import ConfigError, CorpusError
+from quoth.jobs.quoting.pairs import LabelledQuestion, read_questions
+from quoth.jobs.quoting.settings import DynamicSettings, read_settings
 
 
 def test_settings_reach_their_sections() -> None:

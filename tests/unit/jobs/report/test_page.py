@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from learning_reports import make_report
 
-from quoth.app.learning_page import make_page, write_page
-from quoth.app.learning_plots import make_axis, plot_curve, plot_quality, plot_times
-from quoth.app.learning_report import Estimate, LearningReport, Quality, Stage
+from quoth.jobs.report.page import make_page, write_page
+from quoth.jobs.report.plots import make_axis, plot_curve, plot_quality, plot_times
+from quoth.jobs.report.report import Estimate, LearningReport, Quality, Stage
 
 HOSTILE = '"><script>alert(1)</script><img src=x onerror="y">&amp;\x00'
 VOID = {"meta", "br", "hr"}

@@ -112,8 +112,8 @@ def test_transformers_is_not_loaded(save: Any, tmp_path: Path) -> None:
     program = f"""
 import sys
 from pathlib import Path
-from quoth.app.asking import Asking
-from quoth.app.config import build_config
+from quoth.engine.answering import Asking
+from quoth.settings.config import build_config
 from quoth.records import Hit, Passage, Span
 passage = Passage("owl", "text", Span(0, 27), "The barn owl hunts at night")
 config = build_config({{"answer": {{"model": {str(folder)!r}, "threshold": 1.0}}}})

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from quoth.collection.store import Store
-from quoth.index.dense import DenseIndex
-from quoth.index.dense_config import DenseConfig
+from quoth.index.dense.config import DenseConfig
+from quoth.index.dense.index import DenseIndex
 from quoth.records import Document
-from quoth.search.dense_record import EncodingRecord
-from quoth.search.merged_vectors import carry_vectors, finish_vectors, holds_all
+from quoth.search.dense.merged_vectors import carry_vectors, finish_vectors, holds_all
+from quoth.search.dense.record import EncodingRecord
 
 
 @pytest.mark.parametrize("storage", ["fp32", "fp16", "int8"])

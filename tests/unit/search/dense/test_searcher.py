@@ -19,14 +19,14 @@ from tiny_encoder import WORDS, save_tiny_encoder
 
 from quoth.collection.store import FILE_NAME, Store
 from quoth.errors import IndexMismatch
-from quoth.index.dense import DenseIndex
-from quoth.index.dense_config import DenseConfig
+from quoth.index.dense.config import DenseConfig
+from quoth.index.dense.index import DenseIndex
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.records import Document, Query
-from quoth.search import dense as dense_module
-from quoth.search.dense import DenseSearcher
-from quoth.search.dense_record import EncodingRecord
+from quoth.search.dense import searcher as dense_module
+from quoth.search.dense.record import EncodingRecord
+from quoth.search.dense.searcher import DenseSearcher
 from quoth.search.searcher import ignore_progress
 from quoth.text.passages import PassageConfig, cut_document
 
@@ -197,7 +197,7 @@ import os, sys
 from pathlib import Path
 sys.path[:0] = sys.argv[3:]
 import test_dense_searcher as tests
-from quoth.index.dense import DenseIndex
+from quoth.index.dense.index import DenseIndex
 tests.dense_module.CHUNK = 2
 setting = tests.Setting(Path(sys.argv[1]), Path(sys.argv[2]))
 add, calls = DenseIndex.add, []

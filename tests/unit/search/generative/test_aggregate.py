@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quoth.errors import ConfigError
-from quoth.index.trie import Sequences
-from quoth.index.trie_build import build_trie
-from quoth.search.aggregate import Evidence, Owners, aggregate, explain, gather_evidence
-from quoth.search.aggregate_config import METHODS, POSTINGS, AggregateConfig
-from quoth.search.decode import Decoded
+from quoth.index.trie.build import build_trie
+from quoth.index.trie.trie import Sequences
+from quoth.search.generative.aggregate import Evidence, Owners, aggregate, explain, gather_evidence
+from quoth.search.generative.aggregate_config import METHODS, POSTINGS, AggregateConfig
+from quoth.search.generative.decode.decoder import Decoded
 
 IDENTIFIERS = [(5, (1, 2), -0.5), (8, (2, 3, 4), -1.0), (9, (4,), -2.0)]
 OWNERS = [[10, 20], [20], [10, 20, 30, 40]]

@@ -14,12 +14,12 @@ from tiny_generative import PHRASES, make_model, make_vocabulary
 
 from quoth.artifact import FILE_NAME
 from quoth.errors import ConfigError, Damaged, IndexMismatch, NoCollection
-from quoth.search.generative_files import (
+from quoth.search.generative.files import (
     GenerativeModel,
     open_generative_model,
     save_generative_model,
 )
-from quoth.search.generative_state import OLD, find_model, identify_model, read_model, settle
+from quoth.search.generative.state import OLD, find_model, identify_model, read_model, settle
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def test_parts_must_fit(models: tuple[GenerativeModel, GenerativeModel]) -> None
 def test_what_is_on_disk_is_told_without_heavy_libraries(saved: tuple[Path, Path]) -> None:
     code = (
         "import sys; from pathlib import Path\n"
-        "from quoth.search.generative_state import find_model\n"
+        "from quoth.search.generative.state import find_model\n"
         "assert find_model(Path(sys.argv[1]), '').name == 'a second'\n"
         "sys.exit(bool({'numpy', 'numba', 'torch'} & set(sys.modules)))"
     )

@@ -18,16 +18,17 @@ from tiny_generative import make_model
 
 from quoth.collection.store import Store
 from quoth.errors import CollectionError, ConfigError, Damaged, IndexMismatch
-from quoth.index import trie_files
-from quoth.index.trie import ARRAYS
+from quoth.index.trie import files
+from quoth.index.trie.trie import ARRAYS
 from quoth.records import Document, Part, Query
-from quoth.search import generative_index, generative_state
-from quoth.search.generative import GenerativeSearcher
-from quoth.search.generative_config import GenerativeConfig
-from quoth.search.generative_files import GenerativeModel, save_generative_model
-from quoth.search.generative_index import GenerativeIndex, open_index
-from quoth.search.generative_names import Identify, weigh_phrases
-from quoth.search.generative_state import TRIE, read_index
+from quoth.search.generative import index as generative_index
+from quoth.search.generative import state as generative_state
+from quoth.search.generative.config import GenerativeConfig
+from quoth.search.generative.files import GenerativeModel, save_generative_model
+from quoth.search.generative.index import GenerativeIndex, open_index
+from quoth.search.generative.names import Identify, weigh_phrases
+from quoth.search.generative.searcher import GenerativeSearcher
+from quoth.search.generative.state import TRIE, read_index
 from quoth.search.searcher import ignore_progress
 from quoth.text.passages import PassageConfig, cut_document
 
@@ -315,7 +316,7 @@ def test_a_trie_of_another_format_is_built_anew(
 ) -> None:
     _fill(store)
     with monkeypatch.context() as patched:
-        patched.setattr(trie_files, "VERSION", 1)
+        patched.setattr(files, "VERSION", 1)
         patched.setattr(generative_state, "_TRIE_VERSION", 1)
         expected = make().search([QUERY], k=5, allowed=None)
     searcher = make()

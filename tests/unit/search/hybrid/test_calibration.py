@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from quoth.errors import ConfigError, Damaged
 from quoth.records import Hit, Run
-from quoth.search.calibration import (
+from quoth.search.hybrid.calibration import (
     WORTH,
     Calibration,
     Target,
@@ -28,8 +28,8 @@ from quoth.search.calibration import (
     stratify,
     weight_grid,
 )
-from quoth.search.fusion import convex
-from quoth.search.fusion_config import MEASURES, CalibrationConfig
+from quoth.search.hybrid.fusion import convex
+from quoth.search.hybrid.fusion_config import MEASURES, CalibrationConfig
 
 CONFIG = CalibrationConfig(num_resamples=300)
 NUM_DOCUMENTS = 40

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from quoth.errors import ConfigError
 from quoth.records import Hit, Passage, Run, Span
-from quoth.search.fusion import (
+from quoth.search.hybrid.fusion import (
     SCALES,
     Scale,
     UsualRanges,
@@ -29,7 +29,7 @@ from quoth.search.fusion import (
     usual_range,
     z_score,
 )
-from quoth.search.fusion_config import NORMALISATIONS, CalibrationConfig, FusionConfig
+from quoth.search.hybrid.fusion_config import NORMALISATIONS, CalibrationConfig, FusionConfig
 
 
 def run_of(name: str, **scores: float) -> Run:

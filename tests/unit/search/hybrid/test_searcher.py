@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from quoth.records import Document, Hit, Part, Query, Run
-from quoth.search.fusion_config import FusionConfig
-from quoth.search.hybrid import HybridSearcher
+from quoth.search.hybrid.fusion_config import FusionConfig
+from quoth.search.hybrid.searcher import HybridSearcher
 
 QUERY = Query("q", "owl")
 

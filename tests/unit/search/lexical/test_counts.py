@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from quoth.index.lexical_query import Clause, LexicalQuery
-from quoth.search.lexical_counts import CountScorer, TermCounts, is_countable
-from quoth.search.lexical_score import QueryStatistics, score
+from quoth.index.lexical.query import Clause, LexicalQuery
+from quoth.search.lexical.counts import CountScorer, TermCounts, is_countable
+from quoth.search.lexical.score import QueryStatistics, score
 
 WORDS = ["a", "b", "c", "d", "e", "f", "g"]
 

@@ -15,8 +15,10 @@ from typing import Any
 
 import pytest
 
-from quoth.app import server_key_file, server_keys
-from quoth.app.server_keys import (
+from quoth.errors import ConfigError
+from quoth.server.access import key_file
+from quoth.server.access import keys as server_keys
+from quoth.server.access.keys import (
     SCOPES,
     Key,
     Keys,
@@ -28,7 +30,6 @@ from quoth.app.server_keys import (
     revoke_key,
     rotate_key,
 )
-from quoth.errors import ConfigError
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
 
@@ -239,7 +240,7 @@ def test_a_rewrite_that_fails_leaves_the_old_file(
     def fail(*_given: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(server_key_file.os, "replace", fail)
+    monkeypatch.setattr(key_file.os, "replace", fail)
     with pytest.raises(ConfigError, match=r"cannot be written \(No space left"):
         revoke_key(path, "read")
     assert path.read_text() == before
@@ -273,7 +274,7 @@ def test_it_is_read_only_when_it_changed(
     known, reads = Keys.read(path), []
     read_state = server_keys.read_state
 
-    def note(asked: Path) -> server_key_file.FileState:
+    def note(asked: Path) -> key_file.FileState:
         reads.append(asked)
         return read_state(asked)
 

@@ -22,11 +22,11 @@ import pytest
 from fastapi import FastAPI
 from starlette.routing import Route
 
-from quoth.app.engine import Engine
-from quoth.app.server import create_app
-from quoth.app.server_access import GuardedRoute, declares, require_declared
-from quoth.app.server_config import ServerConfig
-from quoth.app.server_keys import Keys, add_key
+from quoth.engine.engine import Engine
+from quoth.server.access.keys import Keys, add_key
+from quoth.server.access.policy import GuardedRoute, declares, require_declared
+from quoth.server.routes import create_app
+from quoth.settings.server import ServerConfig
 
 TABLE = {
     ("GET", "/"): "open",
@@ -197,7 +197,7 @@ def _make(tmp_path: Path, *, has_keys: bool, writes: bool) -> Iterator[Server]:
     secrets["expired"] = add_key(path, "expired", "write", expires="2020-01-01T00:00:00Z")
     secrets["wrong"] = "quoth_wrong"
     with pytest.MonkeyPatch.context() as patch, Engine.open(tmp_path / "x.quoth") as engine:
-        patch.setattr("quoth.app.server_service.make_workers", lambda *_given: lambda: worker)
+        patch.setattr("quoth.server.service.make_workers", lambda *_given: lambda: worker)
         app = create_app(
             engine,
             ServerConfig(workers=1),

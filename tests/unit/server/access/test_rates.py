@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from quoth.app.server_rates import RateLimiter
+from quoth.server.access.rates import RateLimiter
 
 
 def test_a_minute_brings_as_many_requests_as_the_limit_says() -> None:

@@ -16,10 +16,10 @@ import pytest
 from small_server import GET, HALF_BODY, HALF_HEAD, LARGE, WIRES, Wire
 from wire import connected, post, read_last_reply, read_reply, read_to_end, send
 
-from quoth.app.server_config import ServerConfig
-from quoth.app.server_connections import Connection, Connections
-from quoth.app.server_refusals import ENDING
 from quoth.errors import ConfigError
+from quoth.server.connections.connections import Connection, Connections
+from quoth.server.connections.refusals import ENDING
+from quoth.settings.server import ServerConfig
 
 
 @pytest.fixture(params=WIRES, ids="-".join)

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from listening import listening
 
-from quoth.app.engine import Engine
-from quoth.app.server import create_app
-from quoth.app.server_config import ACCESS_LOG, ServerConfig
-from quoth.app.server_keys import Keys, add_key
-from quoth.app.serving import make_server
+from quoth.engine.engine import Engine
 from quoth.records import Document
+from quoth.server.access.keys import Keys, add_key
+from quoth.server.routes import create_app
+from quoth.server.run import make_server
+from quoth.settings.server import ACCESS_LOG, ServerConfig
 
 CONFIG = ServerConfig(workers=1, proxies=("127.0.0.0/8",), path_prefix="/notes")
 FORWARDED = {

@@ -18,12 +18,12 @@ from listening import listening
 from tiny_language_model import save_language_model
 
 from quoth import Engine
-from quoth.app.mcp_records import answered
-from quoth.app.mcp_server import PATH, beside, create_mcp, make_routes, run_stdio
-from quoth.app.server_engine import WorkerEngine
-from quoth.app.server_errors import Overloaded
 from quoth.errors import MissingExtra
 from quoth.records import Answer, Citation, Document, Passage, Span
+from quoth.server.errors import Overloaded
+from quoth.server.mcp.records import answered
+from quoth.server.mcp.server import PATH, beside, create_mcp, make_routes, run_stdio
+from quoth.server.workers.worker import WorkerEngine
 
 mcp = pytest.importorskip("mcp")
 _T = TypeVar("_T")
@@ -251,7 +251,7 @@ def test_a_missing_sdk_is_named_with_the_command(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "mcp.server", None)
-    monkeypatch.delitem(sys.modules, "quoth.app.mcp_tools", raising=False)
+    monkeypatch.delitem(sys.modules, "quoth.server.mcp.tools", raising=False)
     with pytest.raises(MissingExtra, match=r'pip install "quoth\[server\]"'):
         run_stdio(engine)
 
@@ -278,7 +278,7 @@ def _listening(engine: Engine, hosts: Sequence[str] | None) -> Iterator[str]:
 
 def test_the_same_tools_are_there_over_standard_input_and_output(engine: Engine) -> None:
     code = (
-        "import sys; from quoth import Engine; from quoth.app.mcp_server import run_stdio;"
+        "import sys; from quoth import Engine; from quoth.server.mcp.server import run_stdio;"
         " run_stdio(Engine.open(sys.argv[1]))"
     )
     command = mcp.StdioServerParameters(
@@ -298,8 +298,8 @@ def test_a_search_does_not_wait_for_an_answer(engine: Engine, tmp_path: Path) ->
     code = """
 import pathlib, sys, time
 from quoth import Engine
-from quoth.app.mcp_server import run_stdio
-from quoth.app.server_engine import WorkerEngine
+from quoth.server.mcp.server import run_stdio
+from quoth.server.workers.worker import WorkerEngine
 from quoth.errors import CollectionError
 
 def wait(*_given, **_named):

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from quoth.app.server_config import ACCESS_LOG
-from quoth.app.server_descriptor import group_lines
-from quoth.app.server_logging import log_access, logging_to
+from quoth.server.monitoring.logs import log_access, logging_to
+from quoth.server.monitoring.standard_error import group_lines
+from quoth.settings.server import ACCESS_LOG
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 FIELDS = {
@@ -53,7 +53,7 @@ def _fail(message: str = "no such owl") -> None:
     try:
         raise ValueError(message)
     except ValueError:
-        logging.getLogger("quoth.app.server_edge").exception("request a1 failed")
+        logging.getLogger("quoth.server.middleware").exception("request a1 failed")
 
 
 # The format ------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def test_an_exception_is_one_record() -> None:
     first, *_frames, last = record["traceback"].split("\n")
     assert first == "Traceback (most recent call last):" and last == "ValueError: no such owl"
     head, *below = _logged("text", _fail)
-    assert head.endswith("ERROR quoth.app.server_edge request a1 failed")
+    assert head.endswith("ERROR quoth.server.middleware request a1 failed")
     assert len(below) >= 3 and all(line.startswith("    ") for line in below)
 
 
@@ -129,13 +129,13 @@ def test_control_characters_are_kept_in_json_and_shown_in_text() -> None:
 
 def test_every_logger_has_the_same_format_and_libraries_say_less() -> None:
     def act() -> None:
-        logging.getLogger("quoth.app.serving").info("serving %s", "owls")
+        logging.getLogger("quoth.server.run").info("serving %s", "owls")
         logging.getLogger("uvicorn.error").info("Started server process [%d]", 7)
         logging.getLogger("asyncio").warning("slow")
         logging.getLogger("asyncio").info("not shown")
 
     names = [record["logger"] for record in _records(act)]
-    assert names == ["quoth.app.serving", "uvicorn.error", "asyncio"]
+    assert names == ["quoth.server.run", "uvicorn.error", "asyncio"]
 
 
 def test_a_warning_is_one_record() -> None:
@@ -203,8 +203,8 @@ def test_everything_is_left_as_it_was_found() -> None:
 
 _BEGIN = """
 import ctypes, faulthandler, logging, os, signal, subprocess, sys, threading, warnings
-from quoth.app.server_logging import log_access, logging_to
-from quoth.app.server_signals import termination_unwinds
+from quoth.server.monitoring.logs import log_access, logging_to
+from quoth.server.signals import termination_unwinds
 """
 
 
@@ -231,7 +231,7 @@ def _run_for_records(script: str, **options: Any) -> list[dict[str, Any]]:
 def test_everything_that_reaches_standard_error_is_a_record() -> None:
     records = _run_for_records(
         f"""
-        log = logging.getLogger("quoth.app.serving")
+        log = logging.getLogger("quoth.server.run")
         log.info("serving %s at %s", "owls.quoth", "http://127.0.0.1:1")
         log_access({FIELDS!r})
         warnings.warn("careful")
@@ -248,7 +248,7 @@ def test_everything_that_reaches_standard_error_is_a_record() -> None:
     for record in records:
         assert TIME.fullmatch(record["time"])
         by_logger.setdefault(record["logger"], []).append(record)
-    serving, failed = by_logger["quoth.app.serving"]
+    serving, failed = by_logger["quoth.server.run"]
     assert serving["message"] == "serving owls.quoth at http://127.0.0.1:1"
     assert failed["traceback"].endswith("KeyError: 'owl'")
     assert by_logger["quoth.access"][0]["path"] == FIELDS["path"]

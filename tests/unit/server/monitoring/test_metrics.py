@@ -16,14 +16,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from quoth import __version__
-from quoth.app import server_resources
-from quoth.app.server_config import ServerConfig
-from quoth.app.server_errors import Overloaded
-from quoth.app.server_exposition import CONTENT_TYPE, sample
-from quoth.app.server_histogram import BOUNDS
-from quoth.app.server_metrics import MAX_ROUTES, METHODS, Metrics, PoolState, ServerState
-from quoth.app.server_stages import Stages
 from quoth.errors import ConfigError, ShardDown
+from quoth.server.errors import Overloaded
+from quoth.server.monitoring import resources
+from quoth.server.monitoring.exposition import CONTENT_TYPE, sample
+from quoth.server.monitoring.histogram import BOUNDS
+from quoth.server.monitoring.metrics import MAX_ROUTES, METHODS, Metrics, PoolState, ServerState
+from quoth.server.monitoring.timings import Stages
+from quoth.settings.server import ServerConfig
 
 SEARCH = PoolState("search", length=3, capacity=64, workers=4, busy=4, refused=7)
 WRITE = PoolState("write", length=1, capacity=16, workers=1, busy=0, refused=0)
@@ -216,8 +216,8 @@ def test_open_descriptors_are_counted() -> None:
 def test_descriptors_are_left_out_where_the_system_does_not_tell(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(server_resources, "_DESCRIPTORS", tmp_path / "none")
-    monkeypatch.setattr(server_resources, "_STATM", tmp_path / "none")
+    monkeypatch.setattr(resources, "_DESCRIPTORS", tmp_path / "none")
+    monkeypatch.setattr(resources, "_STATM", tmp_path / "none")
     text = Metrics().exposition(STATE)
     assert "descriptors" not in text and _value(text, "quoth_memory_bytes") > 1_000_000
 

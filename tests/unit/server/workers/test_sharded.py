@@ -12,15 +12,15 @@ import pytest
 from fastapi.testclient import TestClient
 from tiny_encoder import save_tiny_encoder
 
-from quoth.app.engine import Engine
-from quoth.app.opening import OpenedEngine
-from quoth.app.server import create_app
-from quoth.app.server_config import ServerConfig
-from quoth.app.shard_port import LocalPort
-from quoth.app.sharded_engine import ShardedEngine
-from quoth.app.sharding import split_collection
+from quoth.engine.engine import Engine
 from quoth.errors import ShardDown
 from quoth.records import Document
+from quoth.server.routes import create_app
+from quoth.settings.server import ServerConfig
+from quoth.shards.engine import ShardedEngine
+from quoth.shards.opening import OpenedEngine
+from quoth.shards.port import LocalPort
+from quoth.shards.split_and_merge import split_collection
 
 BIRDS = tuple(
     Document(f"bird-{at}", {"title": (f"Bird {at}",), "text": (text,)}, {"at": at})

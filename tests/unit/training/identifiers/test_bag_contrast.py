@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from quoth.training.bag_contrast import SCALE, Bags, bag_contrast
-from quoth.vocabulary.rarity import rarities
+from quoth.training.identifiers.bag_contrast import SCALE, Bags, bag_contrast
+from quoth.vocabulary.phrases.rarity import rarities
 
 WIDTH, PHRASES = 5, 7
 

@@ -19,7 +19,7 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from quoth.errors import ConfigError
-from quoth.training.large_softmax import SoftmaxTerms, large_softmax
+from quoth.training.identifiers.large_softmax import SoftmaxTerms, large_softmax
 
 
 def whole(

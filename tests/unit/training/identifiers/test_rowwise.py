@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from quoth.errors import ConfigError
-from quoth.training.rowwise import RowwiseOptimiser
+from quoth.training.identifiers.rowwise import RowwiseOptimiser
 
 
 def step(table: nn.Parameter, gradient: torch.Tensor) -> None:

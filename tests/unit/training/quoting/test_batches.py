@@ -11,15 +11,15 @@ from tests.unit.training.dynamic_worlds import make_inputs, make_set
 
 from quoth.errors import ConfigError
 from quoth.models.dynamic_lm.unfolding import unfold
-from quoth.training.dynamic_batches import BatchMaker, DynamicBatch, make_batch
-from quoth.training.dynamic_set import DynamicSet, Quotation
-from quoth.training.phrase_negatives import (
+from quoth.training.quoting.batches import BatchMaker, DynamicBatch, make_batch
+from quoth.training.quoting.phrase_negatives import (
     NegativesConfig,
     PhraseString,
     key_ids,
     make_columns,
     phrase_key,
 )
+from quoth.training.quoting.set import DynamicSet, Quotation
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
 from quoth.training.selfsupervision.phrase_matching import SubwordText
 from quoth.training.selfsupervision.phrase_sampling import MixedSample, PhraseSamplingConfig

@@ -11,10 +11,10 @@ import torch
 from tests.unit.training.dynamic_worlds import make_model, make_set
 
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
-from quoth.training.continuations import drawn_phrases, make_continuations
-from quoth.training.dynamic_batches import BatchMaker
-from quoth.training.dynamic_set import open_dynamic_set, save_dynamic_set
-from quoth.training.phrase_negatives import key_ids, phrase_key
+from quoth.training.quoting.batches import BatchMaker
+from quoth.training.quoting.continuations import drawn_phrases, make_continuations
+from quoth.training.quoting.phrase_negatives import key_ids, phrase_key
+from quoth.training.quoting.set import open_dynamic_set, save_dynamic_set
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from quoth.training.dynamic_losses import divergences, mean_or_zero, mixed_terms, plain_losses
+from quoth.training.quoting.losses import divergences, mean_or_zero, mixed_terms, plain_losses
 
 WIDTH, SUBWORDS, PHRASES, ROWS = 6, 11, 4, 10
 

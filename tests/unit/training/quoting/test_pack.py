@@ -27,7 +27,7 @@ from tests.unit.training.dynamic_worlds import (
 )
 
 from quoth.models.dynamic_lm.dynamic_lm import open_dynamic_lm
-from quoth.training.dynamic_set import open_dynamic_set
+from quoth.training.quoting.set import open_dynamic_set
 from quoth.training.selfsupervision.phrase_matching import SubwordText
 from quoth.training.selfsupervision.quoting import (
     CoverRecord,

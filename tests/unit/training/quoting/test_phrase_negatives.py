@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quoth.errors import ConfigError
-from quoth.training.dynamic_set import Continuations
-from quoth.training.phrase_negatives import (
+from quoth.training.quoting.phrase_negatives import (
     TABLE_5,
     NegativesConfig,
     PhraseString,
@@ -20,6 +19,7 @@ from quoth.training.phrase_negatives import (
     phrase_key,
     valid_alternatives,
 )
+from quoth.training.quoting.set import Continuations
 from quoth.training.selfsupervision.phrase_matching import OccurrenceIndex, SubwordText
 from quoth.training.selfsupervision.phrase_sampling import MixedSample
 

@@ -10,7 +10,8 @@ import pytest
 from tests.unit.training.dynamic_worlds import make_inputs, make_set
 
 from quoth.errors import ConfigError, Damaged
-from quoth.training.dynamic_set import (
+from quoth.training.quoting.phrase_negatives import phrase_key
+from quoth.training.quoting.set import (
     Continuations,
     DynamicSet,
     Quotation,
@@ -18,7 +19,6 @@ from quoth.training.dynamic_set import (
     open_dynamic_set,
     save_dynamic_set,
 )
-from quoth.training.phrase_negatives import phrase_key
 from quoth.training.selfsupervision.phrase_matching import SubwordText
 
 PASSAGE = SubwordText(np.array([5, 6, 7]), np.array([True, False, True]))

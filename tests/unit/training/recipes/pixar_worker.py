@@ -11,9 +11,9 @@ from pathlib import Path
 
 import torch
 
+from quoth.training.identifiers.run_pixar import PixarFiles, train_pixar_files
 from quoth.training.loop import TrainingReport
 from quoth.training.recipes.pixar_config import PixarRecipe
-from quoth.training.run_pixar import PixarFiles, train_pixar_files
 
 
 def train_folder(folder: Path, *, until: int | None = None) -> TrainingReport:

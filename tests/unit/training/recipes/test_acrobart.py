@@ -10,17 +10,17 @@ import torch
 from tests.unit.training.passage_worlds import CopyGenerator, World, make_network, make_writer
 
 from quoth.errors import ConfigError
-from quoth.training.learning import LearningRun
-from quoth.training.monitors import NO_BOUNDS, Bounds
 from quoth.training.recipes.acrobart import (
     AcrobartModule,
     AcrobartRecipe,
     passage_signal,
     train_acrobart,
 )
-from quoth.training.refresh import PassageIndex, encode_passages
-from quoth.training.retriever import Retriever
-from quoth.training.validation import held_out_mrr
+from quoth.training.retriever.learning import LearningRun
+from quoth.training.retriever.monitors import NO_BOUNDS, Bounds
+from quoth.training.retriever.refresh import PassageIndex, encode_passages
+from quoth.training.retriever.retriever import Retriever
+from quoth.training.retriever.validation import held_out_mrr
 
 RUN = LearningRun(torch.device("cpu"), bounds=NO_BOUNDS)
 RECIPE = AcrobartRecipe(k=3, contrastive=0.0)

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from quoth.errors import ConfigError
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
-from quoth.training.dynamic_batches import BatchMaker
-from quoth.training.dynamic_losses import divergences, mixed_terms, plain_losses
-from quoth.training.dynamic_set import DynamicSet, make_quotations
-from quoth.training.phrase_negatives import TABLE_5, NegativesConfig
+from quoth.training.quoting.batches import BatchMaker
+from quoth.training.quoting.losses import divergences, mixed_terms, plain_losses
+from quoth.training.quoting.phrase_negatives import TABLE_5, NegativesConfig
+from quoth.training.quoting.set import DynamicSet, make_quotations
 from quoth.training.recipes.dynamic_lm import (
     DynamicLMReport,
     DynamicModule,

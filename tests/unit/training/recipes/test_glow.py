@@ -21,7 +21,7 @@ from quoth.training.recipes.glow import (
     build_network,
     train_glow,
 )
-from quoth.training.training_set import TrainingSet
+from quoth.training.retriever.training_set import TrainingSet
 
 RECIPE = GlowRecipe(
     num_layers=2, steps=40, batch_size=8, learning_rate=5e-3, dropout=0.0, query_similarity=2.0

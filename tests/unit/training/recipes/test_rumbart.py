@@ -17,10 +17,7 @@ from tests.unit.training.passage_worlds import (
 
 from quoth.errors import ConfigError
 from quoth.models.glow.network import GlowNetwork
-from quoth.training.learning import Learned, LearningRun
 from quoth.training.loop import Progress
-from quoth.training.monitors import NO_BOUNDS, Bounds
-from quoth.training.neighbourhood import find_neighbours
 from quoth.training.recipes.rumbart import (
     RumbartModule,
     RumbartRecipe,
@@ -28,9 +25,12 @@ from quoth.training.recipes.rumbart import (
     train_rumbart,
 )
 from quoth.training.recipes.warm_up import WarmUpRecipe, train_warm_up
-from quoth.training.refresh import PassageIndex, encode_passages, encode_queries
-from quoth.training.retriever import Retriever
-from quoth.training.validation import held_out_mrr
+from quoth.training.retriever.learning import Learned, LearningRun
+from quoth.training.retriever.monitors import NO_BOUNDS, Bounds
+from quoth.training.retriever.neighbourhood import find_neighbours
+from quoth.training.retriever.refresh import PassageIndex, encode_passages, encode_queries
+from quoth.training.retriever.retriever import Retriever
+from quoth.training.retriever.validation import held_out_mrr
 
 RUN = LearningRun(torch.device("cpu"), bounds=NO_BOUNDS)
 RECIPE = RumbartRecipe(

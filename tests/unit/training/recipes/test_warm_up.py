@@ -14,11 +14,11 @@ from tiny_encoder import make_tokenizer
 from quoth.errors import ConfigError
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.encoder import GlowEncoder
-from quoth.training.contrast import in_batch_loss
-from quoth.training.learning import LearningRun
 from quoth.training.recipes.warm_up import WarmUpPairs, WarmUpRecipe, train_warm_up
-from quoth.training.retriever import Retriever
-from quoth.training.validation import held_out_mrr
+from quoth.training.retriever.contrast import in_batch_loss
+from quoth.training.retriever.learning import LearningRun
+from quoth.training.retriever.retriever import Retriever
+from quoth.training.retriever.validation import held_out_mrr
 
 RUN = LearningRun(torch.device("cpu"))
 RECIPE = WarmUpRecipe(steps=40, batch_size=16, learning_rate=2e-3, dropout=0.0)

@@ -9,7 +9,7 @@ import torch
 
 from quoth.errors import ConfigError
 from quoth.models.glow.network import GlowNetwork
-from quoth.training.curriculum import Curriculum, blend
+from quoth.training.retriever.curriculum import Curriculum, blend
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from quoth.training.hard_negatives import NEGATIVE, HardNegatives, take_negatives
 from quoth.training.recipes.glow import GlowPairs, build_network, train_glow
 from quoth.training.recipes.glow_config import GlowRecipe
-from quoth.training.training_set import TrainingSet
+from quoth.training.retriever.hard_negatives import NEGATIVE, HardNegatives, take_negatives
+from quoth.training.retriever.training_set import TrainingSet
 
 RECIPE = GlowRecipe(
     num_layers=2, steps=30, batch_size=4, learning_rate=5e-3, dropout=0.0, query_similarity=2.0

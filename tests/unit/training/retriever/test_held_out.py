@@ -13,7 +13,7 @@ from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.inputs import GlowInputs
 from quoth.models.glow.network import GlowNetwork
 from quoth.records import Hit, Qrels, Run
-from quoth.training.held_out import HeldOut, hold_out_queries, score_ranking
+from quoth.training.retriever.held_out import HeldOut, hold_out_queries, score_ranking
 
 CPU = torch.device("cpu")
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from quoth.training.losses import (
+from quoth.training.retriever.losses import (
     PairScorer,
     bce_with_sampled_negatives,
     duplicate_mask,

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from quoth.training.mixture import (
+from quoth.training.retriever.mixture import (
     divergence,
     entropy,
     log_posterior,

@@ -9,7 +9,7 @@ import torch
 from tests.unit.training.passage_worlds import CLS, SEP, CopyGenerator, make_writer
 
 from quoth.models.query_generator.network import TextBatch
-from quoth.training.mixture_decoding import (
+from quoth.training.retriever.mixture_decoding import (
     Mixture,
     candidates_per_passage,
     marginal_greedy,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from quoth.training.monitors import NO_BOUNDS, Bounds, Health, Monitor, find_trouble
+from quoth.training.retriever.monitors import NO_BOUNDS, Bounds, Health, Monitor, find_trouble
 
 HEALTHY = Health(100, 1000, 700.0, 0.05, 0.8, 1.2, 0.5, 0.6, 1.5, 3.0)
 

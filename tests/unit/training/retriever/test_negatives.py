@@ -10,8 +10,8 @@ import torch
 from tests.unit.training.passage_worlds import World
 
 from quoth.errors import ConfigError
-from quoth.training.negatives import chance_from, draw_negatives
-from quoth.training.passage_set import PassageSet, pad_rows
+from quoth.training.retriever.negatives import chance_from, draw_negatives
+from quoth.training.retriever.passage_set import PassageSet, pad_rows
 
 ROWS = np.arange(40)
 

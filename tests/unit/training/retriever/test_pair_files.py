@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from quoth.errors import CorpusError
-from quoth.training.pair_files import MAX_PROBLEMS, LabelledPair, read_pairs
+from quoth.training.retriever.pair_files import MAX_PROBLEMS, LabelledPair, read_pairs
 
 
 def test_pairs_in_other_shapes(tmp_path: Path) -> None:

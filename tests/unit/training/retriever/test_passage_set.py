@@ -13,7 +13,7 @@ from tiny_encoder import make_tokenizer
 from quoth.errors import ConfigError, Damaged
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.inputs import GlowInputs
-from quoth.training.passage_set import (
+from quoth.training.retriever.passage_set import (
     PassageSet,
     make_passage_set,
     open_passage_set,

@@ -8,8 +8,8 @@ import torch
 from tests.unit.training.passage_worlds import World, make_network
 
 from quoth.errors import ConfigError
-from quoth.training.neighbourhood import explore
-from quoth.training.refresh import (
+from quoth.training.retriever.neighbourhood import explore
+from quoth.training.retriever.refresh import (
     PassageIndex,
     RefreshConfig,
     Refresher,
@@ -17,8 +17,8 @@ from quoth.training.refresh import (
     overlap,
     top_k,
 )
-from quoth.training.retriever import Retriever, vector_width
-from quoth.training.similarity import require_cosine, score_all, score_own
+from quoth.training.retriever.retriever import Retriever, vector_width
+from quoth.training.retriever.similarity import require_cosine, score_all, score_own
 
 CPU = torch.device("cpu")
 

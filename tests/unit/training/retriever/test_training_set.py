@@ -15,7 +15,7 @@ from quoth.errors import ConfigError, Damaged
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.inputs import GlowInputs
 from quoth.text.words import Analyser, AnalyserConfig
-from quoth.training.training_set import Pair, open_training_set, write_training_set
+from quoth.training.retriever.training_set import Pair, open_training_set, write_training_set
 
 ROW = GlowConfig(weighting="row", layout="fields", fields=("title", "text"))
 PAIRS = [
@@ -94,7 +94,7 @@ def test_nothing_but_plain_arrays_is_written(folder: Path) -> None:
 
 
 def test_subwords_beyond_32767_survive_two_bytes() -> None:
-    from quoth.training.training_set import SequenceTable
+    from quoth.training.retriever.training_set import SequenceTable
 
     table = SequenceTable.from_arrays(
         np.array([1, 65_000, 40_000], dtype=np.uint16),

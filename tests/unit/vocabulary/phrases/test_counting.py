@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quoth.vocabulary import phrase_counting
-from quoth.vocabulary.phrase_counting import Grams, Limits, Sequences, count_grams, count_symbols
-from quoth.vocabulary.phrase_interning import Interner
-from quoth.vocabulary.phrase_text import join_strings
-from quoth.vocabulary.phrase_workers import Threads
+from quoth.vocabulary.phrases import counting
+from quoth.vocabulary.phrases.counting import Grams, Limits, Sequences, count_grams, count_symbols
+from quoth.vocabulary.phrases.interning import Interner
+from quoth.vocabulary.phrases.text import join_strings
+from quoth.vocabulary.phrases.workers import Threads
 
 NUM_SYMBOLS = 5
 TEXTS = st.lists(
@@ -82,7 +82,7 @@ def test_threads_and_parts_change_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     texts = [(list(chance.integers(0, 4, size=20)), 1) for _ in range(200)]
     sequences, limits = make_sequences(texts), make_limits(min_count=3)
     one = count_grams(sequences, limits, workers=Threads(1))
-    monkeypatch.setattr(phrase_counting, "_PART", 500)
+    monkeypatch.setattr(counting, "_PART", 500)
     many = count_grams(sequences, limits, workers=Threads(3))
     assert len(one.counts) > 100
     for field in ("parents", "symbols", "counts", "spans", "lengths", "deepest"):

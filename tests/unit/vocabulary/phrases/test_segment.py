@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quoth.vocabulary.phrase_config import CUTTERS, NUM_BYTES, PhraseConfig
-from quoth.vocabulary.phrase_text import encode_texts, join_strings, normalise, split_words
-from quoth.vocabulary.phrases import PhraseVocabulary, build_vocabulary
+from quoth.vocabulary.phrases.config import CUTTERS, NUM_BYTES, PhraseConfig
+from quoth.vocabulary.phrases.text import encode_texts, join_strings, normalise, split_words
+from quoth.vocabulary.phrases.vocabulary import PhraseVocabulary, build_vocabulary
 
 WORDS = st.sampled_from(["ab", "abc", "b", "ba", "a", "été", "c1", "a'b", "..", "x"])
 TEXTS = st.lists(WORDS, max_size=6).map(" ".join)
@@ -201,7 +201,7 @@ class TestByHand:
         vocabulary = make_vocabulary([" a b", " a", "bc"])
         texts = ["a b c", "", "abc", "b a b"] * 3
         whole = vocabulary.segment(texts)
-        monkeypatch.setattr("quoth.vocabulary.segment._TEXTS_AT_ONCE", 5)
+        monkeypatch.setattr("quoth.vocabulary.phrases.segment._TEXTS_AT_ONCE", 5)
         parts = vocabulary.segment(texts)
         assert np.array_equal(whole.ids, parts.ids)
         assert np.array_equal(whole.offsets, parts.offsets)

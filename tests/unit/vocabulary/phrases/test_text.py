@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quoth.vocabulary.phrase_text import (
+from quoth.vocabulary.phrases.text import (
     character_kinds,
     count_characters,
     encode_texts,

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from quoth.errors import ConfigError
-from quoth.vocabulary.phrase_config import CUTTERS, NUM_BYTES, PhraseConfig
-from quoth.vocabulary.phrase_mining import mine_candidates, read_corpus
-from quoth.vocabulary.phrase_pruning import choose_pool
-from quoth.vocabulary.phrase_report import report_phrases
-from quoth.vocabulary.phrase_training import train_phrases
-from quoth.vocabulary.phrase_workers import Threads
-from quoth.vocabulary.phrases import PhraseVocabulary
+from quoth.vocabulary.phrases.config import CUTTERS, NUM_BYTES, PhraseConfig
+from quoth.vocabulary.phrases.mining import mine_candidates, read_corpus
+from quoth.vocabulary.phrases.pruning import choose_pool
+from quoth.vocabulary.phrases.report import report_phrases
+from quoth.vocabulary.phrases.training import train_phrases
+from quoth.vocabulary.phrases.vocabulary import PhraseVocabulary
+from quoth.vocabulary.phrases.workers import Threads
 
 CONFIG = PhraseConfig(size=420, min_count=2, piece_count=2)
 

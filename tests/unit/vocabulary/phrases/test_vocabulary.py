@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from quoth.errors import ConfigError, Damaged, FormatMismatch
-from quoth.vocabulary.phrase_config import NUM_BYTES, PhraseConfig
-from quoth.vocabulary.phrase_text import join_strings
-from quoth.vocabulary.phrases import PhraseVocabulary, build_vocabulary, open_phrases
+from quoth.vocabulary.phrases.config import NUM_BYTES, PhraseConfig
+from quoth.vocabulary.phrases.text import join_strings
+from quoth.vocabulary.phrases.vocabulary import PhraseVocabulary, build_vocabulary, open_phrases
 
 PHRASES = [" star", " wars", " star wars", " déjà", "er", "ère"]
 TEXTS = ["Star Wars", "the stars were déjà vu", "", "東京 star wars wars"]
@@ -84,7 +84,7 @@ class TestDamage:
 
     def test_another_format(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         make_vocabulary().save(tmp_path)
-        monkeypatch.setattr("quoth.vocabulary.phrases.VERSION", 99)
+        monkeypatch.setattr("quoth.vocabulary.phrases.vocabulary.VERSION", 99)
         with pytest.raises(FormatMismatch, match="format 1"):
             open_phrases(tmp_path)
 

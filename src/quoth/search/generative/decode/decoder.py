@@ -33,13 +33,21 @@ import numpy as np
 from numba import njit
 
 from quoth.errors import ConfigError
-from quoth.index.trie import Trie, find_length_starts
-from quoth.index.trie_walk import split_bits
-from quoth.search.decode_config import DecodeConfig
-from quoth.search.decode_places import mark_places
-from quoth.search.decode_scan import order_lists, scan_all, scan_lists
-from quoth.search.decode_score import BLOCK_BITS, Float32, Int32, Int64, Kept, Lookup, Sheet
-from quoth.search.decode_sheet import (
+from quoth.index.trie.trie import Trie, find_length_starts
+from quoth.index.trie.walk import split_bits
+from quoth.search.generative.decode.config import DecodeConfig
+from quoth.search.generative.decode.places import mark_places
+from quoth.search.generative.decode.scan import order_lists, scan_all, scan_lists
+from quoth.search.generative.decode.score import (
+    BLOCK_BITS,
+    Float32,
+    Int32,
+    Int64,
+    Kept,
+    Lookup,
+    Sheet,
+)
+from quoth.search.generative.decode.score_table import (
     BagNorms,
     PhraseScores,
     check_scores,
@@ -47,7 +55,7 @@ from quoth.search.decode_sheet import (
     find_divisors,
     freeze,
 )
-from quoth.search.decode_walk import FIRSTS_APART, walk_beam, walk_best_first
+from quoth.search.generative.decode.walk import FIRSTS_APART, walk_beam, walk_best_first
 
 
 @dataclass(frozen=True, slots=True, eq=False)

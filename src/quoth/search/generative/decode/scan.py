@@ -16,10 +16,18 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from quoth.index.trie_walk import read_pair
+from quoth.index.trie.walk import read_pair
 from quoth.models.pixar.shortlist.kernel import mark, prefetch
-from quoth.search.decode_places import has_bit
-from quoth.search.decode_score import Float32, Int32, Kept, Lookup, Sheet, make_kept, try_rows
+from quoth.search.generative.decode.places import has_bit
+from quoth.search.generative.decode.score import (
+    Float32,
+    Int32,
+    Kept,
+    Lookup,
+    Sheet,
+    make_kept,
+    try_rows,
+)
 
 _BUCKETS = 1024
 _CHECK_EVERY = 64

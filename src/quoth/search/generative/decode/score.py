@@ -14,7 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from quoth.models.pixar.shortlist.kernel import prefetch
-from quoth.search.decode_places import Places, Words, count_before, find_place, has_bit
+from quoth.search.generative.decode.places import Places, Words, count_before, find_place, has_bit
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]

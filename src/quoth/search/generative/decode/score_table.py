@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quoth.errors import ConfigError
-from quoth.search.decode_config import DecodeConfig
-from quoth.search.decode_places import Places
-from quoth.search.decode_score import Float32, Float64, Int32, Int64, Sheet
+from quoth.search.generative.decode.config import DecodeConfig
+from quoth.search.generative.decode.places import Places
+from quoth.search.generative.decode.score import Float32, Float64, Int32, Int64, Sheet
 
 _BY_SLOT = ("ordered", "perm_slots")
 _BY_POOLED = ("pooled", "bag_cos")

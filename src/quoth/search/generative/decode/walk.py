@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from quoth.index.trie_walk import seek
-from quoth.search.decode_places import Places, find_place
-from quoth.search.decode_scan import order_roughly
-from quoth.search.decode_score import (
+from quoth.index.trie.walk import seek
+from quoth.search.generative.decode.places import Places, find_place
+from quoth.search.generative.decode.scan import order_roughly
+from quoth.search.generative.decode.score import (
     Float32,
     Int32,
     Int64,

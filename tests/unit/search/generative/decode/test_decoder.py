@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quoth.errors import ConfigError
-from quoth.index import trie_walk
-from quoth.index.trie import Sequences, Trie
-from quoth.index.trie_build import build_trie
-from quoth.index.trie_files import open_trie, save_trie
-from quoth.search.decode import Decoded, Decoder
-from quoth.search.decode_config import LENGTHS, METHODS, ORDERS, DecodeConfig
-from quoth.search.decode_sheet import BagNorms, PhraseScores
+from quoth.index.trie import walk
+from quoth.index.trie.build import build_trie
+from quoth.index.trie.files import open_trie, save_trie
+from quoth.index.trie.trie import Sequences, Trie
+from quoth.search.generative.decode.config import LENGTHS, METHODS, ORDERS, DecodeConfig
+from quoth.search.generative.decode.decoder import Decoded, Decoder
+from quoth.search.generative.decode.score_table import BagNorms, PhraseScores
 from quoth.vocabulary.identifiers import sort_phrases
 
 NUM_PHRASES = 12
@@ -259,7 +259,7 @@ def test_one_phrase_finds_what_is_made_of_it_alone(method: str) -> None:
 def test_pairs_without_room_for_a_whole_phrase_lose_no_identifier(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(trie_walk, "_PAIR_BITS", 15)  # 12 for the rows, 3 of 8 for a phrase
+    monkeypatch.setattr(walk, "_PAIR_BITS", 15)  # 12 for the rows, 3 of 8 for a phrase
     rng = np.random.default_rng(3)
     drawn = [tuple(rng.integers(0, 200, n)) for n in rng.integers(1, 4, 3000).tolist()]
     trie = make_trie(drawn, num_phrases=200)
