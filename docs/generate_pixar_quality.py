@@ -29,8 +29,8 @@ def trained_section(results: dict[str, Any], table: Table) -> Iterable[str]:
     yield "batch compete as bags of phrases. It was thought of after the results of *all* were"
     yield "seen, tried with one weight and one scale, and trained for fewer steps, in turns with"
     yield "other work. All rows but phrases-100000 with *bags* were trained and searched before the"
-    yield "loss and decoding came to weigh phrases by one function (`vocabulary/phrases/rarity.py`), whose"
-    yield "weights differ little from the earlier ones."
+    yield "loss and decoding came to weigh phrases by one function"
+    yield "(`vocabulary/phrases/rarity.py`), whose weights differ little from the earlier ones."
     for name in dict.fromkeys(row["set"] for row in results["rows"]):
         rows = [row for row in results["rows"] if row["set"] == name]
         yield from _set(name, rows, results["baselines"][name], table)

@@ -23,8 +23,8 @@ def _ids(path: Path) -> str:
 def test_the_package_exports_exactly_what_it_promises() -> None:
     assert quoth.__all__ == ["Client", "Engine", "__version__"]
     assert all(getattr(quoth, name) for name in quoth.__all__)
-    with pytest.raises(AttributeError, match="no attribute 'engine'"):
-        _ = quoth.engine
+    with pytest.raises(AttributeError, match="no attribute 'index_of'"):
+        _ = quoth.index_of
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,10 @@ from quoth import __version__
 from quoth.engine.engine import Engine
 from quoth.evaluation.compare import compare
 from quoth.evaluation.files import read_queries
+from quoth.jobs.learn import job as learning
 from quoth.jobs.learn.job import Wanted
-from quoth.jobs.pixar.plan import PixarBuildConfig
 from quoth.records import Qrels
+from quoth.settings.pixar import PixarBuildConfig
 
 RESULTS = Path(__file__).parent / "results" / "hybrid.json"
 MEASURES = ("nDCG@10", "RR@10", "R@100")
@@ -68,7 +69,9 @@ def measure(given: argparse.Namespace, name: str, encoded: tuple[Any, Any, Any])
             take_vectors(engine, encoded)
             engine.encode()
             began = time.perf_counter()
-            outcome = engine.learn(Wanted(generative=PixarBuildConfig(minutes=given.minutes)))
+            outcome = learning.learn(
+                engine, Wanted(generative=PixarBuildConfig(minutes=given.minutes))
+            )
             seconds = time.perf_counter() - began
         split, qrels = next(splits(given.data / name))
         queries = sample(read_queries(given.data / name / "queries.jsonl.gz"), qrels)[:MOST]

@@ -25,10 +25,11 @@ from benchmarks.pixar_quality.hybrid import kept_identifiers
 from quoth import __version__
 from quoth.engine.engine import Engine
 from quoth.evaluation.compare import compare
+from quoth.jobs.learn import job
 from quoth.jobs.learn.plan import Wanted
 from quoth.jobs.learn.queries import spread
-from quoth.jobs.pixar.plan import PixarBuildConfig
 from quoth.records import Document, Qrels, Query
+from quoth.settings.pixar import PixarBuildConfig
 
 RESULTS = Path(__file__).parent / "results" / "keywords.json"
 MEASURES = ("P@1", "P@5", "P@10", "RR@10")
@@ -99,7 +100,7 @@ def measure(given: argparse.Namespace, market: Market) -> dict[str, Any]:
             )
             began = time.perf_counter()
             config = PixarBuildConfig(steps=given.steps, batch_size=given.batch, seed=given.seed)
-            outcome = engine.learn(Wanted(pairs=pairs, generative=config), note=logging.info)
+            outcome = job.learn(engine, Wanted(pairs=pairs, generative=config), note=logging.info)
             seconds = time.perf_counter() - began
             engine.encode()
             results = {group: judge(engine, own) for group, own in market.tests.items()}

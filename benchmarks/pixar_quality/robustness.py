@@ -29,10 +29,11 @@ from benchmarks.pixar_quality.robustness_pack import OLD, PACKED, choose_new, gr
 from quoth import __version__
 from quoth.engine.engine import Engine
 from quoth.evaluation.measures import evaluate_run
+from quoth.jobs.learn import job
 from quoth.jobs.learn.plan import Wanted
-from quoth.jobs.pixar.plan import PixarBuildConfig
 from quoth.jobs.pixar.report import GenerativeReport
 from quoth.records import Document, Hit, Qrels, Query, Run
+from quoth.settings.pixar import PixarBuildConfig
 
 RESULTS = Path(__file__).parent / "results" / "robustness.json"
 MEASURES = ("RR@10", "R@10", "R@100")
@@ -115,7 +116,7 @@ def add(engine: Engine, documents: Sequence[Document], names: Mapping[str, list[
 def train(engine: Engine, given: argparse.Namespace) -> GenerativeReport:
     """Train for so many steps."""
     config = PixarBuildConfig(steps=given.steps, batch_size=given.batch, seed=given.seed)
-    outcome = engine.learn(Wanted(generative=config), note=logging.info)
+    outcome = job.learn(engine, Wanted(generative=config), note=logging.info)
     assert outcome.generative is not None
     return outcome.generative
 

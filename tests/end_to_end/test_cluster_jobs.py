@@ -32,6 +32,7 @@ from quoth.errors import ClusterError, ConfigError
 from quoth.index.dense.config import DenseConfig
 from quoth.index.dense.index import DenseIndex
 from quoth.index.dense.state import read_state
+from quoth.jobs.learn import job as learning
 from quoth.jobs.learn.plan import Wanted
 from quoth.jobs.ray import ClusterHelp
 from quoth.models.pixar.pixar import Pixar
@@ -305,7 +306,7 @@ def learn(collection: Path, models: tuple[Path, Path], wanted: Wanted) -> Any:
         },
     }
     with Engine.open(collection, settings=[settings]) as engine:
-        return engine.learn(wanted)
+        return learning.learn(engine, wanted)
 
 
 def test_learning_with_a_cluster_gives_the_model_that_learning_here_gives(

@@ -19,7 +19,7 @@ from quoth.cli.main import main
 from quoth.engine.engine import Engine
 from quoth.errors import ConfigError, CorpusError
 from quoth.jobs.job_folder import LearningFolder
-from quoth.jobs.learn import stages
+from quoth.jobs.learn import job, stages
 from quoth.jobs.learn.plan import Wanted
 from quoth.jobs.report.summary import ORDER
 from quoth.models.glow.network import GlowNetwork
@@ -63,7 +63,7 @@ class World:
         self, collection: Path, wanted: Wanted | None = None, **learn: Any
     ) -> dict[str, Any] | None:
         with Engine.open(collection, settings=[self.settings(**learn)]) as engine:
-            report = engine.learn(wanted or Wanted()).report
+            report = job.learn(engine, wanted or Wanted()).report
         return None if report is None else report.to_record()
 
 
@@ -342,7 +342,7 @@ def test_changed_settings_or_documents_begin_anew(
         world.learn(collection)
     told: list[str] = []
     with Engine.open(collection, settings=[world.settings(temperature=0.9)]) as engine:
-        assert engine.learn(Wanted(), note=told.append).report is not None
+        assert job.learn(engine, Wanted(), note=told.append).report is not None
     assert any("learn.temperature" in each for each in told)
     with Engine.open(collection) as engine:
         engine.add_documents(make_documents(51)[50:])

@@ -17,7 +17,7 @@ from quoth.collection.store import Store
 from quoth.engine.engine import Engine
 from quoth.jobs.quoting import job
 from quoth.records import Document
-from quoth.settings.stored_answer import kept_answer
+from quoth.settings.stored import kept_answer
 
 SMALL = (
     *("--steps", "3", "--device", "cpu", "--set", "training.sentences=8"),

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from quoth.answer.tokens import Token
 from quoth.answer.word_bounds import is_end, is_start
 from quoth.records import Answer, Citation, Passage, Span
+from quoth.text.passages import split_sentences
 from quoth.vocabulary.dynamic import DynamicVocabulary, Source
 
 _LITERAL_MARKER = re.compile(r"(\\*)(\[\d+\])")
@@ -293,3 +294,14 @@ def _join(quoted: Sequence[tuple[Span, Source]], joins: _Joins) -> Iterator[Cita
             joins.passages[first.passage],
             Span(first.span.start, last.span.end),
         )
+
+
+def sentence_span(citation: Citation) -> Span:
+    """Find the sentence or sentences of the passage that a quotation stands in."""
+    quoted = citation.passage_span
+    touched = [
+        each
+        for each in split_sentences(citation.passage.text)
+        if each.start < quoted.end and quoted.start < each.end
+    ]
+    return Span(min(touched[0].start, quoted.start), max(touched[-1].end, quoted.end))

@@ -15,12 +15,12 @@ from quoth.answer.cite import (
     Piece,
     document_span,
     number_sources,
+    sentence_span,
     unquoted,
     with_markers,
 )
-from quoth.cli.show import make_safe, one_line
-from quoth.records import Answer, Citation, Passage, Span
-from quoth.text.passages import split_sentences
+from quoth.records import Answer, Citation, Passage
+from quoth.text.display import make_safe, one_line
 
 _MAX_DOCID = 80
 _MAX_NEAREST = 240
@@ -67,17 +67,6 @@ def answer_record(question: str, answer: Answer) -> dict[str, Any]:
         "unquoted": [asdict(span) for span in unquoted(answer)],
         "passages": [asdict(passage) for passage in answer.passages],
     }
-
-
-def sentence_span(citation: Citation) -> Span:
-    """Find the sentence or sentences of the passage that a quotation stands in."""
-    quoted = citation.passage_span
-    touched = [
-        each
-        for each in split_sentences(citation.passage.text)
-        if each.start < quoted.end and quoted.start < each.end
-    ]
-    return Span(min(touched[0].start, quoted.start), max(touched[-1].end, quoted.end))
 
 
 def _citation_record(citation: Citation, number: int) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from quoth.cli import show
 from quoth.cli.hits import look_up
 from quoth.engine.engine import Engine
 from quoth.errors import ConfigError, MissingExtra
+from quoth.text import display
 
 _QUERY = "walk a directory tree and match file names"
 _PHRASE = '+priority "heap queue"'
@@ -54,7 +55,7 @@ def _add(console: Console, path: Path) -> None:
     else:
         console.print(f"All {report.unchanged:,} docstrings are unchanged ({seconds:.1f} s).")
     for line in problems[:3]:
-        console.print(Text(show.make_safe(f"skipped {line}")))
+        console.print(Text(display.make_safe(f"skipped {line}")))
 
 
 def default_folder() -> Path:
@@ -98,7 +99,7 @@ def _show_answer(engine: Engine, console: Console, path: Path) -> None:
     try:
         stream = engine.ask(_QUESTION)
     except (MissingExtra, ConfigError) as error:  # without a language model the demo ends here
-        console.print(Text(show.make_safe(str(error))))
+        console.print(Text(display.make_safe(str(error))))
         return
     from quoth.cli.answers import answer_text, follow
 

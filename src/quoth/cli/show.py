@@ -22,10 +22,8 @@ from rich.text import Text
 from rich.tree import Tree
 
 from quoth.records import Attention, Document, Hit, Part, Snippet, WordShare
+from quoth.text.display import UNSAFE, make_safe, one_line
 
-_UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
 _MAX_TITLE = 120
 _MAX_DOCID = 80
 
@@ -59,7 +57,7 @@ def print_json(value: object) -> None:
     lines = text.split("\n")  # json.dumps escapes line ends, so these are its own
     try:
         for line in lines:
-            sys.stdout.write(_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", line) + "\n")
+            sys.stdout.write(UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", line) + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
         _leave_quietly()
@@ -69,35 +67,6 @@ def _leave_quietly() -> NoReturn:
     """End as if all had been read; nothing is left to be flushed into the broken pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     raise SystemExit(0)
-
-
-def count(number: int, noun: str, plural: str = "") -> str:
-    """Write a number with its noun.
-
-    >>> count(1, "hit"), count(1200, "hit"), count(2, "query", "queries")
-    ('1 hit', '1,200 hits', '2 queries')
-    """
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
-def make_safe(text: str) -> str:
-    r"""Replace characters that could command a terminal or reorder the line.
-
-    >>> make_safe("red\x1b[31m")
-    'red�[31m'
-    """
-    return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-def one_line(text: str, *, max_chars: int) -> str:
-    r"""Make text safe and fit for one line; what is too long loses its middle.
-
-    >>> one_line("a\n title ", max_chars=20), one_line("0123456789", max_chars=7)
-    ('a title', '012…789')
-    """
-    line = make_safe(" ".join(text.split()))
-    half = (max_chars - 1) // 2
-    return line if len(line) <= max_chars else f"{line[:half]}…{line[-half:]}"
 
 
 def error(message: str) -> None:

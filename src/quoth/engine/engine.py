@@ -12,7 +12,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from quoth.collection.schema import require_collection
 from quoth.collection.store import FILE_NAME, Store, Written
@@ -26,7 +26,6 @@ from quoth.engine.status import describe
 from quoth.engine.verify import Damage, verify
 from quoth.engine.writing import after_storing, locked, require_kept_settings
 from quoth.errors import Busy, Damaged, IndexMoved, OutOfFiles, StorageFull
-from quoth.jobs.learn.plan import Wanted
 from quoth.records import (
     Attention,
     Document,
@@ -45,9 +44,6 @@ from quoth.settings.config import Config, Values, build_config
 from quoth.settings.stored import kept_layers
 from quoth.text.readers.reading import Report, read_documents
 from quoth.text.words import Analyser
-
-if TYPE_CHECKING:
-    from quoth.jobs.learn.job import Outcome
 
 _ATTEMPTS = 5
 _T = TypeVar("_T")
@@ -239,17 +235,17 @@ class Engine(AnsweringEngine):
         self._let_go()
         return calibration
 
-    def learn(self, wanted: Wanted, *, note: Callable[[str], None] = lambda _text: None) -> Outcome:
-        """Learn to search these documents better, without labels; interrupted, it resumes."""
-        from quoth.jobs.learn.job import learn_collection
-        from quoth.jobs.learn.stages import Desk
-
-        require_collection(self.folder, FILE_NAME)
-        with self._writing() as (store, config):
-            desk = Desk(self.folder, store, config, self._make_ways, self._progress, note)
-            outcome = learn_collection(desk, wanted)
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[tuple[Store, Config]]:
+        """Be the one writer while a job lasts; afterwards every index has caught up."""
+        with self._writing() as opened:
+            yield opened
         self._let_go()
-        return outcome
+
+    @property
+    def progress(self) -> Progress:
+        """What is told how far long work has come."""
+        return self._progress
 
     # Looking after ---------------------------------------------------------------------------
 

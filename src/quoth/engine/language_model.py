@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from quoth.answer.config import SHIPPED
 from quoth.artifact import FILE_NAME, seal_file
-from quoth.engine.models import be_quiet
-from quoth.engine.searchers import missing_neural
+from quoth.engine.models import be_quiet, missing_neural
 from quoth.errors import ConfigError
 
 if TYPE_CHECKING:

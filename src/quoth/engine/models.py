@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quoth.engine.searchers import missing_neural
+from quoth.errors import MissingExtra
 from quoth.search.generative.state import identify_model
 
 if TYPE_CHECKING:
@@ -65,3 +65,8 @@ def be_quiet() -> None:
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def missing_neural(error: ImportError, *, what: str = "vectors") -> MissingExtra:
+    """Say what to install where a library that networks need is absent."""
+    return MissingExtra(f'{what} need {error.name}; run pip install "quoth[neural]"')

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from quoth.artifact import Artifact, open_artifact, save_artifact
 from quoth.collection.store import Store
+from quoth.engine.models import missing_neural
 from quoth.errors import CollectionError, ConfigError, IndexMismatch, MissingExtra
 from quoth.index.dense.state import read_state
 from quoth.interruption import check_interruption
@@ -23,7 +24,7 @@ from quoth.search.rerank import TITLES, RerankingSearcher
 from quoth.search.searcher import IndexedSearcher, Progress, Searcher
 from quoth.search.snippets import best_passage
 from quoth.settings.config import Config
-from quoth.settings.stored_generative import kept_build
+from quoth.settings.stored import kept_build
 from quoth.text.passages import cut_document
 from quoth.text.words import Analyser
 
@@ -382,8 +383,3 @@ def _describe(give: Callable[[], IndexedSearcher]) -> dict[str, Any]:
         return give().describe()
     except MissingExtra as error:
         return {"unavailable": str(error)}
-
-
-def missing_neural(error: ImportError, *, what: str = "vectors") -> MissingExtra:
-    """Say what to install where a library that networks need is absent."""
-    return MissingExtra(f'{what} need {error.name}; run pip install "quoth[neural]"')

@@ -11,6 +11,7 @@ from quoth.collection.store import Store
 from quoth.errors import CollectionError, IndexMismatch, OutOfFiles, StorageFull
 from quoth.interruption import Interruption, check_interruption, interruptible
 from quoth.settings.config import KEPT_SECTIONS, Config, as_values
+from quoth.settings.stored import keep_answer
 
 
 @contextlib.contextmanager
@@ -62,3 +63,14 @@ def require_kept_settings(folder: Path, store: Store, config: Config) -> None:
             f' change the whole collection with "quoth verify {folder} --repair" and the'
             " setting"
         )
+
+
+def install_model(collection: Path, model: Path, *, wait_seconds: float) -> None:
+    """Let a collection answer with the model in a folder from now on."""
+    inside, home = model.resolve(), collection.resolve()
+    kept = inside.relative_to(home) if inside.is_relative_to(home) else inside
+    with (
+        locked(collection, wait_seconds=wait_seconds),
+        contextlib.closing(Store.create(collection)) as store,
+    ):
+        keep_answer(store, kept)

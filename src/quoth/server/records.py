@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from quoth.answer.cite import Piece, document_span, number_sources
-from quoth.cli.answers import sentence_span
+from quoth.answer.cite import Piece, document_span, number_sources, sentence_span
 from quoth.records import (
     Answer,
     Attention,

@@ -22,12 +22,12 @@ from quoth.answer.config import AnswerConfig, CandidateConfig, DecodingConfig
 from quoth.cluster.serving_config import ClusterConfig
 from quoth.errors import ConfigError
 from quoth.index.dense.config import DenseConfig
-from quoth.jobs.learn.plan import LearnConfig
 from quoth.models.glow.config import GlowConfig
 from quoth.search.generative.config import GenerativeConfig
 from quoth.search.hybrid.fusion_config import FusionConfig
 from quoth.search.lexical.config import LexicalConfig
 from quoth.search.rerank_config import RerankConfig
+from quoth.settings.learn import LearnConfig
 from quoth.settings.server import ServerConfig
 from quoth.text.passages import PassageConfig
 from quoth.text.readers.config import ReaderConfig

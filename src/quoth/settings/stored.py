@@ -1,28 +1,38 @@
-"""The encoder that a collection has learned: where it stands, and that search uses it.
+"""The settings stored in a collection: how it was made, and what was trained for it.
 
-The setting is kept in the collection and names a folder inside it, so that a collection can be
-moved or copied with what it has learned. What a user sets goes before it.
+*Made with*: sections that shape what is on disk. *Learned*: the encoder that search uses. A folder
+inside the collection is named by its place in it, so that both can be moved together.
+*Generative*: a document that is added later is named as those that were trained on, from the same
+sources, by the same query generator or by none; only what differs from the defaults is stored.
+*Answer*: the language model that was trained and installed. What a user sets goes before all of it.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from quoth.collection.store import Store
-from quoth.settings.stored_answer import kept_answer
-from quoth.settings.stored_generative import kept_generative
+from quoth.search.generative.config import GenerativeConfig
+from quoth.settings.pixar import PixarBuildConfig
+
+_ANSWER = "answer"
+_MODEL = "model"
+
+_GENERATIVE = "generative"
+_NAMING, _TRAINING = "generative", "pixar"
 
 MODELS = "models"
 ASIDE = ".aside"
-_SETTING = "learned"
-_NAME = re.compile(r"learned-(\d+)")
+_LEARNED = "learned"
+_LEARNED_NAME = re.compile(r"learned-(\d+)")
 
 
 def kept_layers(store: Store, folder: Path) -> tuple[dict[str, dict[str, Any]], ...]:
     """Give the settings kept with a collection: what it was made with, and how it was trained."""
-    found = store.setting(_SETTING)
+    found = store.setting(_LEARNED)
     learned = {"dense": {"encoder": str(folder / found["encoder"])}} if found else {}
     answering = {"answer": kept_answer(store, folder)}
     return (
@@ -35,7 +45,7 @@ def kept_layers(store: Store, folder: Path) -> tuple[dict[str, dict[str, Any]], 
 
 def use_learned(store: Store, name: str) -> None:
     """Let search use a model of the collection from now on."""
-    store.set_setting(_SETTING, {"encoder": f"{MODELS}/{name}"})
+    store.set_setting(_LEARNED, {"encoder": f"{MODELS}/{name}"})
 
 
 def inner_name(encoder: str, folder: Path) -> str:
@@ -52,5 +62,57 @@ def outer_name(encoder: str, folder: Path) -> str:
 def next_name(folder: Path) -> str:
     """Find a name that no model of the collection has, kept aside or not."""
     models = folder / MODELS
-    taken = [_NAME.match(each.name) for each in models.iterdir()] if models.is_dir() else []
+    taken = [_LEARNED_NAME.match(each.name) for each in models.iterdir()] if models.is_dir() else []
     return f"learned-{1 + max([0, *(int(each[1]) for each in taken if each)])}"
+
+
+def keep_generative(store: Store, config: GenerativeConfig, build: PixarBuildConfig) -> None:
+    """Keep the settings of a training whose model search uses from now on."""
+    # no model is kept: search takes the one that was saved last
+    naming = replace(config, model="", generator=_absolute(config.generator))
+    training = replace(build, device=PixarBuildConfig().device)
+    store.set_setting(_GENERATIVE, {_NAMING: _chosen(naming), _TRAINING: _chosen(training)})
+
+
+def kept_generative(store: Store) -> dict[str, Any]:
+    """Give the settings of naming and searching that were trained with, less the defaults."""
+    return _known(GenerativeConfig, _read(store).get(_NAMING, {}))
+
+
+def kept_build(store: Store) -> PixarBuildConfig:
+    """Give the settings of the training; the defaults where there was none."""
+    return PixarBuildConfig(**_known(PixarBuildConfig, _read(store).get(_TRAINING, {})))
+
+
+def _read(store: Store) -> dict[str, Any]:
+    return store.setting(_GENERATIVE) or {}
+
+
+def _absolute(generator: str) -> str:
+    """Name a folder so that it is found from everywhere."""
+    return str(Path(generator).resolve()) if Path(generator).is_dir() else generator
+
+
+def _chosen(config: GenerativeConfig | PixarBuildConfig) -> dict[str, Any]:
+    return {
+        each.name: value
+        for each in fields(config)
+        if (value := getattr(config, each.name)) != each.default
+    }
+
+
+def _known(kind: type[GenerativeConfig | PixarBuildConfig], values: Any) -> dict[str, Any]:
+    """Leave out what another version kept and this one does not have."""
+    names = {each.name for each in fields(kind)}
+    return {name: value for name, value in dict(values).items() if name in names}
+
+
+def keep_answer(store: Store, model: Path) -> None:
+    """Let a collection answer with a model; a relative path starts at the collection."""
+    store.set_setting(_ANSWER, {_MODEL: model.as_posix()})
+
+
+def kept_answer(store: Store, folder: Path) -> dict[str, str]:
+    """Give the settings of answering that are kept with a collection; none where none are."""
+    found = store.setting(_ANSWER)
+    return {_MODEL: str(folder / found[_MODEL])} if found else {}

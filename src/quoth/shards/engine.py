@@ -50,12 +50,13 @@ from quoth.shards.found import (
     refuse_reranking,
     warn,
 )
-from quoth.shards.global_statistics import exchange_is_due, exchange_statistics
+from quoth.shards.global_statistics import exchange_is_due
 from quoth.shards.port import LocalPort, ShardEngine
 from quoth.shards.status import describe_all, join_damage
 from quoth.shards.writing import (
     ShardWriter,
     calibrate_shards,
+    exchange_statistics,
     settled,
     writing_shards,
 )

@@ -8,7 +8,6 @@ by shard; where a kill left some shards with older sums, the next exchange finis
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import shutil
 import tempfile
@@ -20,17 +19,14 @@ from typing import TYPE_CHECKING
 from quoth.artifact import sync_folder
 from quoth.collection.shards import ShardSet
 from quoth.collection.store import Store
-from quoth.errors import Damaged, IndexMismatch, MissingExtra, OutOfDate
+from quoth.errors import Damaged, OutOfDate
 from quoth.search.lexical.upkeep import STATISTICS_FILE
-from quoth.search.searcher import Progress
-from quoth.shards.encoding import encode_together
 from quoth.vocabulary.statistics import Statistics
 
 if TYPE_CHECKING:
-    from quoth.shards.port import ShardEngine
+    pass
 
 EXCHANGED_FILE = "exchanged.db"
-_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,28 +89,6 @@ def out_of_date(folder: Path) -> OutOfDate:
     )
 
 
-def exchange_statistics(
-    shards: ShardSet, engines: Sequence[ShardEngine], *, progress: Progress
-) -> None:
-    """Sum up the statistics of all shards for each; the caller holds the lock of the set.
-
-    First every shard gets the same fields and a current lexical index; at the end vectors and
-    identifiers follow, as documents may be encoded with the sums.
-    """
-    fields = agree_on_fields([engine.fields() for engine in engines])
-    for engine in engines:
-        engine.settle(fields)
-    with _summed_up(shards) as sums:
-        for path in shards.shards:
-            _put(sums, path / EXCHANGED_FILE)
-    try:
-        encode_together(engines, anew=False, progress=progress)
-    except (MissingExtra, IndexMismatch):
-        _logger.debug("vectors wait; each shard will say so")
-    for engine in engines:
-        engine.follow_exchange()
-
-
 def agree_on_fields(orders: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """Join fields in orders of first appearance: what all agree on stays as it is.
 
@@ -126,6 +100,13 @@ def agree_on_fields(orders: Sequence[Sequence[str]]) -> tuple[str, ...]:
         for at, name in enumerate(order):
             first[name] = min(at, first.get(name, at))
     return tuple(sorted(first, key=lambda name: (first[name], name)))
+
+
+def write_sums(shards: ShardSet) -> None:
+    """Sum up the statistics of all shards, and put the sums into each."""
+    with _summed_up(shards) as sums:
+        for path in shards.shards:
+            _put(sums, path / EXCHANGED_FILE)
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import heapq
+import logging
 from collections.abc import Iterator, Sequence
 
 from quoth.collection.content import find_problem
@@ -12,15 +13,18 @@ from quoth.collection.store import CutDocument, Store, Written
 from quoth.collection.store_reader import StoredDocument
 from quoth.engine.calibrating import calibrate_fusion
 from quoth.engine.writing import locked
-from quoth.errors import Busy, CorpusError
+from quoth.errors import Busy, CorpusError, IndexMismatch, MissingExtra
 from quoth.records import Document, Query
 from quoth.search.hybrid.calibration import Calibration
 from quoth.search.merged import FanOut, MergedSearcher
 from quoth.search.searcher import Progress
 from quoth.settings.config import Config
-from quoth.shards.global_statistics import exchange_is_due, exchange_statistics
+from quoth.shards.encoding import encode_together
+from quoth.shards.global_statistics import agree_on_fields, exchange_is_due, write_sums
 from quoth.shards.port import LocalPort, ShardEngine
 from quoth.text.words import Analyser
+
+_logger = logging.getLogger(__name__)
 
 
 class ShardWriter:
@@ -173,3 +177,23 @@ class _Scoring(MergedSearcher):
     def score(self, queries: Sequence[Query], documents: Sequence[Document]) -> tuple[float, ...]:
         """Score each document for its own query; every shard would say the same."""
         return self._any_port.score(queries, documents, searcher=self.name)
+
+
+def exchange_statistics(
+    shards: ShardSet, engines: Sequence[ShardEngine], *, progress: Progress
+) -> None:
+    """Sum up the statistics of all shards for each; the caller holds the lock of the set.
+
+    First every shard gets the same fields and a current lexical index; at the end vectors and
+    identifiers follow, as documents may be encoded with the sums.
+    """
+    fields = agree_on_fields([engine.fields() for engine in engines])
+    for engine in engines:
+        engine.settle(fields)
+    write_sums(shards)
+    try:
+        encode_together(engines, anew=False, progress=progress)
+    except (MissingExtra, IndexMismatch):
+        _logger.debug("vectors wait; each shard will say so")
+    for engine in engines:
+        engine.follow_exchange()

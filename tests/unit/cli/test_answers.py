@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from quoth.answer.cite import Piece
-from quoth.cli.answers import answer_record, answer_text, follow, sentence_span
+from quoth.answer.cite import Piece, sentence_span
+from quoth.cli.answers import answer_record, answer_text, follow
 from quoth.records import Answer, Citation, Passage, Span
 from quoth.vocabulary.dynamic import NO_ANSWER, Source
 

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from quoth.cli import show
 from quoth.records import Attention, Document, Hit, Part, Snippet, Span, WordShare
+from quoth.text import display
 
 HOSTILE = (
     "\x1b[2J\x1b]0;owned\x07 \x9b31m \u202egnp.exe\u202c \u2066x\u2069 \u200f [red]x[/red] [link=a]"
@@ -43,12 +44,12 @@ def _hit_text(title: str, docid: str, text: str, *, highlights: tuple[Span, ...]
 
 @pytest.mark.parametrize("character", DANGEROUS)
 def test_each_dangerous_character_is_replaced(character: str) -> None:
-    assert show.make_safe(f"a{character}b") == "a\N{REPLACEMENT CHARACTER}b"
+    assert display.make_safe(f"a{character}b") == "a\N{REPLACEMENT CHARACTER}b"
 
 
 def test_harmless_text_stays_as_it_is() -> None:
     text = "naïve 東京 🦉 a\tb\nc [x] עברית"
-    assert show.make_safe(text) == text
+    assert display.make_safe(text) == text
 
 
 def test_hostile_title_docid_and_text_come_out_harmless() -> None:

@@ -17,8 +17,7 @@ from tiny_encoder import WORDS, save_tiny_encoder
 
 from quoth.artifact import save_artifact
 from quoth.engine.engine import Engine
-from quoth.engine.models import LoadedModels
-from quoth.engine.searchers import missing_neural
+from quoth.engine.models import LoadedModels, missing_neural
 from quoth.errors import CollectionError, ConfigError, IndexMismatch, MissingExtra
 from quoth.index.dense.state import read_state
 from quoth.models.glow.config import GlowConfig

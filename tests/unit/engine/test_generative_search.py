@@ -14,14 +14,13 @@ from tiny_encoder import save_tiny_encoder
 from tiny_generative import make_model
 
 from quoth.engine.engine import Engine
-from quoth.engine.models import LoadedModels
-from quoth.engine.searchers import missing_neural
+from quoth.engine.models import LoadedModels, missing_neural
 from quoth.errors import CollectionError, ConfigError, MissingExtra
-from quoth.jobs.pixar.plan import PixarBuildConfig
 from quoth.records import Document, Part, Query
 from quoth.search.generative.config import GenerativeConfig
 from quoth.search.generative.files import GenerativeModel, save_generative_model
-from quoth.settings.stored_generative import keep_generative
+from quoth.settings.pixar import PixarBuildConfig
+from quoth.settings.stored import keep_generative
 
 Open = Callable[..., Engine]
 TITLES = ("barn owl", "owl at night", "two birds", "raven", "swift on the wing", "one hen")

@@ -204,7 +204,8 @@ def test_explaining_a_search_reads_nothing_again(setting: Setting) -> None:
 
 
 def test_reranking_can_be_configured_without_torch() -> None:
-    code = "import sys; import quoth.search.rerank, quoth.settings.config; print('torch' in sys.modules)"
+    modules = "quoth.search.rerank, quoth.settings.config"
+    code = f"import sys; import {modules}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 

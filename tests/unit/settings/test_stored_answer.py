@@ -7,8 +7,9 @@ from pathlib import Path
 
 from quoth.collection.store import Store
 from quoth.engine.engine import Engine
+from quoth.engine.writing import install_model
 from quoth.records import Document
-from quoth.settings.stored_answer import install_model, kept_answer
+from quoth.settings.stored import kept_answer
 
 
 def kept(folder: Path) -> dict[str, str]:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from quoth.collection.store import Store
-from quoth.jobs.pixar.plan import PixarBuildConfig
 from quoth.search.generative.config import GenerativeConfig
-from quoth.settings.stored_generative import keep_generative, kept_build, kept_generative
+from quoth.settings.pixar import PixarBuildConfig
+from quoth.settings.stored import keep_generative, kept_build, kept_generative
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from quoth.cli.commands.arguments import (
 )
 from quoth.cli.options import with_settings
 from quoth.records import Problem
+from quoth.text import display
 
 
 @with_settings("readers", "passages", "analyser", "lexical", "dense", "generative", "collection")
@@ -87,7 +88,7 @@ def remove(
         show.print_json({"removed": removed, "missing": list(missing)})
     else:
         show.out().print(
-            f"removed {removed:,} of {show.count(len(set(docids)), 'document')}", markup=False
+            f"removed {removed:,} of {display.count(len(set(docids)), 'document')}", markup=False
         )
         for docid in missing:
             show.note(f"not in the collection: {docid}")

@@ -13,7 +13,7 @@ from quoth.cli import show
 
 if TYPE_CHECKING:
     from quoth.engine.engine import Engine
-    from quoth.jobs.learn.plan import Elsewhere
+    from quoth.jobs.remote import Elsewhere
     from quoth.settings.config import Values
     from quoth.shards.opening import OpenedEngine
 

@@ -24,6 +24,7 @@ from quoth.cli.commands.arguments import (
     split_names,
 )
 from quoth.cli.options import with_settings
+from quoth.text import display
 
 
 @with_settings("lexical", "dense", "generative", "fusion", "rerank", "collection")
@@ -54,8 +55,8 @@ def run(
     if as_json:
         show.print_json({"queries": len(asked), "hits": hits, "run": str(out)})
     else:
-        queries_found = show.count(len(asked), "query", "queries")
-        show.note(f"{queries_found}, {show.count(hits, 'hit')} → {out}")
+        queries_found = display.count(len(asked), "query", "queries")
+        show.note(f"{queries_found}, {display.count(hits, 'hit')} → {out}")
 
 
 @with_settings("lexical", "dense", "generative", "fusion", "rerank", "collection")
@@ -96,7 +97,7 @@ def evaluate(
         [row.measure, f"{row.mean:.4f}", f"{row.low:.4f} to {row.high:.4f}"]
         for row in measured.rows
     ]
-    title = f"{collection}, {show.count(measured.num_queries, 'query', 'queries')}"
+    title = f"{collection}, {display.count(measured.num_queries, 'query', 'queries')}"
     show.out().print(show.table(title, ["measure", "mean", "95 % interval"], rows))
     show.note(measured.latency_line())
 

@@ -22,6 +22,7 @@ from quoth.cli.commands.arguments import (
 )
 from quoth.cli.options import with_settings
 from quoth.jobs.learn.plan import Wanted
+from quoth.text import display
 
 if TYPE_CHECKING:
     from quoth.settings.config import Values
@@ -139,7 +140,7 @@ def encode(
         total = status["subwords"] + status["subwords_cut"]
         show.note(
             f"{status['subwords_cut'] / total:.1%} of the text found no room in the vectors, from"
-            f" {show.count(status['documents_cut'], 'document')}; smaller passages lose less"
+            f" {display.count(status['documents_cut'], 'document')}; smaller passages lose less"
         )
     show.note(calibration.reason)
 
@@ -169,9 +170,9 @@ def learn(
     With --learn.generative true, generative search is trained last, which takes minutes more.
     Interrupted at any moment, the same command goes on. Ends with a report.
     """
-    from quoth.engine.searchers import missing_neural
+    from quoth.cli.train_reports import render_report
+    from quoth.engine.models import missing_neural
     from quoth.jobs.report.page import write_page
-    from quoth.jobs.report.words import render_report
 
     wanted = Wanted(
         pairs=pairs,
@@ -185,7 +186,9 @@ def learn(
     settings = {**settings, **given}
     with joining(ray), open_whole(collection, config, settings, what="quoth learn") as engine:
         try:
-            outcome = engine.learn(wanted, note=show.note)
+            from quoth.jobs.learn import job
+
+            outcome = job.learn(engine, wanted, note=show.note)
         except ImportError as error:
             raise missing_neural(error) from error
     if outcome.packed is not None:
@@ -205,7 +208,7 @@ def learn(
 
 def _fill_on_cluster(collection: Path, ray: str, layers: Sequence[Values]) -> None:
     """Make the vectors elsewhere; what follows finds them there."""
-    from quoth.engine.searchers import missing_neural
+    from quoth.engine.models import missing_neural
 
     try:
         from quoth.shards.ray_encode import fill_vectors
@@ -220,6 +223,7 @@ def _show_packed(collection: Path, packed: Path, *, as_json: bool) -> None:
         show.print_json({"packed": str(packed)})
         return
     show.note(
-        f"packed {packed}; on a machine with a GPU run python -m quoth.training.retriever.run_packed"
-        f" {packed.name} --out FOLDER, then here quoth learn {collection} --unpack FOLDER"
+        f"packed {packed}; on a machine with a GPU run"
+        f" python -m quoth.training.retriever.run_packed {packed.name} --out FOLDER, then here"
+        f" quoth learn {collection} --unpack FOLDER"
     )

@@ -10,6 +10,7 @@ import typer
 from quoth.cli import show
 from quoth.cli.commands.arguments import AsJson, RayAddress, joining
 from quoth.errors import ConfigError, MissingExtra
+from quoth.text import display
 from quoth.vocabulary.phrases.config import CUTTERS, NUM_BYTES, PhraseConfig
 
 if TYPE_CHECKING:
@@ -127,8 +128,10 @@ def segment(
     if as_json:
         show.print_json({"phrases": cut, "ids": ids})
         return
-    show.out().print("|".join(show.make_safe(each) for each in cut), markup=False, soft_wrap=True)
-    show.note(f"{show.count(len(ids), 'phrase')}: {', '.join(map(str, ids))}")
+    show.out().print(
+        "|".join(display.make_safe(each) for each in cut), markup=False, soft_wrap=True
+    )
+    show.note(f"{display.count(len(ids), 'phrase')}: {', '.join(map(str, ids))}")
 
 
 def _workers(ray: str) -> Workers:

@@ -21,9 +21,10 @@ from quoth.cli.commands.arguments import (
 )
 from quoth.cli.options import with_settings
 from quoth.jobs.learn.plan import Wanted
-from quoth.jobs.pixar.plan import PixarBuildConfig, read_settings
-from quoth.jobs.pixar.report import render_generative
+from quoth.jobs.pixar.plan import read_settings
 from quoth.search.generative.config import NO_GENERATOR
+from quoth.settings.pixar import PixarBuildConfig
+from quoth.text import display
 from quoth.training.recipes.glow_config import SHARED
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ def glow(
     Interrupted, the same command resumes from the last checkpoint. Held-out queries are searched
     among the passages before and after training.
     """
-    from quoth.engine.searchers import missing_neural
+    from quoth.engine.models import missing_neural
     from quoth.settings.config import build_config, overrides_from_text, read_toml
     from quoth.training.recipes.glow_config import encoder_config
 
@@ -247,7 +248,8 @@ def pixar(
     pseudo-queries written now. New documents join later without training. Interrupted at any
     moment, the same command goes on. Ends with a report on held-out queries.
     """
-    from quoth.engine.searchers import missing_neural
+    from quoth.cli.train_reports import render_generative
+    from quoth.engine.models import missing_neural
 
     short = {"minutes": minutes, "seed": seed, "device": device}
     given = {name: value for name, value in short.items() if value is not None}
@@ -262,7 +264,9 @@ def pixar(
     opened = open_whole(collection, config, settings, what="quoth train pixar")
     with joining(ray), opened as engine:
         try:
-            report = engine.learn(wanted, note=show.note).generative
+            from quoth.jobs.learn import job
+
+            report = job.learn(engine, wanted, note=show.note).generative
         except ImportError as error:
             raise missing_neural(error, what="generative models") from error
     assert report is not None
@@ -297,9 +301,9 @@ def dynamic_lm(
     labelled questions where given. Held-out documents judge it. Interrupted, the same command
     goes on from the last checkpoint. A GPU helps: on a CPU a step takes many seconds.
     """
+    from quoth.cli.train_reports import render_training
     from quoth.engine.engine import Engine
-    from quoth.engine.searchers import missing_neural
-    from quoth.jobs.quoting.report import render_training
+    from quoth.engine.models import missing_neural
     from quoth.settings.config import overrides_from_text, read_toml
 
     short = {"minutes": minutes, "steps": steps, "device": device, "seed": seed}
@@ -340,8 +344,8 @@ trainer.command("dynamic-lm")(dynamic_lm)
 def _show(trained: Trained) -> None:
     if trained.before is not None and trained.after is not None:
         title = (
-            f"{show.count(trained.num_queries, 'held-out query', 'held-out queries')} among"
-            f" {show.count(trained.num_passages, 'passage')}"
+            f"{display.count(trained.num_queries, 'held-out query', 'held-out queries')} among"
+            f" {display.count(trained.num_passages, 'passage')}"
         )
         rows = [
             [name, f"{before:.4f}", f"{after:.4f}"]
@@ -354,7 +358,7 @@ def _show(trained: Trained) -> None:
     if trained.is_old:
         show.note(f"{trained.out} was trained with these very settings; --restart trains it again")
         return
-    steps, pairs = show.count(trained.steps, "step"), show.count(trained.num_pairs, "pair")
+    steps, pairs = display.count(trained.steps, "step"), display.count(trained.num_pairs, "pair")
     show.note(
         f"{steps} on {pairs} ({trained.device}) → {trained.out}; use it with"
         f" quoth encode COLLECTION --dense.encoder {trained.out}"

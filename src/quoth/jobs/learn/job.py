@@ -23,19 +23,23 @@ import torch
 from transformers.utils import logging
 
 from quoth.artifact import seal_file, write_text_atomically
-from quoth.collection.store import Store
+from quoth.collection.schema import require_collection
+from quoth.collection.store import FILE_NAME, Store
+from quoth.engine.engine import Engine
 from quoth.errors import ConfigError, CorpusError
-from quoth.jobs.glow.job import choose_device
+from quoth.jobs.context import Desk
+from quoth.jobs.device import choose_device
 from quoth.jobs.job_folder import LearningFolder
-from quoth.jobs.learn.plan import Elsewhere, Wanted, describe_plan, make_plan
-from quoth.jobs.learn.stages import Desk, Stages, units_of
+from quoth.jobs.learn.plan import Wanted, describe_plan, make_plan
+from quoth.jobs.learn.stages import Stages, units_of
 from quoth.jobs.pixar.job import train_generative
-from quoth.jobs.pixar.plan import PixarBuildConfig
 from quoth.jobs.pixar.report import GenerativeReport
+from quoth.jobs.remote import Elsewhere
 from quoth.jobs.report.page import write_page
 from quoth.jobs.report.report import LearningReport
 from quoth.jobs.report.summary import GENERATIVE, ORDER, order_of, summarise
 from quoth.models.pretrained import digest_weights, find_folder
+from quoth.settings.pixar import PixarBuildConfig
 from quoth.settings.stored import inner_name, next_name, outer_name
 from quoth.training.retriever.curriculum import peak_megabytes
 
@@ -55,6 +59,16 @@ class Outcome:
 
     generative: GenerativeReport | None = None
     """Where generative search alone was trained: its report."""
+
+
+def learn(
+    engine: Engine, wanted: Wanted, *, note: Callable[[str], None] = lambda _text: None
+) -> Outcome:
+    """Learn to search the documents of a collection better; interrupted, it resumes."""
+    require_collection(engine.folder, FILE_NAME)
+    with engine.writing() as (store, config):
+        desk = Desk(engine.folder, store, config, engine._make_ways, engine.progress, note)
+        return learn_collection(desk, wanted)
 
 
 def learn_collection(desk: Desk, wanted: Wanted) -> Outcome:

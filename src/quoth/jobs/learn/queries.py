@@ -22,12 +22,12 @@ import numpy as np
 from quoth.artifact import write_text_atomically
 from quoth.collection.store import Store
 from quoth.errors import Damaged
-from quoth.jobs.learn.plan import LearnConfig
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.inputs import Fields
 from quoth.records import Query
 from quoth.search.dense.units import cut_units
 from quoth.search.lexical.searcher import LexicalSearcher
+from quoth.settings.learn import LearnConfig
 from quoth.text.words import Analyser
 from quoth.training.selfsupervision.pseudo_pairs import (
     FoundQuery,

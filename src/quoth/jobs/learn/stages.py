@@ -12,22 +12,22 @@ import functools
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from quoth.artifact import seal_file, write_text_atomically
-from quoth.collection.store import Store
 from quoth.engine.encoding import encode_all
 from quoth.engine.searchers import Searchers
 from quoth.errors import ConfigError, Damaged
+from quoth.jobs.context import Desk
 from quoth.jobs.job_folder import LearningFolder
 from quoth.jobs.learn.judging import Judged, check_leak, decide, judge, make_judged
 from quoth.jobs.learn.pairs import LabelledQueries, read_labelled
-from quoth.jobs.learn.plan import Elsewhere, Plan
+from quoth.jobs.learn.plan import Plan
 from quoth.jobs.learn.queries import (
     PassageLookup,
     Unit,
@@ -38,6 +38,7 @@ from quoth.jobs.learn.queries import (
     spread,
     write_queries,
 )
+from quoth.jobs.remote import Elsewhere
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.glow.files import published_config, saved_config
 from quoth.models.glow.inputs import GlowInputs
@@ -45,7 +46,6 @@ from quoth.models.pretrained import find_folder
 from quoth.models.query_generator.generator import QueryGenerator
 from quoth.records import Query
 from quoth.search.hybrid.calibration import Calibration
-from quoth.search.searcher import Progress
 from quoth.settings.config import Config
 from quoth.settings.stored import ASIDE, MODELS, outer_name, use_learned
 from quoth.text.words import Analyser
@@ -70,19 +70,6 @@ ORIGIN = "pseudo-query"
 """What identifiers that a query generator wrote are kept under."""
 
 _EXAMPLES = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Desk:
-    """What a learning works with: one collection, opened for writing."""
-
-    folder: Path
-    store: Store
-    config: Config
-    make_ways: Callable[[Store, Config], Searchers]
-    progress: Progress
-    note: Callable[[str], None]
-    """Told what a user should know, in plain words."""
 
 
 class Stages:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from quoth.errors import ConfigError
-from quoth.jobs.learn.stages import Desk
+from quoth.jobs.context import Desk
 from quoth.jobs.pixar.texts import Names
 from quoth.search.generative.names import name_documents
 

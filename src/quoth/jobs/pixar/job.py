@@ -22,16 +22,16 @@ from transformers.utils import logging
 
 from quoth.artifact import seal_file, write_text_atomically
 from quoth.errors import ConfigError, CorpusError
-from quoth.jobs.glow.job import choose_device
+from quoth.jobs.context import Desk
+from quoth.jobs.device import choose_device
 from quoth.jobs.job_folder import LearningFolder
-from quoth.jobs.learn.plan import Elsewhere
-from quoth.jobs.learn.stages import Desk
 from quoth.jobs.pixar.document_names import fingerprint
-from quoth.jobs.pixar.plan import PixarBuildConfig
 from quoth.jobs.pixar.report import GenerativeReport, JudgedKind
 from quoth.jobs.pixar.stages import ORDER, TRAINED, UNTRAINED, BuildStages
+from quoth.jobs.remote import Elsewhere
 from quoth.models.pretrained import digest_weights, find_folder
 from quoth.search.generative.state import FOLDER, find_model
+from quoth.settings.pixar import PixarBuildConfig
 from quoth.training.retriever.curriculum import peak_megabytes
 
 WORK = "generative-training"

@@ -14,8 +14,8 @@ import numpy as np
 
 from quoth.index.trie.build import build_trie
 from quoth.index.trie.trie import Sequences
+from quoth.jobs.context import Desk
 from quoth.jobs.learn.judging import Asked, reciprocal_ranks
-from quoth.jobs.learn.stages import Desk
 from quoth.jobs.pixar.texts import AskedQuery, BuildTexts
 from quoth.records import Query
 from quoth.search.generative.files import GenerativeModel

@@ -1,4 +1,4 @@
-"""What `quoth train pixar` found out: plain values, kept as JSON, and how they are shown."""
+"""What `quoth train pixar` found out: plain values, kept as JSON."""
 
 from __future__ import annotations
 
@@ -6,12 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rich.console import Group
-from rich.text import Text
-
-from quoth.cli.show import count, make_safe, table
 from quoth.errors import Damaged
-from quoth.jobs.report.plots import duration
 
 MEASURE = "RR@10"
 
@@ -105,27 +100,6 @@ class GenerativeReport:
         return found
 
 
-def render_generative(report: GenerativeReport) -> Group:
-    """Lay out a report for the terminal: quality first, then sizes and times."""
-    rows = [
-        [each.queries, f"{each.num_queries:,}"]
-        + [f"{value:.4f}" for value in (each.lexical, each.untrained, each.trained)]
-        for each in report.judged
-    ]
-    title = f"{MEASURE} on held-out queries among {count(report.num_documents, 'document')}"
-    columns = ["queries", "number", "BM25", "untrained", "trained"]
-    return Group(
-        table(title, columns, rows) if rows else Text("nothing was held out to judge by"),
-        table("what was built", ["what", "value"], [[*row] for row in _facts(report).items()]),
-        table(
-            "stages",
-            ["stage", "time"],
-            [[name, duration(seconds)] for name, seconds in report.seconds.items()],
-        ),
-        Text(make_safe(verdict(report))),
-    )
-
-
 def verdict(report: GenerativeReport) -> str:
     """Say which model search uses, and how to search with it."""
     how = f"search with: quoth search {report.collection} QUERY --with generative"
@@ -135,18 +109,3 @@ def verdict(report: GenerativeReport) -> str:
         f"Installed {report.model} untrained, as training did not better it: give more --minutes or"
         f" more identifiers (quoth learn writes some); {how}"
     )
-
-
-def _facts(report: GenerativeReport) -> dict[str, str]:
-    kept = f", the best after {report.best_step:,}" if report.best_step else ""
-    unnamed = {"documents without a name": f"{report.num_unnamed:,}"} if report.num_unnamed else {}
-    return unnamed | {
-        "identifiers": f"{report.num_identifiers:,}, of {report.mean_length:.2f} phrases",
-        "phrases": f"{report.num_phrases:,}, shortlist: {report.method}",
-        "slots": f"{report.num_slots:,}",
-        "queries to learn from": f"{report.num_inputs:,}",
-        "steps": f"{report.steps:,} of {report.batch_size:,} queries ({report.device}){kept}",
-        "loss": f"{report.first_loss:.3f} → {report.last_loss:.3f}",
-        "size": f"{report.megabytes:,.1f} MB",
-        "seed": str(report.seed),
-    }

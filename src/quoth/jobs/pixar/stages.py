@@ -17,14 +17,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from quoth.jobs.context import Desk
 from quoth.jobs.job_folder import LearningFolder
-from quoth.jobs.learn.plan import Elsewhere
-from quoth.jobs.learn.stages import Desk
 from quoth.jobs.pixar.document_names import fingerprint, list_names, list_texts, require_names
 from quoth.jobs.pixar.judging import ModelJudge, judge_lexical, mean_by_kind
 from quoth.jobs.pixar.plan import (
     BuildRates,
-    PixarBuildConfig,
     choose_method,
     choose_rates,
     choose_size,
@@ -34,6 +32,7 @@ from quoth.jobs.pixar.plan import (
 from quoth.jobs.pixar.shortlist import keep_shortlist, make_shortlist
 from quoth.jobs.pixar.texts import BuildTexts, common_words, open_texts, split_texts
 from quoth.jobs.pixar.writing import WrittenNames, read_labelled_queries, write_missing
+from quoth.jobs.remote import Elsewhere
 from quoth.models.glow.files import published_config, saved_config
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.inputs import PixarInputs
@@ -43,7 +42,8 @@ from quoth.search.generative.config import IDENTIFIERS, NO_GENERATOR
 from quoth.search.generative.files import GenerativeModel, save_generative_model
 from quoth.search.generative.searcher import GenerativeSearcher
 from quoth.search.generative.state import FOLDER, TRIE
-from quoth.settings.stored_generative import keep_generative
+from quoth.settings.pixar import PixarBuildConfig
+from quoth.settings.stored import keep_generative
 from quoth.training import loop
 from quoth.training.identifiers.run_pixar import PixarFiles
 from quoth.training.recipes.pixar import PixarPairs, as_pixar, loop_config, train_pixar

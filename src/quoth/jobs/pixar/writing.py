@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from quoth.jobs.context import Desk
 from quoth.jobs.learn.pairs import read_labelled
 from quoth.jobs.learn.queries import (
     PassageLookup,
@@ -23,13 +24,14 @@ from quoth.jobs.learn.queries import (
     spread,
     write_queries,
 )
-from quoth.jobs.learn.stages import ORIGIN, ROUND_TRIP, Desk
-from quoth.jobs.pixar.plan import BuildRates, PixarBuildConfig, WritingPlan, plan_writing
+from quoth.jobs.learn.stages import ORIGIN, ROUND_TRIP
+from quoth.jobs.pixar.plan import BuildRates, WritingPlan, plan_writing
 from quoth.jobs.pixar.texts import LABELLED, NOTHING, AskedQuery, LabelledAsked
 from quoth.models.glow.files import published_config, saved_config
 from quoth.models.pretrained import find_folder
 from quoth.models.query_generator.generator import QueryGenerator
 from quoth.records import Query
+from quoth.settings.pixar import PixarBuildConfig
 from quoth.text.words import Analyser
 
 _SHARE = 0.01  # list_units splits documents, which plays no part here

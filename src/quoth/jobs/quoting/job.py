@@ -17,6 +17,7 @@ from quoth.answer.abstain import REFUSAL_ALONE, Abstention, save_abstention
 from quoth.answer.answerer import AnswerSettings
 from quoth.artifact import seal_file
 from quoth.engine.engine import Engine
+from quoth.engine.writing import install_model
 from quoth.errors import Damaged
 from quoth.jobs.quoting.corpus import Corpus
 from quoth.jobs.quoting.folder import PLAN, SECONDS, TrainingFolder
@@ -35,7 +36,6 @@ from quoth.jobs.quoting.start import StartingModel, open_start
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.search.searcher import Progress
 from quoth.settings.config import Config
-from quoth.settings.stored_answer import install_model
 from quoth.training.recipes.dynamic_lm import DynamicProgress, train_dynamic_lm
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
 from quoth.training.retriever.curriculum import peak_megabytes

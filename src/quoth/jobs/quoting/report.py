@@ -1,4 +1,4 @@
-"""What `quoth train dynamic-lm` found out: plain values, kept as JSON, and how they are shown."""
+"""What `quoth train dynamic-lm` found out: plain values, kept as JSON."""
 
 from __future__ import annotations
 
@@ -6,12 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rich.console import Group
-from rich.text import Text
-
-from quoth.cli.show import make_safe, table
 from quoth.errors import Damaged
-from quoth.jobs.report.plots import duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,27 +87,6 @@ def read_measures(record: Mapping[str, Any]) -> HeldOutMeasures:
     return HeldOutMeasures(float(record["perplexity"]), scores)
 
 
-def render_training(report: DynamicReport) -> Group:
-    """Lay out a report for the terminal: quality first, then sizes and times."""
-    facts = {
-        "model": report.model,
-        "started from": report.start,
-        **{name: f"{number:,}" for name, number in report.counts.items()},
-        "steps": f"{report.steps:,} ({report.device})",
-        "loss": f"{report.losses[0][1]:.3f} → {report.losses[-1][1]:.3f}" if report.losses else "",
-        "abstention": report.abstention,
-        "memory": f"{report.peak_megabytes:,.0f} MB",
-        "seed": str(report.seed),
-    }
-    times = [[name, duration(seconds)] for name, seconds in report.seconds.items()]
-    return Group(
-        table("held-out documents", ["measure", "before", "after"], _quality(report)),
-        table("what was trained", ["what", "value"], [[*row] for row in facts.items()]),
-        table("stages", ["stage", "time"], times),
-        Text(make_safe(how_to_use(report))),
-    )
-
-
 def how_to_use(report: DynamicReport) -> str:
     """Say how the model is asked."""
     if report.is_installed:
@@ -121,17 +95,3 @@ def how_to_use(report: DynamicReport) -> str:
         f"Use it with: quoth ask {report.collection} QUESTION --answer.model {report.model};"
         " --install makes the collection use it"
     )
-
-
-def _quality(report: DynamicReport) -> list[list[str]]:
-    before, after = report.before, report.after
-    rows = [["perplexity without phrases", f"{before.perplexity:.2f}", f"{after.perplexity:.2f}"]]
-    for kind in after.scores:
-        for name, label in (
-            ("mixed_loss", "mixed loss"),
-            ("phrase_recall", "phrase recall"),
-            ("phrase_precision", "phrase precision"),
-        ):
-            values = [getattr(each.scores[kind], name) for each in (before, after)]
-            rows.append([f"{label}, {kind}", *(f"{value:.3f}" for value in values)])
-    return rows

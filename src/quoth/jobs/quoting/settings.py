@@ -21,7 +21,7 @@ from typing import Any, get_args, get_type_hints
 import torch
 
 from quoth.errors import ConfigError
-from quoth.jobs.glow.job import choose_device
+from quoth.jobs.device import choose_device
 from quoth.jobs.quoting.plan import DynamicTrainingConfig
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.training.quoting.phrase_negatives import NegativesConfig

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 
-from quoth.cli.show import make_safe
+from quoth.text.display import make_safe
 
 _VOID = ("meta", "br", "hr")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from quoth.artifact import write_text_atomically
 from quoth.jobs.report.markup import Markup, element, join
-from quoth.jobs.report.plots import duration, plot_curve, plot_quality, plot_times, signed
+from quoth.jobs.report.plots import plot_curve, plot_quality, plot_times
 from quoth.jobs.report.report import Estimate, LearningReport, Quality, Stage
 from quoth.jobs.report.words import (
     LEAK,
@@ -22,6 +22,7 @@ from quoth.jobs.report.words import (
     how_it_knows,
     plain_number,
 )
+from quoth.text.display import duration, signed
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from quoth.jobs.report.markup import Markup, element, join
 from quoth.jobs.report.report import Estimate, Quality, Stage
+from quoth.text.display import duration, signed
 
 WIDTH = 400.0
 _LEFT, _RIGHT = 6.0, 394.0
@@ -209,32 +210,6 @@ def plot_times(stages: Sequence[Stage]) -> Markup:
     ]
     described = "; ".join(f"{stage.name}: {duration(stage.seconds)}" for stage in stages)
     return _svg("times", "Time per stage", described, _BAR_ROW * len(stages), *rows)
-
-
-def duration(seconds: float) -> str:
-    """Write a time as people say it.
-
-    >>> duration(0.04), duration(9.44), duration(75.2), duration(7384)
-    ('0.0 s', '9.4 s', '1 min 15 s', '2 h 3 min')
-    """
-    if seconds < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
-
-
-def signed(value: float, *, digits: int = 3) -> str:
-    """Write a difference with its sign; none where it rounds to nothing.
-
-    >>> signed(0.0349), signed(-0.2), signed(-0.0001)
-    ('+0.035', '−0.200', '0.000')
-    """
-    shown = f"{abs(value):.{digits}f}"
-    if float(shown) == 0:
-        return shown
-    return f"{'+' if value > 0 else '−'}{shown}"
 
 
 def _svg(key: str, title: str, description: str, height: float, *content: str) -> Markup:

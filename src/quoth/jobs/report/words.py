@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from rich.console import Group
-from rich.padding import Padding
-from rich.text import Text
-
-from quoth.cli.show import count, make_safe, one_line, table
-from quoth.jobs.report.plots import duration, signed
 from quoth.jobs.report.report import Estimate, LearningReport, Quality
+from quoth.text.display import count, duration, signed
 
 LEAK = (
     "A model can look good for a bad reason: because it was trained on the very queries it is"
@@ -28,7 +23,6 @@ MEASURE = (
 
 _SEARCHERS = ("hybrid", "dense")
 _KINDS = ("labelled pairs", "known items", "pseudo-queries")
-_MOST_EXAMPLES = 3
 
 
 def headline(report: LearningReport) -> str:
@@ -119,72 +113,3 @@ def facts(report: LearningReport) -> dict[str, str]:
         "seed": str(report.seed),
         "quoth": report.quoth,
     }
-
-
-def render_report(report: LearningReport) -> Group:
-    """Lay out a report for the terminal: the verdict first, then what it stands on."""
-    pieces: list[object] = [
-        Text(make_safe(headline(report)), style="bold green" if report.installed else "bold"),
-        *(Text(make_safe(each)) for each in by_how_much(report)),
-        Text(make_safe(report.reason)),
-        Text(make_safe(how_it_knows(report)), style="dim"),
-        Text(make_safe(report.supervision)),
-        Text(""),
-        _quality_table(report),
-        _stage_table(report),
-        _values("leak check", report.leak),
-        _values("identifiers", report.identifiers),
-        _values("generative search", report.generative),
-        *_examples(report),
-        *(Text.assemble((f"{name}: ", "dim"), make_safe(each)) for name, each in _facts(report)),
-    ]
-    return Group(*pieces)  # type: ignore[arg-type]
-
-
-def _facts(report: LearningReport) -> list[tuple[str, str]]:
-    return list(facts(report).items())
-
-
-def _quality_table(report: LearningReport) -> Group:
-    rows = [
-        [
-            f"{row.searcher}, {row.queries}",
-            f"{row.num_queries:,}",
-            with_interval(row.before) if row.before else "",
-            with_interval(row.after),
-            with_interval(row.difference, is_difference=True) if row.difference else "",
-        ]
-        for row in report.quality
-    ]
-    measures = ", ".join(dict.fromkeys(row.measure for row in report.quality))
-    columns = ["search and queries", "queries", "before", "after", "difference"]
-    return table(f"quality on held-out queries, {measures}" if rows else "quality", columns, rows)
-
-
-def _stage_table(report: LearningReport) -> Group:
-    rows = [
-        [
-            stage.name,
-            duration(stage.seconds),
-            f"{stage.peak_megabytes:,.0f} MB",
-            f"{stage.best_step:,} of {stage.steps:,}" if stage.steps else "",
-            stage.stopped_because,
-        ]
-        for stage in report.stages
-    ]
-    return table("stages", ["stage", "time", "memory", "best step", "stopped because"], rows)
-
-
-def _values(title: str, values: Mapping[str, float]) -> Group:
-    rows = [[name, plain_number(value)] for name, value in values.items()]
-    return table(title, ["what", "value"], rows) if rows else Group()
-
-
-def _examples(report: LearningReport) -> list[object]:
-    shown: list[object] = []
-    for passage, queries in report.examples[:_MOST_EXAMPLES]:
-        shown.append(Text.assemble(("passage: ", "dim"), one_line(passage, max_chars=160)))
-        for query in queries:
-            line = Text.assemble(("pseudo-query: ", "dim"), one_line(query, max_chars=120))
-            shown.append(Padding(line, (0, 0, 0, 4), expand=False))
-    return shown

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from quoth.answer.cite import document_span, number_sources, with_markers
-from quoth.cli.answers import sentence_span
+from quoth.answer.cite import document_span, number_sources, sentence_span, with_markers
 from quoth.errors import CollectionError
 from quoth.records import Answer, Citation, Document
 from quoth.server.records import title_of

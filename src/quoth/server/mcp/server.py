@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from quoth.errors import MissingExtra
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mcp.server import MCPServer
     from starlette.routing import BaseRoute
 
+    from quoth.server.mcp.tools import OnEngine
     from quoth.server.workers.protocol import Worker
     from quoth.shards.opening import OpenedEngine
 
@@ -25,12 +26,6 @@ PATH = "/mcp"
 """Where a server that listens at an address speaks it."""
 
 _T = TypeVar("_T")
-
-
-class OnEngine(Protocol):
-    """Does some work with an engine that no one else uses meanwhile, and waits for it."""
-
-    def __call__(self, work: Callable[[Worker], _T], /) -> Awaitable[_T]: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
@@ -23,7 +23,6 @@ from quoth.server.mcp.records import (
     fetched,
     found_passage,
 )
-from quoth.server.mcp.server import OnEngine
 from quoth.server.workers.protocol import Worker
 from quoth.settings.server import (
     MAX_CONDITION_CHARS,
@@ -32,6 +31,8 @@ from quoth.settings.server import (
     MAX_QUERY_CHARS,
     MAX_QUESTION_CHARS,
 )
+
+_T = TypeVar("_T")
 
 _MAX_FETCH = 20_000
 
@@ -186,3 +187,9 @@ class Tools:
             return fetched(document, field=field, instance=instance, start=start, length=length)
 
         return await self._reading(work)
+
+
+class OnEngine(Protocol):
+    """Does some work with an engine that no one else uses meanwhile, and waits for it."""
+
+    def __call__(self, work: Callable[[Worker], _T], /) -> Awaitable[_T]: ...

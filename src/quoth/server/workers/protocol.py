@@ -9,10 +9,9 @@ from quoth.collection.store import Written
 from quoth.engine.engine import Engine
 from quoth.records import Attention, Document, Part, Passage, Snippet
 from quoth.server.monitoring.timings import Stages
-from quoth.server.workers.answering import AnswerInMaking
 from quoth.server.workers.searchers import SharedModels
 from quoth.server.workers.sharded import ServedShards, ShardedWorker
-from quoth.server.workers.worker import Served, make_engines
+from quoth.server.workers.worker import AnswerInMaking, Served, make_engines
 from quoth.shards.found import OutOfReach
 from quoth.shards.opening import OpenedEngine
 

@@ -17,10 +17,10 @@ from quoth.search.searcher import ignore_progress
 from quoth.search.snippets import make_snippet
 from quoth.server.errors import NotFound
 from quoth.server.monitoring.timings import Stages
-from quoth.server.workers.answering import AnswerInMaking
 from quoth.server.workers.searchers import SharedModels
 from quoth.server.workers.worker import (
     SNIPPET_CHARS,
+    AnswerInMaking,
     Served,
     choose_searcher,
     join_conditions,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from quoth.collection.content import find_problem
 from quoth.collection.filter_syntax import parse_filter
@@ -18,16 +18,19 @@ from quoth.collection.store import Store, Written
 from quoth.engine.answering import Asking
 from quoth.engine.engine import Engine
 from quoth.errors import CorpusError
-from quoth.records import Attention, Document, Hit, Part, Passage, Query, Snippet
+from quoth.records import Answer, Attention, Document, Hit, Part, Passage, Query, Snippet
 from quoth.search.searcher import ignore_progress
 from quoth.search.snippets import make_snippet
 from quoth.server.errors import NotFound
 from quoth.server.monitoring.timings import Stages
-from quoth.server.workers.answering import AnswerInMaking
 from quoth.server.workers.searchers import ServedHybrid, ServedSearchers, SharedModels
 from quoth.settings.config import Config
 from quoth.settings.server import MAX_QUESTION_CHARS
 from quoth.shards.found import OutOfReach
+
+if TYPE_CHECKING:
+    from quoth.answer.answerer import AnswerStream
+    from quoth.answer.cite import Piece
 
 AUTO = "auto"
 """The searcher to name where the collection may choose."""
@@ -255,3 +258,32 @@ def steady(config: Config, *, phrases: bool) -> Config:
         ),
         decoding=replace(config.decoding, phrases=config.decoding.phrases and phrases),
     )
+
+
+class AnswerInMaking:
+    """A stream of pieces that falls silent where an answer is too improbable.
+
+    The threshold is the request's own and is decided on here, so that requests with different ones
+    share what answers.
+    """
+
+    def __init__(self, stream: AnswerStream, hits: Sequence[Served], *, threshold: float) -> None:
+        self.hits = hits
+        self.notice = stream.notice
+        self._stream = stream
+        self._threshold = threshold
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield pieces; their support is known when the first one comes."""
+        for piece in self._stream:
+            if 1.0 - self._stream.support > self._threshold:
+                self._stream.abstains = True
+                self._stream.source = iter(())
+                return
+            yield piece
+
+    def answer(self) -> Answer:
+        """Give the whole, generating what was not taken yet."""
+        for _piece in self.pieces():
+            pass
+        return self._stream.answer()

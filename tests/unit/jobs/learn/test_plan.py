@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from quoth.errors import ConfigError
-from quoth.jobs.learn.plan import CPU, SHORTEST, LearnConfig, Wanted, describe_plan, make_plan
+from quoth.jobs.learn.plan import CPU, SHORTEST, Wanted, describe_plan, make_plan
+from quoth.settings.learn import LearnConfig
 
 
 def test_two_thousand_documents_fit_into_fifteen_minutes_on_two_cores() -> None:

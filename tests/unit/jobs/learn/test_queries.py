@@ -15,7 +15,6 @@ from quoth.engine.engine import Engine
 from quoth.engine.searchers import Searchers
 from quoth.errors import Damaged
 from quoth.jobs.learn.judging import Asked, decide, reciprocal_ranks
-from quoth.jobs.learn.plan import LearnConfig
 from quoth.jobs.learn.queries import (
     PassageLookup,
     Unit,
@@ -28,6 +27,7 @@ from quoth.jobs.learn.queries import (
 from quoth.models.glow.config import GlowConfig
 from quoth.records import Document, Hit, Query, Run
 from quoth.settings.config import Config
+from quoth.settings.learn import LearnConfig
 from quoth.text.words import Analyser, AnalyserConfig
 
 LONG = "Owls hunt mice at night. " * 40 + "Ravens steal shiny coins from barns. " * 40

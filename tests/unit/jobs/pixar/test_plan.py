@@ -8,7 +8,6 @@ from quoth.errors import ConfigError
 from quoth.jobs.pixar.plan import (
     CPU,
     CUDA,
-    PixarBuildConfig,
     choose_rates,
     choose_size,
     describe_training,
@@ -16,6 +15,7 @@ from quoth.jobs.pixar.plan import (
     plan_writing,
     read_settings,
 )
+from quoth.settings.pixar import PixarBuildConfig
 
 
 def steps_of(num_inputs: int, num_phrases: int, minutes: float, *, device: str = "cpu") -> int:

@@ -8,8 +8,9 @@ import json
 import pytest
 from rich.console import Console
 
+from quoth.cli.train_reports import render_generative
 from quoth.errors import Damaged
-from quoth.jobs.pixar.report import GenerativeReport, JudgedKind, render_generative, verdict
+from quoth.jobs.pixar.report import GenerativeReport, JudgedKind, verdict
 
 
 def make_report(*, installed: str = "trained") -> GenerativeReport:

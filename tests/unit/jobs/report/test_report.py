@@ -11,9 +11,10 @@ import pytest
 from learning_reports import make_report
 from rich.console import Console
 
+from quoth.cli.train_reports import render_report
 from quoth.errors import Damaged, EvaluationError
 from quoth.jobs.report.report import Estimate, LearningReport, Quality, estimate, paired_difference
-from quoth.jobs.report.words import by_how_much, headline, how_it_knows, main_quality, render_report
+from quoth.jobs.report.words import by_how_much, headline, how_it_knows, main_quality
 
 
 def _record() -> dict[str, Any]:

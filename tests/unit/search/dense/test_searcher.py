@@ -196,7 +196,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 sys.path[:0] = sys.argv[3:]
-import test_dense_searcher as tests
+import test_searcher as tests
 from quoth.index.dense.index import DenseIndex
 tests.dense_module.CHUNK = 2
 setting = tests.Setting(Path(sys.argv[1]), Path(sys.argv[2]))
@@ -213,7 +213,7 @@ setting.catch_up()
 
 def _kill_after_two_chunks(setting: Setting, tiny: Path) -> None:
     here = Path(__file__).parent
-    paths = [str(here), str(here.parents[1] / "support")]
+    paths = [str(here), str(here.parents[2] / "support")]
     code = subprocess.run(
         [sys.executable, "-c", KILLED, str(setting.folder), str(tiny), *paths], check=False
     ).returncode
