@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def pages() -> dict[Path, str]:
-    """Give every generated page with its content."""
+    """Return every generated page with its content."""
     quality = read_results("lexical/results/quality.json")
     speed = read_results("lexical/results/speed.json")
     hybrid = read_results("hybrid/results/quality.json")

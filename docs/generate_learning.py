@@ -352,7 +352,7 @@ def _mean(row: dict[str, Any], run: str, measure: str = "nDCG@10") -> str:
 
 
 def _difference(row: dict[str, Any], run: str, baseline: str) -> str:
-    """Give the difference with its interval, as `report` found it against that baseline."""
+    """Return the difference with its interval, as `report` found it against that baseline."""
     found = [
         r
         for r in row["differences"]

@@ -102,7 +102,7 @@ def _robustness_rows(row: dict[str, Any], measures: Sequence[str]) -> Iterable[l
 
 
 def _loss(before: float, after: float) -> float:
-    """Give the share that is lost.
+    """Return the share that is lost.
 
     >>> _loss(1.0, 0.75)
     0.25

@@ -72,7 +72,7 @@ def _set(
     if any(row["losses"] == "all" for row in trained):
         yield from _losses(list(last.values()), table)
         yield from _curves(rows, table)
-        yield from _ways([row for row in trained if row["losses"] == "all"], table)
+        yield from _searchers([row for row in trained if row["losses"] == "all"], table)
 
 
 def _shortlists(rows: list[Row], table: Table) -> Iterable[str]:
@@ -192,7 +192,7 @@ def _point(row: Row | None) -> str:
     return f"{_rr(row, 'bag_cos.max'):.3f} / {_rr(row, 'ordered.max'):.3f}"
 
 
-def _ways(trained: list[Row], table: Table) -> Iterable[str]:
+def _searchers(trained: list[Row], table: Table) -> Iterable[str]:
     row = next((row for row in trained if row["vocabulary"] == SHOWN), trained[-1])
     orders = list(dict.fromkeys(way.split(".")[0] for way in row["results"]))
     methods = list(dict.fromkeys(way.split(".")[1] for way in row["results"]))

@@ -80,7 +80,7 @@ def make_questions(folder: Path) -> Iterator[Question]:
 
 
 def scenes(folder: Path, *, is_medical: bool) -> Iterator[Scene]:
-    """Give the passages that were held out, with their questions and neighbours."""
+    """Return the passages that were held out, with their questions and neighbours."""
     from benchmarks.generation import pack
 
     analyser = pack.Analyser(pack.AnalyserConfig())
@@ -172,12 +172,12 @@ def fit(given: argparse.Namespace, questions: Sequence[Question]) -> None:
 
 
 def scene_of(question: Question) -> int:
-    """Give the number of the passage that a question was made for."""
+    """Return the number of the passage that a question was made for."""
     return int(question.qid.split(".")[1])
 
 
 def passages_of(question: Question) -> list[Passage]:
-    """Give the passages as an answerer takes them."""
+    """Return the passages as an answerer takes them."""
     return [
         Passage(str(at), "text", Span(0, len(text)), text)
         for at, text in enumerate(question.passages)
@@ -237,7 +237,7 @@ def by_folds(
     folds: NDArray[np.int64],
     used: NDArray[np.bool_],
 ) -> Numbers:  # (N,)
-    """Give the probability of no answer for each question by a fit to the other folds."""
+    """Return the probability of no answer for each question by a fit to the other folds."""
     found = np.zeros(len(kinds))
     for fold in range(FOLDS):
         own, chosen = folds == fold, used & (folds != fold)
@@ -251,7 +251,7 @@ def by_folds(
 
 
 def area(silence: Numbers, kinds: NDArray[np.str_], kind: str) -> float:
-    """Give the area of telling answerable questions from one kind of the others."""
+    """Return the area of telling answerable questions from one kind of the others."""
     return ranking_area((-silence[kinds == "own"]).tolist(), (-silence[kinds == kind]).tolist())
 
 

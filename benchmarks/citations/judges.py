@@ -50,7 +50,7 @@ class SimilarityJudge:
         return self.similarity(premise, statement) >= self._threshold
 
     def similarity(self, premise: str, statement: str) -> float:
-        """Give the best cosine of the statement with a sentence, or two, of the premise."""
+        """Return the best cosine of the statement with a sentence, or two, of the premise."""
         sentences = [
             text[span.start : span.end]
             for text in premise.split("\n")

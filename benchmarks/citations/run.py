@@ -123,7 +123,7 @@ def answering(
     settings = AnswerSettings(
         answer=answer,
         candidates=CandidateConfig(source=given.source, max_candidates=given.candidates),
-        decoding=answer.steady(DecodingConfig(max_subwords=MAX_SUBWORDS, phrases=phrases)),
+        decoding=answer.for_answering(DecodingConfig(max_subwords=MAX_SUBWORDS, phrases=phrases)),
         abstention=open_abstention(folder),
     )
     encoder = GlowEncoder.load(given.encoder)
@@ -139,7 +139,7 @@ def answering(
 
 def one_shot(model: DynamicLM, given: argparse.Namespace) -> Respond:
     """Answer with markers, after one example."""
-    config = AnswerConfig().steady(DecodingConfig(max_subwords=MAX_SUBWORDS, phrases=False))
+    config = AnswerConfig().for_answering(DecodingConfig(max_subwords=MAX_SUBWORDS, phrases=False))
     inputs = model.inputs
 
     def respond(questions: Sequence[Question]) -> list[dict[str, Any]]:

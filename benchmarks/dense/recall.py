@@ -162,7 +162,7 @@ def compare(
 
 
 def recalls(found: Lists, truth: Lists) -> list[float]:
-    """Give the share of the exact K best of each query that were found, ties counted as found.
+    """Return the share of the exact K best of each query that were found, ties counted as found.
 
     >>> recalls([[Found(1, 0, 0.9), Found(3, 0, 0.7)]], [[Found(1, 0, 0.9), Found(2, 0, 0.8)]])
     [0.5]
@@ -176,7 +176,7 @@ def recalls(found: Lists, truth: Lists) -> list[float]:
 
 
 def overlaps(found: Lists, wanted: Lists) -> list[float]:
-    """Give the share of the wanted documents that were found, whatever their scores.
+    """Return the share of the wanted documents that were found, whatever their scores.
 
     >>> overlaps([[Found(1, 0, 0.9), Found(3, 0, 0.7)]], [[Found(1, 0, 0.8), Found(2, 0, 0.7)]])
     [0.5]

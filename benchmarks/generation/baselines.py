@@ -58,7 +58,7 @@ class Datastore:
     weight: float = 0.1
 
     def adjust(self) -> Adjust:
-        """Give what interpolates the language model's scores with the votes of neighbours."""
+        """Return what interpolates the language model's scores with the votes of neighbours."""
 
         def change(states: Tensor, scores: Tensor) -> Tensor:
             distances = torch.cdist(states[:, None].float(), self.keys.float())[:, 0].square()

@@ -204,7 +204,7 @@ def _phrase_scores(states: Tensor, offer: Offer, share: float) -> Tensor:  # (B,
 def _spell(
     network: DynamicNetwork, tokens: Tensor, offer: Offer | None
 ) -> tuple[Tensor, Tensor]:  # (B, 8), (B, D)
-    """Give the subwords of each chosen token, and the vector of each chosen phrase."""
+    """Return the subwords of each chosen token, and the vector of each chosen phrase."""
     size = network.num_subwords
     ids = torch.full((len(tokens), LONGEST), _PADDING, device=tokens.device)
     ids[:, 0] = tokens

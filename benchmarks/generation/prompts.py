@@ -53,7 +53,7 @@ class PromptSet:
         return len(self.prefixes)
 
     def own_documents(self, row: int) -> list[SubwordText]:
-        """Give the documents found for a prompt."""
+        """Return the documents found for a prompt."""
         return [self.documents[int(each)] for each in self.document_rows[row] if each != _NO_ROW]
 
 

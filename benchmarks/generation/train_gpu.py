@@ -126,7 +126,7 @@ def arguments() -> argparse.Namespace:
 
 
 def model_config(arm: str, given: argparse.Namespace) -> DynamicLMConfig:
-    """Give the model's settings under an arm."""
+    """Return the model's settings under an arm."""
     return DynamicLMConfig(
         tuning=given.tuning,
         lora_rank=given.rank,
@@ -139,7 +139,7 @@ def model_config(arm: str, given: argparse.Namespace) -> DynamicLMConfig:
 
 
 def recipe_of(arm: str, given: argparse.Namespace) -> DynamicLMRecipe:
-    """Give the settings of an arm."""
+    """Return the settings of an arm."""
     recipe = DynamicLMRecipe(
         steps=given.steps,
         batch_size=given.batch,
@@ -290,7 +290,7 @@ def with_continuations(
 def time_steps(
     model: DynamicLM, dynamic_set: DynamicSet, recipe: DynamicLMRecipe, device: torch.device
 ) -> float:
-    """Give the seconds of a step; the first few warm up and do not count."""
+    """Return the seconds of a step; the first few warm up and do not count."""
     clock: list[float] = []
     short = replace(recipe, steps=2 * _TIMED_STEPS, report_every=1, checkpoint_every=0)
     train_dynamic_lm(

@@ -198,12 +198,12 @@ def _norm(relative: Any, b: float = FIELD_B) -> Any:
 
 
 def _saturate(tf: Any, relative: Any, k1: float = 2.0) -> Any:
-    """Give tf / (tf + k1 · norm); without a length the norm is one."""
+    """Return tf / (tf + k1 · norm); without a length the norm is one."""
     return tf / (tf + k1 * (1.0 if relative is None else _norm(relative)))
 
 
 def _saturate_share(share: Any, relative: Any, k1: float = 0.25) -> Any:
-    """Give the released code's saturation of a relative frequency."""
+    """Return the released code's saturation of a relative frequency."""
     return share * (k1 + 1.0) / (share + k1 * _norm(relative, 0.4))
 
 

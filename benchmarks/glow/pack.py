@@ -75,7 +75,7 @@ class Counting:
         return out
 
     def finish(self, read: dict[str, list[Any]]) -> Factors:
-        """Give the factors, now that every document of the collection was counted."""
+        """Return the factors, now that every document of the collection was counted."""
         df = np.zeros(len(self._ids) + 1, dtype=np.int64)
         for term, number in self._df.items():
             df[term] = number
@@ -240,7 +240,7 @@ def split_lead(passage: str) -> Text:
 
 
 def averages(factors: Factors) -> tuple[float, float]:
-    """Give the mean words per field, documents without it counted as empty."""
+    """Return the mean words per field, documents without it counted as empty."""
     return float(factors.words[:, 0].mean()), float(factors.words[:, 1].mean())
 
 

@@ -52,7 +52,7 @@ def join(paths: Sequence[Path]) -> list[dict[str, Any]]:
 
 
 def sum_up(experiment: dict[str, Any]) -> dict[str, Any]:
-    """Give the means and the comparisons of one setting."""
+    """Return the means and the comparisons of one setting."""
     runs_by_variant: dict[str, dict[int, Run]] = defaultdict(dict)
     for (variant, seed), run in experiment["runs"].items():
         runs_by_variant[variant][seed] = run
@@ -76,7 +76,7 @@ def sum_up(experiment: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe(variant: str, runs: dict[int, Run]) -> dict[str, Any]:
-    """Give the means of a variant, its spread over seeds, and its training."""
+    """Return the means of a variant, its spread over seeds, and its training."""
     row: dict[str, Any] = {"variant": variant, "seeds": sorted(runs)}
     for measure, key in MEASURES.items():
         by_seed = [
@@ -129,7 +129,7 @@ def compare(variant: str, against: str, runs: dict[str, dict[int, Run]]) -> dict
 
 
 def pooled(runs: Sequence[Run], key: str) -> list[float]:
-    """Give the scores of all queries, means over seeds, so scaled that every set counts the same.
+    """Return the scores of all queries, means over seeds, so scaled that every set counts the same.
 
     >>> run = {"scores": {"a": {"rr": [1.0]}, "b": {"rr": [0.5, 0.0, 0.25]}}}
     >>> pooled([run], "rr")  # mean 0.625 = (1 + 0.25) / 2

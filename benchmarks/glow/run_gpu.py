@@ -121,7 +121,7 @@ class Data:
             self._tables[key] = self._pool.submit(self._lay_out, config)
 
     def get(self, config: GlowConfig) -> tuple[TrainingSet, list[Judged]]:
-        """Give the tables of a configuration."""
+        """Return the tables of a configuration."""
         self.prepare(config)
         return self._tables[_key(config)].result()
 
@@ -304,7 +304,7 @@ def ndcg(found: NDArray[Any], ideal: NDArray[Any]) -> NDArray[Any]:
 
 
 def reciprocal_rank(found: NDArray[Any]) -> NDArray[Any]:
-    """Give one over the rank of the first relevant document, 0 where there is none.
+    """Return one over the rank of the first relevant document, 0 where there is none.
 
     >>> reciprocal_rank(np.array([[0, 2, 1], [0, 0, 0]])).tolist()
     [0.5, 0.0]

@@ -63,7 +63,7 @@ def run(source: Path, out: Path, encoder: str) -> None:
 
 
 def load(source: Path, shards: Path) -> dict[str, tuple[Any, Any, Any]]:
-    """Give rows, units and vectors of each collection, as packed and encoded."""
+    """Return rows, units and vectors of each collection, as packed and encoded."""
     vectors = np.concatenate([np.load(path) for path in sorted(shards.glob("vectors-*.npy"))])
     content, at = {}, 0
     for path in sorted(source.glob("*.jsonl.gz")):

@@ -92,7 +92,7 @@ def take_vectors(engine: Engine, encoded: tuple[Any, Any, Any]) -> None:
     Documents without the body field are left to `Engine.encode`, which knows what stands in for it.
     """
     store = engine._reader()
-    dense = engine._make_ways(store).dense_side()
+    dense = engine.make_searchers(store).dense_side()
     body = dense._encoder.config.fields[-1]
     rows, units, vectors = encoded
     stored = {each.row: each.document for each in store.live_documents()}

@@ -92,7 +92,7 @@ def write_files(data: Path, folder: Path) -> dict[str, str]:
 
 
 def test_queries(data: Path, names: dict[str, str]) -> tuple[list[Query], Qrels]:
-    """Give the test queries, and their judgements in terms of file names."""
+    """Return the test queries, and their judgements in terms of file names."""
     _split, qrels = next(splits(data))
     queries = sample(read_queries(data / "queries.jsonl.gz"), qrels)[:MOST]
     grades = {

@@ -136,7 +136,7 @@ def test_queries(folder: Path) -> dict[str, list[list[str]]]:
 
 
 def lexical_rows(folder: Path, tests: dict[str, list[list[str]]]) -> NDArray[np.int32]:
-    """Give the rows of BM25's best documents for the test queries of all splits, in order."""
+    """Return the rows of BM25's best documents for the test queries of all splits, in order."""
     documents = list(read(folder))
     row_by_docid = {document.docid: row for row, document in enumerate(documents, start=1)}
     queries = [Query(str(at), own[1]) for at, own in enumerate(chain.from_iterable(tests.values()))]

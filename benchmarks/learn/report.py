@@ -138,7 +138,7 @@ def judge_set(
 
 
 def describe(name: str, split: str, runs: list[Run], qrels: Qrels) -> dict[str, Any]:
-    """Give the means of all runs, and what learning, fusing and reranking changed."""
+    """Return the means of all runs, and what learning, fusing and reranking changed."""
     by_name = {run.name: run for run in runs}
     kept = [run for run in runs if not run.name.startswith(("gpl~", "tsdae~"))]
     means = [
@@ -184,7 +184,7 @@ Likelihoods = dict[str, dict[str, float]]
 def read_scores(
     arrays: dict[str, Any], first: int, queries: list[Query], docids: dict[int, str]
 ) -> Likelihoods:
-    """Give what the query generator said of the documents it read."""
+    """Return what the query generator said of the documents it read."""
     likely: Likelihoods = {query.qid: {} for query in queries}
     columns = (arrays["read.query"], arrays["read.row"], arrays["read.score"])
     for at, row, score in zip(*columns, strict=True):

@@ -138,7 +138,7 @@ class Remembering:
         self.is_remembering = True
 
     def score(self, queries: Sequence[str], passages: Sequence[str]) -> list[float]:
-        """Give log p(query | passage) of pairs."""
+        """Return log p(query | passage) of pairs."""
         if not self.is_remembering:
             return [float(each) for each in self._generator.score(queries, passages)]
         pairs = list(zip(queries, passages, strict=True))

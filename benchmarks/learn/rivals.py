@@ -43,7 +43,7 @@ class RivalSettings:
     seed: int = 0
 
     def loop(self) -> LoopConfig:
-        """Give the loop's part."""
+        """Return the loop's part."""
         return LoopConfig(
             steps=self.steps,
             learning_rate=self.learning_rate,
@@ -70,7 +70,7 @@ class MarginModule(LearningModule):
         self._settings = settings
 
     def forward(self, rows: Rows, *, generator: torch.Generator) -> Tensor:
-        """Give the squared difference of margins."""
+        """Return the squared difference of margins."""
         own = self._passages.positive_rows[rows]
         chance = chance_from(generator)
         other = draw_negatives(self._passages, rows, kind="bm25", count=1, chance=chance)[:, 0]
@@ -101,7 +101,7 @@ class DenoisingModule(LearningModule):
         self._share = share
 
     def forward(self, rows: Rows, *, generator: torch.Generator) -> Tensor:
-        """Give the loss per subword of passages drawn with the queries' rows."""
+        """Return the loss per subword of passages drawn with the queries' rows."""
         count = self._passages.num_passages
         drawn = torch.randint(count, (len(rows),), generator=generator, device=generator.device)
         batch = self._passages.passage_batch(drawn.cpu().numpy())

@@ -188,7 +188,7 @@ class Bench:
 
     @torch.inference_mode()
     def read(self, packed: PassageSet, name: str, found: Found) -> dict[str, Any]:
-        """Give log p(query | passage) of the best documents, each read by its best passage."""
+        """Return log p(query | passage) of the best documents, each read by its best passage."""
         passages = encode_passages(Retriever(self.network, similarity="cosine"), packed).float()
         rows = torch.from_numpy(packed.document_rows).to(self.device)
         documents, owners = rows.unique(return_inverse=True)
@@ -220,7 +220,7 @@ class Bench:
     def likelihoods(
         self, target: list[int], rows: NDArray[np.int64], packed: PassageSet
     ) -> list[float]:
-        """Give log p(query | passage) of one query and many passages."""
+        """Return log p(query | passage) of one query and many passages."""
         with torch.autocast(self.device.type, dtype=torch.bfloat16):
             batch = packed.passage_batch(rows)
             states = self.writer.encode(as_text(batch))
@@ -229,7 +229,7 @@ class Bench:
         return [round(float(each), 3) for each in log_probs.float().sum(1)]
 
     def batches(self, name: str, size: int = 128) -> Iterator[list[str]]:
-        """Give the texts of the test queries of all splits, in their order."""
+        """Return the texts of the test queries of all splits, in their order."""
         most = self.given.test_queries
         texts = [text for split in self.tests[name].values() for _qid, text in split[:most]]
         return (texts[at : at + size] for at in range(0, len(texts), size))
@@ -273,7 +273,7 @@ class Bench:
 
 
 def best_passages(cosines: torch.Tensor, owners: torch.Tensor, count: int) -> torch.Tensor:
-    """Give the row of each document's best passage."""
+    """Return the row of each document's best passage."""
     best = torch.full((count,), -2.0, device=cosines.device)
     best.scatter_reduce_(0, owners, cosines, "amax")
     rows = (cosines == best[owners]).nonzero()[:, 0]
@@ -283,7 +283,7 @@ def best_passages(cosines: torch.Tensor, owners: torch.Tensor, count: int) -> to
 
 
 def recipes_used(given: argparse.Namespace) -> dict[str, Any]:
-    """Give the settings of the arms."""
+    """Return the settings of the arms."""
     return {
         "warm-up": asdict(WarmUpRecipe(steps=given.warm_up_steps, seed=given.seed)),
         "rumbart": asdict(RumbartRecipe(steps=given.steps, seed=given.seed)),

@@ -19,7 +19,7 @@ NAMES = ("full", "centroids", "svd", "hire_low_rank", "fast_vocabulary")
 
 
 def torch_full(world: World) -> System:
-    """Give the baseline: one product with all rows, and the best of each vector."""
+    """Return the baseline: one product with all rows, and the best of each vector."""
 
     def choose(pooled: Tensor, slots: Tensor) -> Any:
         scores = (world.head @ _join(pooled, slots).T).float() + world.bias[:, None]
@@ -29,7 +29,7 @@ def torch_full(world: World) -> System:
 
 
 def build_systems(world: World, sizes: Sizes, names: list[str]) -> Iterator[list[System]]:
-    """Give the methods one by one, built when they are asked for."""
+    """Return the methods one by one, built when they are asked for."""
     if "centroids" in names:
         yield [_centroids(world, sizes)]
     if "svd" in names:
@@ -54,7 +54,7 @@ def _centroids(world: World, sizes: Sizes) -> System:
 
 
 def _low_rank(world: World, sizes: Sizes) -> tuple[Tensor, Tensor]:
-    """Give what projects rows and what projects vectors, as in the package's `hire.py`."""
+    """Return what projects rows and what projects vectors, as in the package's `hire.py`."""
     pooled, slots = draw_queries(world, sizes.num_samples, num_slots=10, seed=1)
     vectors = torch.cat((pooled, slots.flatten(0, 1)))
     values, axes = torch.linalg.eigh(gram(vectors) / len(vectors))

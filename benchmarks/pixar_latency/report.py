@@ -25,7 +25,7 @@ def main() -> None:
 
 
 def format_table(content: dict[str, Any]) -> str:
-    """Give a table in Markdown, times in milliseconds."""
+    """Return a table in Markdown, times in milliseconds."""
     rows, width = content["shape"]
     title = f"{rows:,} × {width}, {content['slots']} slots, batch 1, {content['machine']}"
     return "\n".join((title, "", _HEADER, *(_format_row(each) for each in content["methods"])))

@@ -93,7 +93,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def make_encoder(width: int, device: str) -> Stage:
-    """Give a call that encodes one query of 16 subwords with a network of base size."""
+    """Return a call that encodes one query of 16 subwords with a network of base size."""
     from transformers import BertConfig, BertModel
 
     config = BertConfig(
@@ -162,7 +162,7 @@ def time_query(
 def summarise(
     name: str, times: Sequence[dict[str, float]], *, baseline: Sequence[float]
 ) -> dict[str, Any]:
-    """Give mean and 99th percentile of each stage, and the two ratios that are aimed at."""
+    """Return mean and 99th percentile of each stage, and the two ratios that are aimed at."""
     stages = {
         stage: {
             "mean": float(np.mean([each[stage] for each in times])),

@@ -104,5 +104,5 @@ def _draw(shape: tuple[int, ...], chance: torch.Generator) -> Tensor:
 
 
 def _mix(centre: Tensor, noise: Tensor, *, share: float) -> Tensor:
-    """Give unit vectors whose cosine with the centre is about `share`."""
+    """Return unit vectors whose cosine with the centre is about `share`."""
     return functional.normalize(share * centre + (1 - share**2) ** 0.5 * noise, dim=-1)

@@ -50,7 +50,7 @@ class Sizes:
 
 
 def torch_full(world: World) -> System:
-    """Give the baseline: one bf16 product with all rows, and the best of each vector."""
+    """Return the baseline: one bf16 product with all rows, and the best of each vector."""
 
     def choose(pooled: Any, slots: Any) -> Any:
         vectors = torch.from_numpy(np.concatenate((pooled[None], slots))).bfloat16()
@@ -61,7 +61,7 @@ def torch_full(world: World) -> System:
 
 
 def build_systems(world: World, sizes: Sizes, names: list[str]) -> Iterator[list[System]]:
-    """Give the methods in groups that fit into memory together, built when they are asked for."""
+    """Return the methods in groups that fit into memory together, built when they are asked for."""
     if "centroids" in names:
         yield _centroid_systems(world, sizes)
     for name in names:

@@ -29,7 +29,7 @@ from quoth.engine.engine import Engine
 from quoth.evaluation.compare import compare
 from quoth.evaluation.files import read_queries
 from quoth.jobs.learn import job as learning
-from quoth.jobs.learn.job import Wanted
+from quoth.jobs.learn.job import LearnRequest
 from quoth.records import Qrels
 from quoth.settings.pixar import PixarBuildConfig
 
@@ -70,7 +70,7 @@ def measure(given: argparse.Namespace, name: str, encoded: tuple[Any, Any, Any])
             engine.encode()
             began = time.perf_counter()
             outcome = learning.learn(
-                engine, Wanted(generative=PixarBuildConfig(minutes=given.minutes))
+                engine, LearnRequest(generative=PixarBuildConfig(minutes=given.minutes))
             )
             seconds = time.perf_counter() - began
         split, qrels = next(splits(given.data / name))
@@ -100,7 +100,7 @@ def ways() -> list[tuple[str, str, float]]:
 
 
 def kept_identifiers(name: str) -> dict[str, list[str]]:
-    """Give the identifiers of each document of a set, as `pack` kept them."""
+    """Return the identifiers of each document of a set, as `pack` kept them."""
     joined = next((each for each, parts in JOINED.items() if name in parts), name)
     folder = CACHE / "pixar" / joined
     with gzip.open(folder / "kept.json.gz", "rt") as stream:

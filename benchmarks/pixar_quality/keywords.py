@@ -26,7 +26,7 @@ from quoth import __version__
 from quoth.engine.engine import Engine
 from quoth.evaluation.compare import compare
 from quoth.jobs.learn import job
-from quoth.jobs.learn.plan import Wanted
+from quoth.jobs.learn.plan import LearnRequest
 from quoth.jobs.learn.queries import spread
 from quoth.records import Document, Qrels, Query
 from quoth.settings.pixar import PixarBuildConfig
@@ -100,7 +100,9 @@ def measure(given: argparse.Namespace, market: Market) -> dict[str, Any]:
             )
             began = time.perf_counter()
             config = PixarBuildConfig(steps=given.steps, batch_size=given.batch, seed=given.seed)
-            outcome = job.learn(engine, Wanted(pairs=pairs, generative=config), note=logging.info)
+            outcome = job.learn(
+                engine, LearnRequest(pairs=pairs, generative=config), note=logging.info
+            )
             seconds = time.perf_counter() - began
             engine.encode()
             results = {group: judge(engine, own) for group, own in market.tests.items()}

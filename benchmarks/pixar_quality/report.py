@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def read_tests(folder: Path) -> list[tuple[str, Query]]:
-    """Give split and query, in the order in which they were searched for."""
+    """Return split and query, in the order in which they were searched for."""
     found = json.loads((folder / "tests.json").read_text())
     return [(split, Query(f"{split}/{qid}", text)) for split, qid, text in found]
 
@@ -105,7 +105,7 @@ def document_names(folder: Path) -> list[str]:
 def judge(
     way: str, found: Any, tests: list[tuple[str, Query]], names: list[str], qrels: Qrels
 ) -> dict[str, float]:
-    """Give the means of one ranking."""
+    """Return the means of one ranking."""
     run = as_run(way, found, tests, names)
     asked = Qrels({qid: qrels.grades[qid] for qid in run.hits})
     scores = evaluate_run(run, asked, MEASURES).scores
@@ -154,7 +154,7 @@ def search_identifiers(
 
 
 def joined_identifiers(name: str, given: argparse.Namespace) -> list[str]:
-    """Give the identifiers of each passage as one text."""
+    """Return the identifiers of each passage as one text."""
     with gzip.open(given.packed / name / "kept.json.gz", "rt") as stream:
         return ["\n".join(own) for own in json.load(stream)]
 

@@ -30,7 +30,7 @@ from quoth import __version__
 from quoth.engine.engine import Engine
 from quoth.evaluation.measures import evaluate_run
 from quoth.jobs.learn import job
-from quoth.jobs.learn.plan import Wanted
+from quoth.jobs.learn.plan import LearnRequest
 from quoth.jobs.pixar.report import GenerativeReport
 from quoth.records import Document, Hit, Qrels, Query, Run
 from quoth.settings.pixar import PixarBuildConfig
@@ -116,7 +116,7 @@ def add(engine: Engine, documents: Sequence[Document], names: Mapping[str, list[
 def train(engine: Engine, given: argparse.Namespace) -> GenerativeReport:
     """Train for so many steps."""
     config = PixarBuildConfig(steps=given.steps, batch_size=given.batch, seed=given.seed)
-    outcome = job.learn(engine, Wanted(generative=config), note=logging.info)
+    outcome = job.learn(engine, LearnRequest(generative=config), note=logging.info)
     assert outcome.generative is not None
     return outcome.generative
 
@@ -137,7 +137,7 @@ def judge_searcher(engine: Engine, searcher: str, groups: Groups, qrels: Qrels) 
 
 
 def judge(run: Run, queries: Sequence[Query], qrels: Qrels) -> dict[str, float]:
-    """Give the means of a run on some queries."""
+    """Return the means of a run on some queries."""
     asked = Qrels({query.qid: qrels.grades[query.qid] for query in queries})
     means = evaluate_run(run, asked, MEASURES).means
     logging.info("%s: %s", queries[0].qid.partition("/")[0], dict(means))

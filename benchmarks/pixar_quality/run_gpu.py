@@ -366,7 +366,7 @@ class Reader:
         self._local = threading.local()
 
     def read(self, scores: Scores, at: int, ids: NDArray[np.int32]) -> dict[str, Owners]:
-        """Give the best documents of one query, whose identifiers hold these phrases only."""
+        """Return the best documents of one query, whose identifiers hold these phrases only."""
         if not hasattr(self._local, "decoders"):
             self._local.decoders = {
                 order: Decoder(self._trie, ORDERS[order], norms=self._norms)
@@ -384,7 +384,7 @@ class Reader:
 
 
 def bag_norms(trie: Trie, rows: torch.Tensor, weights: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Give the length of each identifier's weighted sum of rows."""
+    """Return the length of each identifier's weighted sum of rows."""
     norms = np.empty(len(trie), dtype=np.float32)
     scaled = rows * torch.from_numpy(weights).to(rows.device)[:, None]
     for start in range(0, len(trie), 65536):

@@ -34,7 +34,7 @@ class Watch:
     stopped: threading.Event = field(default_factory=threading.Event)
 
     def record(self) -> dict[str, Any]:
-        """Give plain values."""
+        """Return plain values."""
         return {
             "group": GROUP,
             "writes": len(self.write_seconds),

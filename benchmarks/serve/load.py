@@ -51,7 +51,7 @@ class Tally:
             self.errors += 1
 
     def record(self, seconds: float) -> dict[str, Any]:
-        """Give plain values."""
+        """Return plain values."""
         return {
             "seconds": seconds,
             "sent": len(self.latencies) + self.refused + self.errors,
@@ -66,7 +66,7 @@ class Tally:
 
 
 def quantiles_ms(latencies: Sequence[float]) -> dict[str, float]:
-    """Give p50, p95, p99 and the mean in milliseconds; of nothing, nothing."""
+    """Return p50, p95, p99 and the mean in milliseconds; of nothing, nothing."""
     if not latencies:
         return {}
     ordered = sorted(latencies)

@@ -40,7 +40,7 @@ class Server:
         return self.process.poll() is None
 
     def memory(self) -> dict[str, float]:
-        """Give resident memory, now and at its peak, in megabytes."""
+        """Return resident memory, now and at its peak, in megabytes."""
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
         values = {name: rest for name, _, rest in (line.partition(":") for line in lines)}
         return {

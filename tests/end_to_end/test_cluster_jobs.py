@@ -33,7 +33,7 @@ from quoth.index.dense.config import DenseConfig
 from quoth.index.dense.index import DenseIndex
 from quoth.index.dense.state import read_state
 from quoth.jobs.learn import job as learning
-from quoth.jobs.learn.plan import Wanted
+from quoth.jobs.learn.plan import LearnRequest
 from quoth.jobs.ray import ClusterHelp
 from quoth.models.pixar.pixar import Pixar
 from quoth.models.pretrained import digest_weights
@@ -170,7 +170,7 @@ def rankings(folder: Path) -> list[list[tuple[str, float]]]:
 
 
 def stored_vectors(collection: Path) -> dict[tuple[int, int], bytes]:
-    """Give the bytes of every vector by row and unit."""
+    """Return the bytes of every vector by row and unit."""
     (folder,) = (collection / "dense").iterdir()
     state = read_state(folder)
     assert state is not None
@@ -292,7 +292,7 @@ def test_phrases_counted_on_a_cluster_are_those_counted_here(nodes: Nodes) -> No
     assert np.array_equal(there.uses, here.uses)
 
 
-def learn(collection: Path, models: tuple[Path, Path], wanted: Wanted) -> Any:
+def learn(collection: Path, models: tuple[Path, Path], request: LearnRequest) -> Any:
     encoder, generator = models
     settings = {
         "dense": {"encoder": str(encoder)},
@@ -306,16 +306,16 @@ def learn(collection: Path, models: tuple[Path, Path], wanted: Wanted) -> Any:
         },
     }
     with Engine.open(collection, settings=[settings]) as engine:
-        return learning.learn(engine, wanted)
+        return learning.learn(engine, request)
 
 
 def test_learning_with_a_cluster_gives_the_model_that_learning_here_gives(
     nodes: Nodes, models: tuple[Path, Path], tmp_path: Path
 ) -> None:
     found = {}
-    for name, elsewhere in (("here", None), ("there", ClusterHelp())):
+    for name, remote in (("here", None), ("there", ClusterHelp())):
         collection = make_collection(tmp_path / name, make_documents())
-        outcome = learn(collection, models, Wanted(elsewhere=elsewhere))
+        outcome = learn(collection, models, LearnRequest(remote=remote))
         assert outcome.report is not None
         (model,) = (collection / "models").iterdir()
         found[name] = digest_weights(model), model.name, outcome.report.quality
@@ -327,7 +327,7 @@ def test_training_goes_on_after_its_node_is_lost_as_if_nothing_had_happened(
 ) -> None:
     collection = make_collection(tmp_path / "birds", make_documents())
     packed = tmp_path / "birds.packed"
-    learn(collection, models, Wanted(pack=packed))
+    learn(collection, models, LearnRequest(pack=packed))
     tell: Callable[..., None] = ignore_progress
     named = {"encoder": str(models[0]), "generator": str(models[1]), "device": "cpu"}
     train_packed(packed, tmp_path / "here", tell=tell, **named)
@@ -363,7 +363,7 @@ def test_two_processes_train_one_model_together(
 ) -> None:
     collection = make_collection(tmp_path / "birds", make_documents())
     packed = tmp_path / "birds.packed"
-    learn(collection, models, Wanted(pack=packed))
+    learn(collection, models, LearnRequest(pack=packed))
     told: list[tuple[str, int, int]] = []
     ClusterHelp(workers=2).train(
         packed,

@@ -158,11 +158,11 @@ class Load:
             time.sleep(0.01)
 
     def partial(self) -> list[Any]:
-        """Give the answers that were not of all documents."""
+        """Return the answers that were not of all documents."""
         return [answer for _status, answer in self.answers if "unreachable" in answer]
 
     def failed(self) -> list[Any]:
-        """Give the answers that are none."""
+        """Return the answers that are none."""
         return [answer for status, answer in self.answers if status != 200]
 
     def _ask(self) -> None:
@@ -191,7 +191,7 @@ def _kill(cluster: Any, machine: str) -> None:
 
 
 def _wanted(engine: OpenedEngine, *, k: int) -> list[tuple[str, Any]]:
-    """Give what the load should find."""
+    """Return what the load should find."""
     hits = engine.search("owl raven", k=k)
     return [(hit.docid, pytest.approx(hit.score, abs=1e-9)) for hit in hits]
 

@@ -20,7 +20,7 @@ from quoth.cli.main import main
 from quoth.collection.store import Store
 from quoth.engine.engine import Engine
 from quoth.engine.models import LoadedModels
-from quoth.jobs.job_folder import LearningFolder
+from quoth.jobs.job_folder import JobFolder
 from quoth.jobs.pixar import shortlist, stages
 from quoth.jobs.pixar.job import WORK
 from quoth.models.pixar.head import HeadVectors
@@ -147,9 +147,9 @@ def test_interrupted_around_and_inside_stages_it_goes_on_to_the_same_report(
     collection = world.copy(tmp_path / "b")
     given = ("train", "pixar", collection, *world.options("--json"))
     left = list(stages.ORDER)
-    whole_finish, whole_train = LearningFolder.finish, stages.train_pixar
+    whole_finish, whole_train = JobFolder.finish, stages.train_pixar
 
-    def finish(self: LearningFolder, stage: str, found: Any) -> Any:
+    def finish(self: JobFolder, stage: str, found: Any) -> Any:
         if stage in left:
             left.remove(stage)
             raise KeyboardInterrupt
@@ -163,7 +163,7 @@ def test_interrupted_around_and_inside_stages_it_goes_on_to_the_same_report(
         return whole_train(*arguments, **named)
 
     left.append("inside")
-    monkeypatch.setattr(LearningFolder, "finish", finish)
+    monkeypatch.setattr(JobFolder, "finish", finish)
     monkeypatch.setattr(stages, "train_pixar", train)
     for _ in range(len(left)):
         code, out, err = quoth(*given)

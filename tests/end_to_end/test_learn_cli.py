@@ -18,9 +18,9 @@ from learning_worlds import COMMON, make_collection, make_documents, save_models
 from quoth.cli.main import main
 from quoth.engine.engine import Engine
 from quoth.errors import ConfigError, CorpusError
-from quoth.jobs.job_folder import LearningFolder
+from quoth.jobs.job_folder import JobFolder
 from quoth.jobs.learn import job, stages
-from quoth.jobs.learn.plan import Wanted
+from quoth.jobs.learn.plan import LearnRequest
 from quoth.jobs.report.summary import ORDER
 from quoth.models.glow.network import GlowNetwork
 from quoth.models.query_generator.generator import QueryGenerator
@@ -60,10 +60,10 @@ class World:
         return Path(shutil.copytree(self.collection, folder / "birds.quoth"))
 
     def learn(
-        self, collection: Path, wanted: Wanted | None = None, **learn: Any
+        self, collection: Path, request: LearnRequest | None = None, **learn: Any
     ) -> dict[str, Any] | None:
         with Engine.open(collection, settings=[self.settings(**learn)]) as engine:
-            report = job.learn(engine, wanted or Wanted()).report
+            report = job.learn(engine, request or LearnRequest()).report
         return None if report is None else report.to_record()
 
 
@@ -154,9 +154,9 @@ def test_two_runs_with_one_seed_give_one_report(
 
 def _interrupt(monkeypatch: pytest.MonkeyPatch, *places: tuple[str, str]) -> list[Any]:
     """Raise KeyboardInterrupt once at each place: before or after a stage is noted."""
-    whole, left = LearningFolder.finish, list(places)
+    whole, left = JobFolder.finish, list(places)
 
-    def finish(self: LearningFolder, stage: str, found: Any) -> Any:
+    def finish(self: JobFolder, stage: str, found: Any) -> Any:
         if ("before", stage) in left:
             left.remove(("before", stage))
             raise KeyboardInterrupt
@@ -166,7 +166,7 @@ def _interrupt(monkeypatch: pytest.MonkeyPatch, *places: tuple[str, str]) -> lis
             raise KeyboardInterrupt
         return noted
 
-    monkeypatch.setattr(LearningFolder, "finish", finish)
+    monkeypatch.setattr(JobFolder, "finish", finish)
     return left
 
 
@@ -200,7 +200,7 @@ def test_interrupted_inside_a_training_it_goes_on_to_the_same_report(
     monkeypatch.setattr(curriculum, "train_warm_up", train)
     with pytest.raises(KeyboardInterrupt):
         world.learn(collection)
-    folder = LearningFolder(collection / "learning")
+    folder = JobFolder(collection / "learning")
     assert folder.finished("passage set") and folder.finished("training") is None
     assert list(folder.stages.rglob("step-*5"))
     assert without_times(world.learn(collection)) == without_times(direct)
@@ -247,19 +247,19 @@ def test_packed_trained_elsewhere_and_unpacked_equals_learning_here(
     both = {"method": "distil", "steps": 3, "batch_size": 6, "k": 3, "max_subwords": 64}
     report = world.learn(world.copy(tmp_path / "here"), **both)
     collection, packed = world.copy(tmp_path / "there"), tmp_path / "birds.packed"
-    assert world.learn(collection, Wanted(pack=packed), **both) is None
+    assert world.learn(collection, LearnRequest(pack=packed), **both) is None
     models = ["--encoder", str(world.encoder), "--generator", str(world.generator)]
     given = [str(packed), "--out", str(tmp_path / "out"), *models, "--device", "cpu"]
     assert run_packed(given) == 0
     assert "--unpack" in capsys.readouterr().out
-    found = world.learn(collection, Wanted(unpack=tmp_path / "out"), **both)
+    found = world.learn(collection, LearnRequest(unpack=tmp_path / "out"), **both)
     assert without_times(found) == without_times(report)
 
     packed.write_bytes(packed.read_bytes()[:-1])
     assert run_packed(given) == 2
     assert "no whole passage set" in capsys.readouterr().err
     with pytest.raises(ConfigError, match="has packed nothing"):
-        world.learn(world.copy(tmp_path / "other"), Wanted(unpack=tmp_path / "out"))
+        world.learn(world.copy(tmp_path / "other"), LearnRequest(unpack=tmp_path / "out"))
 
 
 def test_a_few_labelled_pairs_continue_from_the_model_in_use(world: World, tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_a_few_labelled_pairs_continue_from_the_model_in_use(world: World, tmp_p
         passage: Any = {"docid": document.docid} if at % 2 else document.fields["text"][0]
         lines.append(json.dumps({"query": " ".join(words), "passage": passage}))
     pairs.write_text("\n".join(lines) + "\n")
-    report = world.learn(collection, Wanted(pairs=pairs), warm_up_batch=4)
+    report = world.learn(collection, LearnRequest(pairs=pairs), warm_up_batch=4)
     assert report is not None
     assert report["num_queries_by_kind"] == {"labelled": 24}
     labelled = [row for row in report["quality"] if row["queries"] == "labelled pairs"]
@@ -281,9 +281,9 @@ def test_a_few_labelled_pairs_continue_from_the_model_in_use(world: World, tmp_p
 
     pairs.write_text('{"query": "owl", "passage": {"docid": "nobody"}}\n' * 6)
     with pytest.raises(CorpusError, match="not in this collection"):
-        world.learn(collection, Wanted(pairs=pairs))
+        world.learn(collection, LearnRequest(pairs=pairs))
     with pytest.raises(CorpusError, match="is no file"):
-        world.learn(collection, Wanted(pairs=tmp_path / "none.jsonl"))
+        world.learn(collection, LearnRequest(pairs=tmp_path / "none.jsonl"))
 
 
 @pytest.fixture
@@ -342,7 +342,7 @@ def test_changed_settings_or_documents_begin_anew(
         world.learn(collection)
     told: list[str] = []
     with Engine.open(collection, settings=[world.settings(temperature=0.9)]) as engine:
-        assert job.learn(engine, Wanted(), note=told.append).report is not None
+        assert job.learn(engine, LearnRequest(), note=told.append).report is not None
     assert any("learn.temperature" in each for each in told)
     with Engine.open(collection) as engine:
         engine.add_documents(make_documents(51)[50:])

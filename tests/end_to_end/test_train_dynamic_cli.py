@@ -17,7 +17,7 @@ from quoth.collection.store import Store
 from quoth.engine.engine import Engine
 from quoth.jobs.quoting import job
 from quoth.records import Document
-from quoth.settings.stored import kept_answer
+from quoth.settings.stored import stored_answer
 
 SMALL = (
     *("--steps", "3", "--device", "cpu", "--set", "training.sentences=8"),
@@ -88,7 +88,7 @@ def test_from_a_collection_to_an_answer(
     assert "perplexity without phrases" in shown and "phrase recall, texts" in shown
     assert "Installed: quoth ask" in shown
     store = Store.open(collection)
-    assert kept_answer(store, collection) == {"model": str(out)}
+    assert stored_answer(store, collection) == {"model": str(out)}
     store.close()
 
     asked = ("ask", collection, "When does the barn owl hunt?", "--answer.model", out, "--json")

@@ -48,7 +48,7 @@ Quoth = Callable[..., Outcome]
 
 
 def make_runner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Quoth:
-    """Give what runs a command with some arguments."""
+    """Return what runs a command with some arguments."""
 
     def run(*arguments: object, stdin: bytes = b"") -> Outcome:
         monkeypatch.setattr(sys, "argv", ["quoth", *map(str, arguments)])

@@ -47,7 +47,7 @@ class Sample:
         return Path(shutil.copytree(self.folder, folder))
 
     def hits(self, query: str, where: str) -> list[Hit]:
-        """Give all hits of a query, from the brute-force reference."""
+        """Return all hits of a query, from the brute-force reference."""
         key = query, where
         if key not in self._hits:
             self._hits[key] = reference.search(self.documents, query, k=999, where=where)

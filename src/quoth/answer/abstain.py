@@ -55,7 +55,7 @@ class Abstention:
         return self.weights[FEATURES.index("nearest sentence")] != 0.0
 
     def probabilities(self, features: Numbers) -> Numbers:  # (N,)
-        """Give the probability that there is no answer, for features (N, F)."""
+        """Return the probability that there is no answer, for features (N, F)."""
         return _sigmoid(features @ np.array(self.weights) + self.bias)
 
 

@@ -19,7 +19,7 @@ from quoth.answer.cite import Piece, Writer, cite
 from quoth.answer.config import AnswerConfig, CandidateConfig, DecodingConfig
 from quoth.answer.generate import Decoder, Prompt
 from quoth.answer.nearness import EncodeSentences, Numbers, sentence_cosines, sentences_of
-from quoth.answer.phrase_vector_cache import Shelf
+from quoth.answer.phrase_vector_cache import PhraseVectorCache
 from quoth.answer.vectors import PhraseVectors
 from quoth.errors import ConfigError
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
@@ -49,7 +49,7 @@ class Answerer:
         model: DynamicLM,
         settings: AnswerSettings,
         *,
-        shelf: Shelf | None = None,
+        cache: PhraseVectorCache | None = None,
         encode: EncodeSentences | None = None,
         notice: str = "",
     ) -> None:
@@ -62,7 +62,7 @@ class Answerer:
         self._model = model
         self._notice = notice
         self._settings = settings
-        self._vectors = PhraseVectors(model, shelf=shelf)
+        self._vectors = PhraseVectors(model, cache=cache)
 
     def answer(
         self, questions: Sequence[str], passages: Sequence[Sequence[Passage]]
@@ -113,7 +113,7 @@ class Answerer:
     def features(
         self, questions: Sequence[str], passages: Sequence[Sequence[Passage]]
     ) -> Numbers:  # (N, F)
-        """Give what abstention is decided by, for fitting it; nothing is generated."""
+        """Return what abstention is decided by, for fitting it; nothing is generated."""
         asked = zip(questions, passages, strict=True)
         prepared = [self._prepare(*each, with_vectors=True) for each in asked]
         readable = [each for each in prepared if each.passages]
@@ -153,7 +153,7 @@ class Answerer:
         return begins or self._settings.abstention.needs_vectors
 
     def _support(self, question: str, prepared: _Prepared, *, refusal: float) -> float:
-        """Give the probability that there is an answer."""
+        """Return the probability that there is an answer."""
         signs = self._signs(question, prepared, refusal=refusal)
         return 1.0 - float(self._settings.abstention.probabilities(signs[None])[0])
 
@@ -183,7 +183,7 @@ class Answerer:
         return Decoder(self._model, prompts, config=self._settings.decoding)
 
     def _refusals(self, decoder: Decoder, count: int) -> list[float]:
-        """Give the model's own probability of refusing, per question."""
+        """Return the model's own probability of refusing, per question."""
         refusal = self._model.inputs.tokenise(NO_ANSWER).subword_ids[:_REFUSAL_SUBWORDS]
         return decoder.beginning_probabilities(refusal) if count else []
 
@@ -272,7 +272,7 @@ class AnswerStream:
             yield piece
 
     def answer(self) -> Answer:
-        """Give the answer; what was not iterated over is generated now."""
+        """Return the answer; what was not iterated over is generated now."""
         for _piece in self:
             pass
         if self.abstains:

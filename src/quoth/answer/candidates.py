@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from quoth.answer.config import CandidateConfig
 from quoth.answer.nearness import Sentence, rank_sentences, sentences_of
-from quoth.answer.noun_phrases import STOP_WORDS, noun_chunks
+from quoth.answer.noun_phrases import STOP_WORDS, noun_phrases
 from quoth.answer.word_bounds import UNSPACED, is_end, is_start
 from quoth.models.dynamic_lm.inputs import TokenisedText
 from quoth.records import Span
@@ -63,9 +63,9 @@ def make_vocabulary(
 def _phrases_of(
     sentence: Sentence, tokenise: Tokenise, config: CandidateConfig
 ) -> Iterator[Candidate]:
-    """Give the phrases of a sentence, by start and length."""
+    """Return the phrases of a sentence, by start and length."""
     text = sentence.text
-    wanted = set(noun_chunks(text)) if config.source == "chunks" else None
+    wanted = set(noun_phrases(text)) if config.source == "chunks" else None
     starts = [at for at in range(len(text)) if is_start(text, at)]
     if wanted is not None:
         chunk_starts = {span.start for span in wanted}
@@ -97,7 +97,7 @@ def _row_text(text: str, start: int, max_subwords: int) -> str:
 
 
 def _prefixes(tokenised: TokenisedText, config: CandidateConfig) -> Iterator[tuple[int, int]]:
-    """Give the lengths of prefixes in subwords and characters that end with a whole character."""
+    """Return the lengths of prefixes in subwords and characters that end with a whole character."""
     longest = min(config.max_subwords, len(tokenised.ends))
     for length in range(config.min_subwords, longest + 1):
         end = tokenised.ends[length - 1]

@@ -50,7 +50,7 @@ class Writer:
         self._has_begun = has_begun
 
     def write(self, token: Token, vocabulary: DynamicVocabulary) -> list[Piece]:
-        """Give what a token adds; the text as a whole begins without white space."""
+        """Return what a token adds; the text as a whole begins without white space."""
         if token.row is None:
             self._run += token.subword_ids
             return self._begin(self._rest_of_run(is_over=False))
@@ -59,7 +59,7 @@ class Writer:
         return [*before, *self._begin([Piece(candidate.text, candidate.sources)])]
 
     def close(self) -> list[Piece]:
-        """Give what is still waited for."""
+        """Return what is still waited for."""
         pieces = self._begin(self._rest_of_run(is_over=True))
         self._run, self._shown = [], 0
         return pieces
@@ -193,7 +193,7 @@ class _Joins:
 def _stretches(
     pieces: Sequence[Piece], text: str, passages: Sequence[Passage]
 ) -> Iterator[_Stretch]:
-    """Give the span of each phrase, its leading space left out, with the sources that hold it."""
+    """Return the span of each phrase, its leading space left out, with the sources that hold it."""
     at = 0
     for piece in pieces:
         start = at + len(piece.text) - len(piece.text.lstrip())

@@ -67,8 +67,8 @@ class AnswerConfig:
         if problems:
             raise ConfigError("answer: " + "; ".join(problems))
 
-    def steady(self, decoding: DecodingConfig) -> DecodingConfig:
-        """Give the decoding of answers: no repetitions, and quotations that hold together."""
+    def for_answering(self, decoding: DecodingConfig) -> DecodingConfig:
+        """Return the decoding of answers: no repetitions, and quotations that hold together."""
         return replace(
             decoding,
             no_repeat_subwords=decoding.no_repeat_subwords or _NO_REPEAT_SUBWORDS,

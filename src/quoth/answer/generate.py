@@ -85,7 +85,7 @@ class Decoder:
             yield self._step()
 
     def vocabulary(self, number: int) -> DynamicVocabulary:
-        """Give what a text is offered now."""
+        """Return what a text is offered now."""
         return self._texts[number].vocabulary
 
     def grow(self, number: int, vocabulary: DynamicVocabulary, vectors: Tensor) -> None:
@@ -94,7 +94,7 @@ class Decoder:
 
     @torch.inference_mode()
     def beginning_probabilities(self, subword_ids: Sequence[int]) -> list[float]:
-        """Give each text's probability of beginning like this; before the first step only."""
+        """Return each text's probability of beginning like this; before the first step only."""
         states = self._states[:, None]  # (B, 1, D)
         if len(subword_ids) > 1:
             rows = [list(subword_ids[:-1])] * len(self._live)

@@ -39,7 +39,7 @@ class Sentence:
 
 
 def telling_words(question: str) -> dict[str, float]:
-    """Give the stems of a question's telling words, names and numbers with weight 2.
+    """Return the stems of a question's telling words, names and numbers with weight 2.
 
     >>> telling_words("When does the owl hunt in 1970 near Ravenna?")
     {'owl': 1.0, 'hunt': 1.0, '1970': 2.0, 'near': 1.0, 'ravenn': 2.0}
@@ -56,7 +56,7 @@ def telling_words(question: str) -> dict[str, float]:
 
 
 def coverage(weights: Mapping[str, float], text: str) -> float:
-    """Give the weight of the words that a text holds, as a share; 1 where there are none.
+    """Return the weight of the words that a text holds, as a share; 1 where there are none.
 
     >>> coverage(telling_words("Which owls hunt in Ravenna?"), "An owl hunted.")
     0.25
@@ -67,7 +67,7 @@ def coverage(weights: Mapping[str, float], text: str) -> float:
 
 
 def stems(text: str) -> set[str]:
-    """Give the stems of all words of a text."""
+    """Return the stems of all words of a text."""
     return {_stem(found) for found in _WORD.findall(text)}
 
 

@@ -42,11 +42,11 @@ _WORD = re.compile(r"[^\W_]+(?:['’.\-][^\W_]+)*")
 _VERB_LIKE = re.compile(r"[a-z]+(?:ly|ized|ised)\Z")
 
 
-def noun_chunks(text: str) -> tuple[Span, ...]:
+def noun_phrases(text: str) -> tuple[Span, ...]:
     """Find noun phrases and names, in order and without repeats; some lie inside others.
 
     >>> text = "The barn owl of the Old Town hunts quietly at night."
-    >>> found = [text[span.start : span.end] for span in noun_chunks(text)]
+    >>> found = [text[span.start : span.end] for span in noun_phrases(text)]
     >>> found  # doctest: +NORMALIZE_WHITESPACE
     ['The barn owl', 'The barn owl of the Old Town hunts', 'barn owl',
      'barn owl of the Old Town hunts', 'the Old Town hunts', 'Old Town', 'Old Town hunts', 'night']
@@ -78,7 +78,7 @@ def _begins_anew(run: Sequence[re.Match[str]], word: re.Match[str]) -> bool:
 
 
 def _chunks_of_run(run: list[re.Match[str]]) -> Iterator[Span]:
-    """Give the chunks of one run: its parts around "of", each pair joined by it, and names."""
+    """Return the chunks of one run: its parts around "of", each pair joined by it, and names."""
     parts = [part for part in _split_at_of(run) if _has_content(part)]
     for part in parts:
         yield from _with_and_without_determiner(part, part[-1].end())
@@ -108,7 +108,7 @@ def _with_and_without_determiner(part: Sequence[re.Match[str]], end: int) -> Ite
 
 
 def _names(part: Sequence[re.Match[str]]) -> Iterator[Span]:
-    """Give runs of at least two capitalised or numeric words."""
+    """Return runs of at least two capitalised or numeric words."""
     run: list[re.Match[str]] = []
     for word in [*part, None]:
         if word is not None and (word[0][0].isupper() or word[0][0].isdigit()):

@@ -22,7 +22,7 @@ Vectors = dict[tuple[int, ...], NDArray[np.float32]]
 """Subwords of a phrase → its vector (D,)."""
 
 
-class Shelf:
+class PhraseVectorCache:
     """A folder of vectors; the files longest unused are given up when it is full."""
 
     def __init__(self, folder: Path, *, model: str, max_bytes: int) -> None:
@@ -32,7 +32,7 @@ class Shelf:
         self._max_bytes = max_bytes
 
     def read(self, passage: str) -> Vectors:
-        """Give the vectors kept for a passage's text; none where there are none."""
+        """Return the vectors kept for a passage's text; none where there are none."""
         path = self._path(passage)
         try:
             with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as held:

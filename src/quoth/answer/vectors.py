@@ -3,7 +3,7 @@
 A phrase is encoded alone, so its vector depends on its subwords only and serves every question.
 Phrases that begin another one come from the same causal pass: what is encoded are the longest.
 
-Kept in memory by subwords, the least recently used given up first; and, where a shelf is given, on
+Kept in memory by subwords, the least recently used given up first; and, where a cache is given, on
 disk by passage, so that a collection's passages need no encoding in the next session.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from quoth.answer.phrase_vector_cache import Shelf
+from quoth.answer.phrase_vector_cache import PhraseVectorCache
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.vocabulary.dynamic import Candidate, DynamicVocabulary
 
@@ -26,15 +26,15 @@ class PhraseVectors:
     """Gives the vectors of a vocabulary, encoding only what is not known."""
 
     def __init__(
-        self, model: DynamicLM, *, max_phrases: int = 50_000, shelf: Shelf | None = None
+        self, model: DynamicLM, *, max_phrases: int = 50_000, cache: PhraseVectorCache | None = None
     ) -> None:
         self._model = model
         self._max_phrases = max_phrases
-        self._shelf = shelf
+        self._cache = cache
         self._kept: OrderedDict[Subwords, Tensor] = OrderedDict()  # each (D,)
 
     def encode(self, vocabulary: DynamicVocabulary, passages: Sequence[str]) -> Tensor:  # (C, D)
-        """Give a vector per row; `passages` are the texts that sources count."""
+        """Return a vector per row; `passages` are the texts that sources count."""
         read = [self._as_read(each) for each in vocabulary.candidates]
         if not read:
             network = self._model.network
@@ -52,7 +52,7 @@ class PhraseVectors:
         return vectors
 
     def _as_read(self, candidate: Candidate) -> Subwords:
-        """Give the subwords that are encoded: with the passage's marker, if the model wants it."""
+        """Return the subwords to encode: with the passage's marker, if the model wants it."""
         if self._model.config.marker == "none" or not candidate.sources:
             return candidate.subword_ids
         passage = candidate.sources[0].passage
@@ -67,11 +67,11 @@ class PhraseVectors:
     def _fetch(
         self, read: Sequence[Subwords], vocabulary: DynamicVocabulary, passages: Sequence[str]
     ) -> None:
-        if self._shelf is None:
+        if self._cache is None:
             return
         unknown = {each for each in read if each not in self._kept}
         for number in sorted(_passages_of(read, vocabulary, unknown)):
-            for phrase, vector in self._shelf.read(passages[number]).items():
+            for phrase, vector in self._cache.read(passages[number]).items():
                 if phrase in unknown:
                     self._kept[phrase] = torch.from_numpy(vector).to(
                         self._model.device, next(self._model.network.parameters()).dtype
@@ -80,11 +80,11 @@ class PhraseVectors:
     def _put_away(
         self, read: Sequence[Subwords], vocabulary: DynamicVocabulary, passages: Sequence[str]
     ) -> None:
-        if self._shelf is None:
+        if self._cache is None:
             return
         for number, phrases in sorted(_passages_of(read, vocabulary, set(read)).items()):
             vectors = {each: self._kept[each].float().cpu().numpy() for each in phrases}
-            self._shelf.write(passages[number], vectors)
+            self._cache.write(passages[number], vectors)
 
 
 def share_rows(phrases: Sequence[Subwords]) -> tuple[list[Subwords], list[list[int]]]:

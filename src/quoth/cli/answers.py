@@ -55,7 +55,7 @@ def answer_text(answer: Answer, *, before: str = "") -> Group:
 
 
 def answer_record(question: str, answer: Answer) -> dict[str, Any]:
-    """Give an answer as plain values for JSON."""
+    """Return an answer as plain values for JSON."""
     numbers = number_sources(answer)
     return {
         "question": question,

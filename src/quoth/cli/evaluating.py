@@ -41,7 +41,7 @@ class Measured:
     latency: Latency
 
     def as_record(self) -> dict[str, Any]:
-        """Give everything as plain values for JSON."""
+        """Return everything as plain values for JSON."""
         return {
             "searcher": self.searcher,
             "queries": self.num_queries,

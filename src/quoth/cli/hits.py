@@ -33,12 +33,12 @@ def look_up(
     """Search, and fetch what is shown of each hit."""
     hits = engine.search(query, k=k, where=where, searcher=searcher, rerank=rerank)
     parts: list[Part | None] = [None] * len(hits)
-    looks: list[Attention | None] = [None] * len(hits)
+    attentions: list[Attention | None] = [None] * len(hits)
     if explain:
         docids = [hit.docid for hit in hits]
         found = engine.explain(query, docids, k=k, where=where, searcher=searcher, rerank=rerank)
         parts = list(found)
-        looks = list(engine.attention(query, docids, searcher=searcher))
+        attentions = list(engine.attention(query, docids, searcher=searcher))
     return [
         Shown(
             hit,
@@ -47,12 +47,12 @@ def look_up(
             part,
             look,
         )
-        for hit, part, look in zip(hits, parts, looks, strict=True)
+        for hit, part, look in zip(hits, parts, attentions, strict=True)
     ]
 
 
 def as_record(shown: Shown) -> dict[str, Any]:
-    """Give a hit as plain values for JSON."""
+    """Return a hit as plain values for JSON."""
     record: dict[str, Any] = {
         "docid": shown.hit.docid,
         "score": shown.hit.score,

@@ -57,7 +57,7 @@ class ServedAnswer:
                 raise named_error(record, status=200)
 
     def answer(self) -> Answer:
-        """Give the answer; what was not iterated over is waited for."""
+        """Return the answer; what was not iterated over is waited for."""
         for _token in self:
             pass
         if self._answer is None:
@@ -180,7 +180,7 @@ class Client:
         return self._connection.fetch("GET", "/limits")
 
     def report(self) -> dict[str, Any]:
-        """Give the report of what was learned from the collection."""
+        """Return the report of what was learned from the collection."""
         return self._connection.fetch("GET", "/report")
 
     def _post(self, path: str, asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class Connection:
         self._http.close()
 
     def fetch(self, method: str, path: str, body: bytes | None = None) -> dict[str, Any]:
-        """Give the JSON object that a request is answered with."""
+        """Return the JSON object that a request is answered with."""
         with self._explaining(), self.open(method, path, body) as response:
             data = response.read()
         return _read_object(data, url=self._url)

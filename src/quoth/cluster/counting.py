@@ -40,7 +40,7 @@ class ClusterWorkers:
         kept: Arrays = (),
         shared: Arrays = (),
     ) -> list[_R]:
-        """Give `work(part, *kept, *shared)` for each part, in order."""
+        """Return `work(part, *kept, *shared)` for each part, in order."""
         arrays = [self._keep(array) for array in kept] + [self._ray.put(array) for array in shared]
         task = self._ray.remote(num_cpus=1, max_retries=-1)(work)
         with plain_errors():

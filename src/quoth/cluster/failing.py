@@ -37,7 +37,7 @@ def deepest(error: BaseException) -> BaseException:
 
 
 def root_line(error: BaseException) -> str:
-    """Give the line of a message that says what happened: in a traceback, the first error named.
+    """Return the line of a message that says what happened: in a traceback, the first error named.
 
     >>> root_line(RuntimeError("Traceback\\n  File x\\nKeyError: 'owl'\\nLaterError: failed"))
     "KeyError: 'owl'"

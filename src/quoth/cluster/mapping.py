@@ -24,7 +24,7 @@ _MOST_BLOCKS = 2_000  # pieces beyond share a block, which is what is done again
 
 
 def map_in_order(make: Callable[[], Callable[[_T], _R]], pieces: Sequence[_T]) -> Iterator[_R]:
-    """Give what the work makes of each piece; `make` is called once in each worker.
+    """Return what the work makes of each piece; `make` is called once in each worker.
 
     Both travel by pickle, so `make` is a function of a module, or a partial of one.
     """
@@ -63,7 +63,7 @@ def wrap(work: Callable[[], Any]) -> bytes:
 
 
 def unwrap(packed: bytes) -> Any:
-    """Give what was packed; an error is raised."""
+    """Return what was packed; an error is raised."""
     found = pickle.loads(packed)
     if isinstance(found, _Raised):
         raise found.error

@@ -50,7 +50,7 @@ class ServedShards:
         ]
 
     def ports(self) -> tuple[RemotePort, ...]:
-        """Give a port per shard; any number of threads may have their own."""
+        """Return a port per shard; any number of threads may have their own."""
         return tuple(RemotePort(line) for line in self._lines)
 
     def close(self) -> None:

@@ -59,7 +59,7 @@ class Database:
             raise explain_failure(self.path, error) from error
 
     def flag_rows(self, sql: str, parameters: tuple[object, ...], *, size: int) -> bytes:
-        """Give one byte for each number below `size`: 1 where a query's column `row` has it.
+        """Return one byte for each number below `size`: 1 where a query's column `row` has it.
 
         SQLite sets the bytes itself, in half the time that fetching rows takes.
         """

@@ -145,7 +145,7 @@ class StoreReader:
         return int(found[0][0]) if found else 0
 
     def live_rows(self) -> set[int]:
-        """Give the rows of all live documents."""
+        """Return the rows of all live documents."""
         return {row for (row,) in self._db.all("SELECT row FROM documents WHERE removed IS NULL")}
 
     def live_documents(self) -> Iterator[StoredDocument]:

@@ -21,7 +21,7 @@ from quoth.text.readers.reading import Report
 _MAX_BATCH_CHARACTERS = 4_000_000
 
 
-class Taker(Protocol):
+class DocumentSink(Protocol):
     """What documents are written to; `Store` is one."""
 
     def add(self, documents: Sequence[Document], *, cut: CutDocument) -> Written:
@@ -44,7 +44,7 @@ def raise_problem(problem: Problem) -> None:
     raise CorpusError(str(problem))
 
 
-def pass_once(read: Iterable[Located], report: Report) -> Iterator[Document]:
+def deduplicate(read: Iterable[Located], report: Report) -> Iterator[Document]:
     """Pass each docid once, and report what comes again or cannot be stored."""
     with contextlib.closing(SeenDocids()) as seen:
         for located in read:
@@ -57,8 +57,8 @@ def pass_once(read: Iterable[Located], report: Report) -> Iterator[Document]:
                 yield document
 
 
-def take_in(
-    documents: Iterable[Document], store: Taker, config: Config, *, progress: Progress
+def add_in_batches(
+    documents: Iterable[Document], store: DocumentSink, config: Config, *, progress: Progress
 ) -> Written:
     """Add or update documents, batch by batch; each batch is durable before the next is read."""
     cut = functools.partial(cut_document, config=config.passages)

@@ -49,7 +49,9 @@ class Asking:
 
     def ask(self, question: str, hits: Sequence[Hit], *, config: Config) -> AnswerStream:
         """Answer from the passages of hits, piece by piece."""
-        answerer = self._answerer(replace(config, decoding=config.answer.steady(config.decoding)))
+        answerer = self._answerer(
+            replace(config, decoding=config.answer.for_answering(config.decoding))
+        )
         return answerer.stream(question, passages_of(hits))
 
     def generate(self, prefix: str, hits: Sequence[Hit], *, config: Config) -> AnswerStream:
@@ -70,7 +72,7 @@ class Asking:
 
     def _make(self, opened: OpenedModel, config: Config) -> Answerer:
         from quoth.answer.answerer import Answerer, AnswerSettings
-        from quoth.answer.phrase_vector_cache import Shelf
+        from quoth.answer.phrase_vector_cache import PhraseVectorCache
 
         quotes = config.decoding.phrases and not opened.notice
         settings = AnswerSettings(
@@ -79,13 +81,13 @@ class Asking:
             decoding=replace(config.decoding, phrases=quotes),
             abstention=opened.abstention,
         )
-        shelf = Shelf(
+        cache = PhraseVectorCache(
             self._folder / _CACHE,
             model=opened.identity,
             max_bytes=config.answer.cache_megabytes * _BYTES,
         )
         return Answerer(
-            opened.model, settings, shelf=shelf, encode=self._encode, notice=opened.notice
+            opened.model, settings, cache=cache, encode=self._encode, notice=opened.notice
         )
 
     def _encode(self, sentences: Sequence[str]) -> NDArray[np.float32]:

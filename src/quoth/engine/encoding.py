@@ -12,17 +12,17 @@ from quoth.text.words import Analyser
 
 
 def encode_all(
-    ways: Searchers, store: Store, config: Config, *, seed: int, progress: Progress
+    searchers: Searchers, store: Store, config: Config, *, seed: int, progress: Progress
 ) -> Calibration:
     """Bring vectors up to date, those of another model made anew, and calibrate; keeps nothing."""
-    dense = ways.dense_side()
+    dense = searchers.dense_side()
     if dense.is_foreign():
         dense.discard()
-    ways.lexical(syntax=False).catch_up(store, progress=progress)
+    searchers.lexical(syntax=False).catch_up(store, progress=progress)
     dense.catch_up(store, progress=progress)
     return calibrate_fusion(
         store,
-        [ways.lexical(syntax=False), dense],
+        [searchers.lexical(syntax=False), dense],
         analyser=Analyser(config.analyser),
         fusion=config.fusion,
         seed=seed,

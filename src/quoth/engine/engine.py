@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 
 from quoth.collection.schema import require_collection
 from quoth.collection.store import FILE_NAME, Store, Written
-from quoth.engine.adding import AddReport, pass_once, raise_problem, take_in
+from quoth.engine.adding import AddReport, add_in_batches, deduplicate, raise_problem
 from quoth.engine.answering import AnsweringEngine, Asking
 from quoth.engine.encoding import encode_all
 from quoth.engine.lookup import allowed_rows, newest, newest_of_hit
@@ -24,7 +24,7 @@ from quoth.engine.models import LoadedModels
 from quoth.engine.searchers import Searchers
 from quoth.engine.status import describe
 from quoth.engine.verify import Damage, verify
-from quoth.engine.writing import after_storing, locked, require_kept_settings
+from quoth.engine.writing import after_storing, locked, require_stored_settings
 from quoth.errors import Busy, Damaged, IndexMoved, OutOfFiles, StorageFull
 from quoth.records import (
     Attention,
@@ -41,7 +41,7 @@ from quoth.search.hybrid.calibration import Calibration
 from quoth.search.searcher import Progress, ignore_progress
 from quoth.search.snippets import make_snippet
 from quoth.settings.config import Config, Values, build_config
-from quoth.settings.stored import kept_layers
+from quoth.settings.stored import stored_settings
 from quoth.text.readers.reading import Report, read_documents
 from quoth.text.words import Analyser
 
@@ -57,7 +57,7 @@ class Engine(AnsweringEngine):
         self._given = given
         self._progress = progress
         self._store: Store | None = None
-        self._searchers: Searchers | None = None
+        self._cached_searchers: Searchers | None = None
         self._models = LoadedModels()
         self._asking = Asking(folder)
         self._seen: set[tuple[int, str]] = set()
@@ -105,13 +105,15 @@ class Engine(AnsweringEngine):
 
         with self._writing() as (store, config):
             read = read_documents(sources, config=config.readers, report=tell)
-            written = take_in(pass_once(read, tell), store, config, progress=self._progress)
+            written = add_in_batches(
+                deduplicate(read, tell), store, config, progress=self._progress
+            )
         return AddReport(written.added, written.updated, written.unchanged, skipped)
 
     def add_documents(self, documents: Iterable[Document]) -> Written:
         """Add or update documents made by the caller."""
         with self._writing() as (store, config):
-            return take_in(documents, store, config, progress=self._progress)
+            return add_in_batches(documents, store, config, progress=self._progress)
 
     def remove(self, docids: Sequence[str]) -> tuple[str, ...]:
         """Remove documents; returns the docids that were not there."""
@@ -140,13 +142,13 @@ class Engine(AnsweringEngine):
         query = Query("", text)
 
         def look(store: Store) -> tuple[Hit, ...]:
-            using = self._ways.get(searcher, syntax=syntax, rerank=rerank)
+            using = self._searchers.get(searcher, syntax=syntax, rerank=rerank)
             allowed = allowed_rows(store, where)
             found = using.search([query], k=k, allowed=allowed).hits[query.qid]
             stored = [newest_of_hit(store, hit) for hit in found]
             documents = [document for _row, document in stored]
             parts = using.explain(query, documents, k=k, allowed=allowed)
-            best = self._ways.best_passages(searcher, query, dict(stored))
+            best = self._searchers.best_passages(searcher, query, dict(stored))
             hits = (
                 Hit(document.docid, part.value, best[row])
                 for (row, document), part in zip(stored, parts, strict=True)
@@ -168,7 +170,7 @@ class Engine(AnsweringEngine):
         """Search many queries, as plain words unless `syntax` is set; hits carry no passages."""
 
         def look(store: Store) -> Run:
-            using = self._ways.get(searcher, syntax=syntax, rerank=rerank)
+            using = self._searchers.get(searcher, syntax=syntax, rerank=rerank)
             return using.search(queries, k=k, allowed=allowed_rows(store, where))
 
         return self._read(look, searcher)
@@ -187,7 +189,7 @@ class Engine(AnsweringEngine):
 
         def look(store: Store) -> tuple[Part, ...]:
             documents = [newest(store, docid)[1] for docid in docids]
-            using = self._ways.get(searcher, syntax=True, rerank=rerank)
+            using = self._searchers.get(searcher, syntax=True, rerank=rerank)
             allowed = allowed_rows(store, where)
             return using.explain(Query("", text), documents, k=k, allowed=allowed)
 
@@ -200,14 +202,14 @@ class Engine(AnsweringEngine):
 
         def look(store: Store) -> tuple[Attention | None, ...]:
             documents = [newest(store, docid)[1] for docid in docids]
-            return self._ways.attention(searcher, Query("", text), documents)
+            return self._searchers.attention(searcher, Query("", text), documents)
 
         return self._read(look, searcher)
 
     def snippet(self, text: str, passage: Passage, *, max_chars: int = 240) -> Snippet:
         """Cut the stretch of a passage where the query's words stand, and mark them."""
         weights = self._read(
-            lambda _store: self._ways.lexical(syntax=True).term_weights(Query("", text))
+            lambda _store: self._searchers.lexical(syntax=True).term_weights(Query("", text))
         )
         return make_snippet(passage, weights, analyser=self._analyser, max_chars=max_chars)
 
@@ -228,10 +230,10 @@ class Engine(AnsweringEngine):
         """
         require_collection(self.folder, FILE_NAME)
         with self._writing() as (store, config):
-            ways = self._make_ways(store)
-            calibration = encode_all(ways, store, config, seed=seed, progress=self._progress)
-            ways.keep_calibration(calibration)
-            ways.close()
+            searchers = self.make_searchers(store)
+            calibration = encode_all(searchers, store, config, seed=seed, progress=self._progress)
+            searchers.keep_calibration(calibration)
+            searchers.close()
         self._let_go()
         return calibration
 
@@ -252,7 +254,7 @@ class Engine(AnsweringEngine):
     def status(self) -> dict[str, Any]:
         """Describe the collection: sizes, fields, settings, and how current each index is."""
         return self._read(
-            lambda store: describe(self.folder, store, self._ways, config=self.config)
+            lambda store: describe(self.folder, store, self._searchers, config=self.config)
         )
 
     def verify(self, *, repair: bool = False) -> Damage:
@@ -260,8 +262,8 @@ class Engine(AnsweringEngine):
         require_collection(self.folder, FILE_NAME)
         self.close()
         with self._locked(), contextlib.closing(Store.create(self.folder)) as store:
-            config = self._resolve(store) if repair else self._require_kept_settings(store)
-            searchers = self._make_ways(store).kept()
+            config = self._resolve(store) if repair else self._require_stored_settings(store)
+            searchers = self.make_searchers(store).kept()
             return verify(store, config, searchers, repair=repair, progress=self._progress)
 
     @property
@@ -276,7 +278,7 @@ class Engine(AnsweringEngine):
         return Analyser(self.config.analyser)
 
     def _resolve(self, store: Store) -> Config:
-        return build_config(*kept_layers(store, self.folder), *self._given)
+        return build_config(*stored_settings(store, self.folder), *self._given)
 
     def _reader(self) -> Store:
         if self._store is None:
@@ -291,7 +293,7 @@ class Engine(AnsweringEngine):
     def _writing(self) -> Iterator[tuple[Store, Config]]:
         """Be the one writer; afterwards every index has caught up, even if the writing failed."""
         with self._locked(), contextlib.closing(Store.create(self.folder)) as store:
-            config = self._require_kept_settings(store)
+            config = self._require_stored_settings(store)
             try:
                 yield store, config
             except BaseException:
@@ -302,16 +304,16 @@ class Engine(AnsweringEngine):
             with after_storing():
                 self._catch_up(store)
 
-    def _require_kept_settings(self, store: Store) -> Config:
+    def _require_stored_settings(self, store: Store) -> Config:
         config = self._resolve(store)
-        require_kept_settings(self.folder, store, config)
+        require_stored_settings(self.folder, store, config)
         return config
 
     def _catch_up(self, store: Store) -> None:
         """Bring every index up to date, then let go of content that no index needs any more."""
-        ways = self._make_ways(store)
-        ways.follow_writing(store, progress=self._progress)
-        ways.close()
+        searchers = self.make_searchers(store)
+        searchers.follow_writing(store, progress=self._progress)
+        searchers.close()
         store.forget(upto=store.change)
 
     def _read(self, look: Callable[[Store], _T], searcher: str = "lexical") -> _T:
@@ -340,17 +342,17 @@ class Engine(AnsweringEngine):
         change = store.change
         if not any(seen == change for seen, _name in self._seen):
             self._let_go()
-        is_newest = self._ways.is_current(change, searcher=searcher)
+        is_newest = self._searchers.is_current(change, searcher=searcher)
         if not is_newest:
             with (
                 contextlib.suppress(Busy),
                 self._locked(wait_seconds=0.0),
                 contextlib.closing(Store.create(self.folder)) as writable,
             ):
-                self._require_kept_settings(writable)
-                ways = self._make_ways(writable)
-                ways.catch_up(writable, searcher=searcher, progress=self._progress)
-                ways.close()
+                self._require_stored_settings(writable)
+                searchers = self.make_searchers(writable)
+                searchers.catch_up(writable, searcher=searcher, progress=self._progress)
+                searchers.close()
                 writable.forget(upto=writable.change)
                 is_newest = True
             self._let_go()
@@ -359,20 +361,21 @@ class Engine(AnsweringEngine):
 
     def _let_go(self) -> None:
         """Close what was read with the settings of an earlier state."""
-        if self._searchers is not None:
-            self._searchers.close()
-        self._searchers = None
+        if self._cached_searchers is not None:
+            self._cached_searchers.close()
+        self._cached_searchers = None
         self._seen.clear()
         self.__dict__.pop("_analyser", None)
 
     @property
-    def _ways(self) -> Searchers:
-        """The ways of searching what is being read."""
-        if self._searchers is None:
-            self._searchers = self._make_ways(self._reader())
-        return self._searchers
+    def _searchers(self) -> Searchers:
+        """The searchers of what is being read."""
+        if self._cached_searchers is None:
+            self._cached_searchers = self.make_searchers(self._reader())
+        return self._cached_searchers
 
-    def _make_ways(self, store: Store, config: Config | None = None) -> Searchers:
+    def make_searchers(self, store: Store, config: Config | None = None) -> Searchers:
+        """Make the searchers of a store, by the settings in force or by others."""
         return Searchers(
             self.folder,
             store,

@@ -23,7 +23,7 @@ class LoadedModels:
         self._generative: dict[Path, tuple[str, GenerativeModel]] = {}
 
     def encoder(self, name: str) -> GlowEncoder:
-        """Give an encoder."""
+        """Return an encoder."""
         if name not in self._encoders:
             try:
                 from quoth.models.glow.encoder import GlowEncoder
@@ -34,7 +34,7 @@ class LoadedModels:
         return self._encoders[name]
 
     def generator(self, name: str) -> QueryGenerator:
-        """Give a query generator."""
+        """Return a query generator."""
         if name not in self._generators:
             try:
                 from quoth.models.query_generator.generator import QueryGenerator
@@ -45,7 +45,7 @@ class LoadedModels:
         return self._generators[name]
 
     def generative(self, folder: Path) -> GenerativeModel:
-        """Give a model for generative search; loaded anew if another was put into its place."""
+        """Return a model for generative search; loaded anew if another was put into its place."""
         identity = identify_model(folder)
         if folder not in self._generative or self._generative[folder][0] != identity:
             try:

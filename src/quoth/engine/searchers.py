@@ -1,4 +1,4 @@
-"""The ways of searching one collection, each made when first needed, and torch no sooner."""
+"""The searchers of one collection, each made when first needed, and torch no sooner."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from quoth.search.rerank import TITLES, RerankingSearcher
 from quoth.search.searcher import IndexedSearcher, Progress, Searcher
 from quoth.search.snippets import best_passage
 from quoth.settings.config import Config
-from quoth.settings.stored import kept_build
+from quoth.settings.stored import stored_build
 from quoth.text.passages import cut_document
 from quoth.text.words import Analyser
 
@@ -74,7 +74,7 @@ class Searchers:
         self._made: dict[tuple[str, bool], Searcher] = {}
 
     def get(self, name: str, *, syntax: bool, rerank: bool = False) -> Searcher:
-        """Give a searcher by name; with `syntax`, its queries may use + - quotes and field:.
+        """Return a searcher by name; with `syntax`, its queries may use + - quotes and field:.
 
         With `rerank`, the query generator puts its best hits into a new order.
         """
@@ -92,11 +92,11 @@ class Searchers:
         raise ConfigError(f"there is no searcher {name!r}; there are {', '.join(NAMES)}")
 
     def lexical(self, *, syntax: bool) -> LexicalSearcher:
-        """Give the BM25 searcher."""
+        """Return the BM25 searcher."""
         return self._once("lexical", syntax, lambda: self._make_lexical(syntax=syntax))
 
     def dense(self) -> DenseSearcher:
-        """Give the vector searcher of a collection that has been encoded."""
+        """Return the vector searcher of a collection that has been encoded."""
         if not self.is_encoded:
             found = "unfinished vectors" if self._dense_folder.exists() else "no vectors yet"
             raise CollectionError(
@@ -106,11 +106,11 @@ class Searchers:
         return self.dense_side()
 
     def dense_side(self) -> DenseSearcher:
-        """Give the vector searcher, encoded or not."""
+        """Return the vector searcher, encoded or not."""
         return self._once("dense", False, self._make_dense)
 
     def generative(self) -> GenerativeSearcher:
-        """Give the generative searcher of a collection that a model was trained for."""
+        """Return the generative searcher of a collection that a model was trained for."""
         return self._once("generative", False, self._make_generative)
 
     def kept(self) -> Iterator[IndexedSearcher]:
@@ -330,7 +330,7 @@ class Searchers:
             _logger.warning("new documents are named by their fields alone: %s", error)
             return [[] for _document in documents]
         flat = [text for own in passages for text in own]
-        trained = kept_build(self._store)
+        trained = stored_build(self._store)
         written = iter(
             generator.generate(
                 flat,

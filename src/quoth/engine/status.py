@@ -7,14 +7,14 @@ from typing import Any
 
 from quoth.collection.store import FILE_NAME, Store
 from quoth.engine.searchers import Searchers
-from quoth.settings.config import KEPT_SECTIONS, Config, as_values
+from quoth.settings.config import STORED_SECTIONS, Config, as_values
 
 _PARTS = (FILE_NAME, "lexical", "dense", "generative")
 MAX_FILTERS = 4
 """So many keys of the metadata are named, with an example each."""
 
 
-def describe(folder: Path, store: Store, ways: Searchers, *, config: Config) -> dict[str, Any]:
+def describe(folder: Path, store: Store, searchers: Searchers, *, config: Config) -> dict[str, Any]:
     """Describe a collection: sizes, fields, filters, settings, and how current each index is."""
     return {
         "collection": str(folder),
@@ -24,8 +24,8 @@ def describe(folder: Path, store: Store, ways: Searchers, *, config: Config) -> 
         "filters": _filters(store),
         "change": store.change,
         "bytes": {name: _size(folder / name) for name in _PARTS},
-        "indexes": ways.describe(),
-        "settings": as_values(config, KEPT_SECTIONS),
+        "indexes": searchers.describe(),
+        "settings": as_values(config, STORED_SECTIONS),
     }
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from quoth.collection.store import Store
 from quoth.search.searcher import IndexedSearcher, Progress
-from quoth.settings.config import KEPT_SECTIONS, Config, as_values
+from quoth.settings.config import STORED_SECTIONS, Config, as_values
 from quoth.text.passages import cut_document
 
 
@@ -58,7 +58,7 @@ def verify(
     """Check everything; `repair` cuts passages, rebuilds indexes that differ, catches up others."""
     folder = store.path.parent
     cut = functools.partial(cut_document, config=config.passages)
-    wanted = as_values(config, KEPT_SECTIONS)
+    wanted = as_values(config, STORED_SECTIONS)
     in_indexes: list[str] = []
     if repair and store.setting("config") != wanted:
         in_indexes.append(f"{folder}: passages were cut with other settings")

@@ -10,8 +10,8 @@ from quoth.collection.lock import hold_writer_lock
 from quoth.collection.store import Store
 from quoth.errors import CollectionError, IndexMismatch, OutOfFiles, StorageFull
 from quoth.interruption import Interruption, check_interruption, interruptible
-from quoth.settings.config import KEPT_SECTIONS, Config, as_values
-from quoth.settings.stored import keep_answer
+from quoth.settings.config import STORED_SECTIONS, Config, as_values
+from quoth.settings.stored import store_answer
 
 
 @contextlib.contextmanager
@@ -46,15 +46,15 @@ def after_storing() -> Iterator[None]:
         ) from error
 
 
-def require_kept_settings(folder: Path, store: Store, config: Config) -> None:
+def require_stored_settings(folder: Path, store: Store, config: Config) -> None:
     """Keep the settings that shape a new collection; refuse others for one that is made."""
-    wanted, kept = as_values(config, KEPT_SECTIONS), store.setting("config")
+    wanted, kept = as_values(config, STORED_SECTIONS), store.setting("config")
     if kept is None:
         store.set_setting("config", wanted)
     elif kept != wanted:
         differing = [
             f"{section}.{key} = {kept[section].get(key)!r} (now {value!r})"
-            for section in KEPT_SECTIONS
+            for section in STORED_SECTIONS
             for key, value in wanted[section].items()
             if kept[section].get(key) != value
         ]
@@ -73,4 +73,4 @@ def install_model(collection: Path, model: Path, *, wait_seconds: float) -> None
         locked(collection, wait_seconds=wait_seconds),
         contextlib.closing(Store.create(collection)) as store,
     ):
-        keep_answer(store, kept)
+        store_answer(store, kept)

@@ -13,13 +13,13 @@ from quoth.settings.config import Config
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
-    """What a learning works with: one collection, opened for writing."""
+class JobContext:
+    """What a job works with: one collection, opened for writing."""
 
     folder: Path
     store: Store
     config: Config
-    make_ways: Callable[[Store, Config], Searchers]
+    make_searchers: Callable[[Store, Config], Searchers]
     progress: Progress
     note: Callable[[str], None]
     """Told what a user should know, in plain words."""

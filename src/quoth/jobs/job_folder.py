@@ -28,7 +28,7 @@ STATE_FILE = "state.json"
 _VERSION = 1
 
 
-class LearningFolder:
+class JobFolder:
     """The files of one learning, and how far it has come."""
 
     def __init__(self, path: Path) -> None:
@@ -104,12 +104,12 @@ class LearningFolder:
         self._write()
 
     def finished(self, stage: str) -> dict[str, Any] | None:
-        """Give what a finished stage found, None while it is not finished."""
+        """Return what a finished stage found, None while it is not finished."""
         found: dict[str, Any] | None = self._state["finished"].get(stage)
         return found
 
     def found(self, stage: str) -> dict[str, Any]:
-        """Give what a stage found that must be finished by now."""
+        """Return what a stage found that must be finished by now."""
         found: dict[str, Any] = self._state["finished"][stage]
         return found
 
@@ -121,11 +121,11 @@ class LearningFolder:
         return plain
 
     def seconds(self, stage: str) -> float:
-        """Give the time spent on a stage, that of interrupted runs included."""
+        """Return the time spent on a stage, that of interrupted runs included."""
         return float(self._state["spent"].get(stage, 0.0))
 
     def peak(self, stage: str) -> float:
-        """Give the most memory used by the end of a stage, in MB."""
+        """Return the most memory used by the end of a stage, in MB."""
         return float(self._state["peaks"].get(stage, 0.0))
 
     def note_peak(self, stage: str, megabytes: float) -> None:

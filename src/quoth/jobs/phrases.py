@@ -21,7 +21,7 @@ from quoth.jobs.pixar.texts import read_lines
 from quoth.search.generative.names import name_documents
 from quoth.search.searcher import Progress
 from quoth.settings.config import build_config
-from quoth.settings.stored import kept_layers
+from quoth.settings.stored import stored_settings
 from quoth.vocabulary.phrases.config import NUM_BYTES, PhraseConfig
 from quoth.vocabulary.phrases.report import PhraseReport, report_phrases
 from quoth.vocabulary.phrases.training import train_phrases
@@ -67,7 +67,7 @@ def read_texts(source: Path) -> list[str]:
         return read_lines(source)
     require_collection(source, FILE_NAME)
     with closing(Store.open(source)) as store:
-        config = build_config(*kept_layers(store, source)).generative
+        config = build_config(*stored_settings(store, source)).generative
         named = (
             text
             for stored in store.live_documents()
@@ -167,7 +167,7 @@ def _list(vocabulary: PhraseVocabulary, ids: Sequence[Any] | np.ndarray) -> list
 
 
 def _work_folder(out: Path, texts: Sequence[str]) -> Path:
-    """Give the folder where stages are kept, emptied if it belongs to other texts."""
+    """Return the folder where stages are kept, emptied if it belongs to other texts."""
     work = out.with_name(out.name + ".building")
     digest = hashlib.sha256("\n".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
     mark = work / "texts.sha256"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClusterHelp:
-    """The cluster that is joined, for `learn.plan.Elsewhere`."""
+    """The cluster that is joined, for `learn.plan.RemoteRunner`."""
 
     workers: int = 1
     """Processes that train together."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from quoth.training.recipes.pixar_config import PixarRecipe
 
 
-class Elsewhere(Protocol):
+class RemoteRunner(Protocol):
     """Other machines, which do what takes long of a learning."""
 
     def write(

@@ -105,7 +105,7 @@ def attention_shares(
     scale: float,
     merge: Merge | None = None,
 ) -> Tensor:  # (B, H, T, T)
-    """Give how much each token looks at each other, which `attend` computes but does not keep."""
+    """Return how much each token looks at each other, which `attend` computes but does not keep."""
     logits = query.float() @ key.float().transpose(-1, -2) * scale
     if weights is not None and mode != "none":
         fixed = weights.detach().float()

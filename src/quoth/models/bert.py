@@ -207,7 +207,7 @@ def pad(sequences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:  # both (B
 
 
 def mean_unit(states: Tensor, mask: Tensor) -> Tensor:  # (B, T, D), (B, T) -> (B, D)
-    """Give the mean of the states that are not padding, brought to unit length.
+    """Return the mean of the states that are not padding, brought to unit length.
 
     >>> states = torch.tensor([[[6.0, 0.0], [0.0, 8.0], [9.0, 9.0]]])
     >>> torch.equal(mean_unit(states, torch.tensor([[True, True, False]])),

@@ -116,7 +116,7 @@ def _describe(cursor: _Cursor) -> _Described:
 
 
 def _widen(cursor: _Cursor, described: _Described, *, start: int) -> NDArray[np.float32]:
-    """Give a tensor in fp32."""
+    """Return a tensor in fp32."""
     count = math.prod(described.shape)
     cursor.at = start + described.offset
     if described.kind == _F32:
@@ -131,13 +131,13 @@ def _widen(cursor: _Cursor, described: _Described, *, start: int) -> NDArray[np.
 
 
 def widen_q4_1(blocks: NDArray[Any]) -> NDArray[np.float32]:  # (32 per block,)
-    """Give d · q + m; the low halves of the bytes are the first 16 numbers of a block."""
+    """Return d · q + m; the low halves of the bytes are the first 16 numbers of a block."""
     halves = np.concatenate((blocks["q"] & 15, blocks["q"] >> 4), axis=1).astype(np.float32)
     whole = blocks["d"].astype(np.float32)[:, None] * halves
     return (whole + blocks["m"].astype(np.float32)[:, None]).reshape(-1)
 
 
 def widen_q8_0(blocks: NDArray[Any]) -> NDArray[np.float32]:  # (32 per block,)
-    """Give d · q."""
+    """Return d · q."""
     scales = blocks["d"].astype(np.float32)[:, None]
     return (scales * blocks["q"].astype(np.float32)).reshape(-1)

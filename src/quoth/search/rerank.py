@@ -33,7 +33,7 @@ class QueryScorer(Protocol):
     """What says how likely passages make queries; `QueryGenerator` does."""
 
     def score(self, queries: Sequence[str], passages: Sequence[str]) -> Any:
-        """Give log p(query | passage) of pairs, as an array."""
+        """Return log p(query | passage) of pairs, as an array."""
         ...
 
 
@@ -110,7 +110,7 @@ class RerankingSearcher:
     def _read(
         self, queries: Sequence[Query], found: Mapping[str, tuple[Hit, ...]]
     ) -> dict[str, list[float]]:
-        """Give log p(query | passage) of each query's best hits, all read in one go."""
+        """Return log p(query | passage) of each query's best hits, all read in one go."""
         pairs = {query.qid: self._pairs(query, found[query.qid]) for query in queries}
         flat = [pair for own in pairs.values() for pair in own]
         known = self._last
@@ -121,7 +121,7 @@ class RerankingSearcher:
         return {qid: [known[pair] for pair in own] for qid, own in pairs.items()}
 
     def _pairs(self, query: Query, hits: Sequence[Hit]) -> list[_Pair]:
-        """Give what is read for each of a query's best hits."""
+        """Return what is read for each of a query's best hits."""
         docids = [hit.docid for hit in hits[: self._config.depth]]
         row_by_docid = self._store.rows(docids)
         stored = self._store.documents(sorted(row_by_docid.values()))
@@ -231,7 +231,7 @@ def passage_text(document: Document, passage: Passage | None) -> str:
 
 
 def wanted_text(text: str, fields: Sequence[str]) -> str:
-    """Give the words that a query with signs asks for, without the signs.
+    """Return the words that a query with signs asks for, without the signs.
 
     >>> wanted_text('title:owl -barn "night bird" +dusk', ["title"])
     'owl night bird dusk'

@@ -42,7 +42,7 @@ def read_assets() -> dict[str, Asset]:
 
 
 def index_of(assets: Mapping[str, Asset]) -> Asset:
-    """Give the page itself."""
+    """Return the page itself."""
     return assets[_INDEX]
 
 

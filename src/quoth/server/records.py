@@ -24,7 +24,7 @@ _TITLES = ("title", "name")
 
 
 def served_record(served: Served) -> dict[str, Any]:
-    """Give a hit."""
+    """Return a hit."""
     hit, part = served.hit, served.explanation
     return {
         "rank": served.rank,
@@ -47,7 +47,7 @@ def partial_record(unreachable: Sequence[OutOfReach]) -> dict[str, Any]:
 
 
 def passage_record(passage: Passage) -> dict[str, Any]:
-    """Give a passage without its docid."""
+    """Return a passage without its docid."""
     return {
         "field": passage.field,
         "instance": passage.instance,
@@ -58,7 +58,7 @@ def passage_record(passage: Passage) -> dict[str, Any]:
 
 
 def snippet_record(snippet: Snippet) -> dict[str, Any]:
-    """Give a snippet."""
+    """Return a snippet."""
     return {
         "text": snippet.text,
         "start": snippet.span.start,
@@ -68,7 +68,7 @@ def snippet_record(snippet: Snippet) -> dict[str, Any]:
 
 
 def part_record(part: Part) -> dict[str, Any]:
-    """Give an explanation."""
+    """Return an explanation."""
     return {
         "label": part.label,
         "value": part.value,
@@ -77,13 +77,13 @@ def part_record(part: Part) -> dict[str, Any]:
 
 
 def explanation_record(docid: str, part: Part, attention: Attention | None) -> dict[str, Any]:
-    """Give the explanation of one document."""
+    """Return the explanation of one document."""
     looked = None if attention is None else asdict(attention)
     return {"docid": docid, "part": part_record(part), "attention": looked}
 
 
 def document_record(document: Document) -> dict[str, Any]:
-    """Give a document."""
+    """Return a document."""
     fields = {name: list(texts) for name, texts in document.fields.items()}
     return {"docid": document.docid, "fields": fields, "metadata": _metadata(document)}
 
@@ -111,7 +111,7 @@ def answer_record(
     *,
     notice: str,
 ) -> dict[str, Any]:
-    """Give an answer; its passages look like hits, cut to what was read of them."""
+    """Return an answer; its passages look like hits, cut to what was read of them."""
     numbers = number_sources(answer)
     served_by_docid = {each.hit.docid: each for each in hits}
     return {
@@ -136,12 +136,12 @@ def answer_record(
 
 
 def token_record(piece: Piece) -> dict[str, Any]:
-    """Give a piece of an answer, with the number of a passage it may come from, from 0."""
+    """Return a piece of an answer, with the number of a passage it may come from, from 0."""
     return {"text": piece.text, "passage": piece.sources[0].passage if piece.sources else None}
 
 
 def title_of(document: Document) -> str:
-    """Give a document's title, empty where it has none."""
+    """Return a document's title, empty where it has none."""
     return next((document.fields[name][0] for name in _TITLES if document.fields.get(name)), "")
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from quoth.errors import ConfigError, MissingExtra, NoCollection, QuothError
 from quoth.interruption import check_interruption
-from quoth.jobs.job_folder import LearningFolder
+from quoth.jobs.job_folder import JobFolder
 from quoth.server.errors import NotFound
 from quoth.server.monitoring.metrics import Metrics, ServerState
 from quoth.server.readiness import Readiness, warm_search
@@ -146,10 +146,10 @@ class Service:
         return await self.on_reader(lambda engine: engine.status())
 
     async def report(self) -> dict[str, Any]:
-        """Give the report of what was learned."""
+        """Return the report of what was learned."""
 
         def work(_engine: Worker) -> dict[str, Any]:
-            folder = LearningFolder(self._folder / _LEARNING)
+            folder = JobFolder(self._folder / _LEARNING)
             if not folder.is_finished:
                 raise NotFound('nothing was learned yet; "quoth learn" writes a report')
             found: dict[str, Any] = json.loads(folder.report.read_text(encoding="utf-8"))

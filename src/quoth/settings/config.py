@@ -84,7 +84,7 @@ class Config:
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
 
 
-KEPT_SECTIONS = ("passages", "analyser")
+STORED_SECTIONS = ("passages", "analyser")
 """Sections that shape what is on disk, and so are kept with a collection."""
 
 
@@ -152,7 +152,7 @@ def overrides_from_text(texts: Mapping[str, str]) -> Values:
 
 
 def as_values(config: Config, names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """Give some sections as plain values, to be saved."""
+    """Return some sections as plain values, to be saved."""
     return {name: _plain(getattr(config, name)) for name in names}
 
 

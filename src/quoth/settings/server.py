@@ -186,5 +186,5 @@ class ServerConfig:
             return False
 
     def own_names(self) -> frozenset[str]:
-        """Give the host names that requests may be addressed to where there are no keys."""
+        """Return the host names that requests may be addressed to where there are no keys."""
         return frozenset((*_LOOPBACK_NAMES, self.host, *self.hosts))

@@ -30,15 +30,15 @@ _LEARNED = "learned"
 _LEARNED_NAME = re.compile(r"learned-(\d+)")
 
 
-def kept_layers(store: Store, folder: Path) -> tuple[dict[str, dict[str, Any]], ...]:
-    """Give the settings kept with a collection: what it was made with, and how it was trained."""
+def stored_settings(store: Store, folder: Path) -> tuple[dict[str, dict[str, Any]], ...]:
+    """Return the settings kept with a collection: what it was made with, and how it was trained."""
     found = store.setting(_LEARNED)
     learned = {"dense": {"encoder": str(folder / found["encoder"])}} if found else {}
-    answering = {"answer": kept_answer(store, folder)}
+    answering = {"answer": stored_answer(store, folder)}
     return (
         store.setting("config") or {},
         learned,
-        {"generative": kept_generative(store)},
+        {"generative": stored_generative(store)},
         answering,
     )
 
@@ -66,7 +66,7 @@ def next_name(folder: Path) -> str:
     return f"learned-{1 + max([0, *(int(each[1]) for each in taken if each)])}"
 
 
-def keep_generative(store: Store, config: GenerativeConfig, build: PixarBuildConfig) -> None:
+def store_generative(store: Store, config: GenerativeConfig, build: PixarBuildConfig) -> None:
     """Keep the settings of a training whose model search uses from now on."""
     # no model is kept: search takes the one that was saved last
     naming = replace(config, model="", generator=_absolute(config.generator))
@@ -74,13 +74,13 @@ def keep_generative(store: Store, config: GenerativeConfig, build: PixarBuildCon
     store.set_setting(_GENERATIVE, {_NAMING: _chosen(naming), _TRAINING: _chosen(training)})
 
 
-def kept_generative(store: Store) -> dict[str, Any]:
-    """Give the settings of naming and searching that were trained with, less the defaults."""
+def stored_generative(store: Store) -> dict[str, Any]:
+    """Return the settings of naming and searching that were trained with, less the defaults."""
     return _known(GenerativeConfig, _read(store).get(_NAMING, {}))
 
 
-def kept_build(store: Store) -> PixarBuildConfig:
-    """Give the settings of the training; the defaults where there was none."""
+def stored_build(store: Store) -> PixarBuildConfig:
+    """Return the settings of the training; the defaults where there was none."""
     return PixarBuildConfig(**_known(PixarBuildConfig, _read(store).get(_TRAINING, {})))
 
 
@@ -107,12 +107,12 @@ def _known(kind: type[GenerativeConfig | PixarBuildConfig], values: Any) -> dict
     return {name: value for name, value in dict(values).items() if name in names}
 
 
-def keep_answer(store: Store, model: Path) -> None:
+def store_answer(store: Store, model: Path) -> None:
     """Let a collection answer with a model; a relative path starts at the collection."""
     store.set_setting(_ANSWER, {_MODEL: model.as_posix()})
 
 
-def kept_answer(store: Store, folder: Path) -> dict[str, str]:
-    """Give the settings of answering that are kept with a collection; none where none are."""
+def stored_answer(store: Store, folder: Path) -> dict[str, str]:
+    """Return the settings of answering that are kept with a collection; none where none are."""
     found = store.setting(_ANSWER)
     return {_MODEL: str(folder / found[_MODEL])} if found else {}

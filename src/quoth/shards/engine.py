@@ -19,7 +19,7 @@ from typing import Any, Self, TypeVar
 
 from quoth.collection.shards import open_shards
 from quoth.collection.store import Written
-from quoth.engine.adding import AddReport, pass_once, raise_problem, take_in
+from quoth.engine.adding import AddReport, add_in_batches, deduplicate, raise_problem
 from quoth.engine.answering import AnsweringEngine, Asking
 from quoth.engine.models import LoadedModels
 from quoth.engine.searchers import NAMES
@@ -57,7 +57,7 @@ from quoth.shards.writing import (
     ShardWriter,
     calibrate_shards,
     exchange_statistics,
-    settled,
+    sync_statistics,
     writing_shards,
 )
 from quoth.text.readers.reading import Report, read_documents
@@ -138,14 +138,14 @@ class ShardedEngine(AnsweringEngine):
 
         with self._writing() as writer:
             read = read_documents(sources, config=writer.config.readers, report=tell)
-            documents = pass_once(read, tell)
-            written = take_in(documents, writer, writer.config, progress=self._progress)
+            documents = deduplicate(read, tell)
+            written = add_in_batches(documents, writer, writer.config, progress=self._progress)
         return AddReport(written.added, written.updated, written.unchanged, skipped)
 
     def add_documents(self, documents: Iterable[Document]) -> Written:
         """Add or update documents made by the caller."""
         with self._writing() as writer:
-            return take_in(documents, writer, writer.config, progress=self._progress)
+            return add_in_batches(documents, writer, writer.config, progress=self._progress)
 
     def remove(self, docids: Sequence[str]) -> tuple[str, ...]:
         """Remove documents; returns the docids that were not there."""
@@ -344,13 +344,15 @@ class ShardedEngine(AnsweringEngine):
         if name not in NAMES:
             raise ConfigError(f"there is no searcher {name!r}; there are {', '.join(NAMES)}")
         first = self._engines[0]
-        if name in ("dense", "hybrid") and not first.with_ways(lambda ways: ways.is_encoded):
+        if name in ("dense", "hybrid") and not first.with_searchers(
+            lambda searchers: searchers.is_encoded
+        ):
             raise CollectionError(
                 f"{self.folder} has no vectors yet of {self.config.dense.encoder}; run"
                 f' "quoth encode {self.folder}"'
             )
         if name == "hybrid":
-            return first.with_ways(lambda ways: ways.fuse(lambda side: sides[side]))
+            return first.with_searchers(lambda searchers: searchers.fuse(lambda side: sides[side]))
         return sides[name]
 
     def _read(self, look: Callable[[], _T]) -> _T:
@@ -364,4 +366,4 @@ class ShardedEngine(AnsweringEngine):
 
     def _exchange_if_due(self) -> bool:
         """Finish what a killed writer left, unless one is at work; tells whether it did."""
-        return settled(self.shards, self._engines, progress=self._progress)
+        return sync_statistics(self.shards, self._engines, progress=self._progress)

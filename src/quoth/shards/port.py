@@ -57,13 +57,13 @@ class ShardEngine(Engine):
         """Find the k best documents as `search` does, with the scores they were found by."""
 
         def look(store: Store) -> tuple[Ranked, ...]:
-            using = self._ways.get(searcher, syntax=syntax)
+            using = self._searchers.get(searcher, syntax=syntax)
             allowed = allowed_rows(store, where)
             found = using.search([query], k=k, allowed=allowed).hits[query.qid]
             stored = [newest_of_hit(store, hit) for hit in found]
             documents = [document for _row, document in stored]
             parts = using.explain(query, documents, k=k, allowed=allowed)
-            best = self._ways.best_passages(searcher, query, dict(stored))
+            best = self._searchers.best_passages(searcher, query, dict(stored))
             return tuple(
                 Ranked(Hit(hit.docid, part.value, best[row]), hit.score)
                 for hit, (row, _document), part in zip(found, stored, parts, strict=True)
@@ -78,7 +78,7 @@ class ShardEngine(Engine):
 
         def look(store: Store) -> tuple[Part, ...]:
             documents = [newest(store, docid)[1] for docid in docids]
-            return self._ways.get(searcher, syntax=syntax).explain(query, documents)
+            return self._searchers.get(searcher, syntax=syntax).explain(query, documents)
 
         return self._read(look, searcher)
 
@@ -99,14 +99,14 @@ class ShardEngine(Engine):
 
         def look(store: Store) -> tuple[Passage | None, ...]:
             stored = [newest(store, docid) for docid in docids]
-            chosen = self._ways.best_passages(searcher, query, dict(stored))
+            chosen = self._searchers.best_passages(searcher, query, dict(stored))
             return tuple(chosen[row] for row, _document in stored)
 
         return self._read(look, searcher)
 
-    def with_ways(self, look: Callable[[Searchers], _T], searcher: str = "lexical") -> _T:
-        """Look at the ways of searching the shard."""
-        return self._read(lambda _store: look(self._ways), searcher)
+    def with_searchers(self, look: Callable[[Searchers], _T], searcher: str = "lexical") -> _T:
+        """Look at the searchers of the shard."""
+        return self._read(lambda _store: look(self._searchers), searcher)
 
     # For the exchange ------------------------------------------------------------------------
 
@@ -126,7 +126,7 @@ class ShardEngine(Engine):
         with self._writing() as opened:
             yield opened
 
-    def settle(self, fields: Sequence[str]) -> None:
+    def adopt_fields(self, fields: Sequence[str]) -> None:
         """Know these fields, and bring the lexical index up to date."""
         with self._writing() as (store, _config):
             store.put_fields(fields)
@@ -144,29 +144,29 @@ class ShardEngine(Engine):
         With `anew`, the first are wanted, and those of another model are given up.
         """
         with self._locked(), contextlib.closing(Store.create(self.folder)) as store:
-            ways = self._make_ways(store, self._require_kept_settings(store))
-            if anew and ways.dense_side().is_foreign():
-                ways.dense_side().discard()
-            is_due = anew or ways.is_encoded
-            has_all = is_due and ways.dense_side().is_current(store.change)
-            yield (store, ways.dense_side()) if is_due and not has_all else None
-            ways.close()
+            searchers = self.make_searchers(store, self._require_stored_settings(store))
+            if anew and searchers.dense_side().is_foreign():
+                searchers.dense_side().discard()
+            is_due = anew or searchers.is_encoded
+            has_all = is_due and searchers.dense_side().is_current(store.change)
+            yield (store, searchers.dense_side()) if is_due and not has_all else None
+            searchers.close()
         self._let_go()
 
     def keep_calibration(self, calibration: Calibration) -> None:
         """Save what was found out about fusing, for the shard alone and for all."""
         with self._locked(), contextlib.closing(Store.create(self.folder)) as store:
-            ways = self._make_ways(store)
-            ways.keep_calibration(calibration)
-            ways.close()
+            searchers = self.make_searchers(store)
+            searchers.keep_calibration(calibration)
+            searchers.close()
         self._let_go()
 
     # Inner workings --------------------------------------------------------------------------
 
     def _catch_up(self, store: Store) -> None:
-        ways = self._make_ways(store)
-        ways.catch_up(store, searcher="lexical", progress=self._progress)
-        ways.close()
+        searchers = self.make_searchers(store)
+        searchers.catch_up(store, searcher="lexical", progress=self._progress)
+        searchers.close()
 
     def _read(self, look: Callable[[Store], _T], searcher: str = "lexical") -> _T:
         state = self._exchange_state()
@@ -203,7 +203,8 @@ class ShardEngine(Engine):
         except Busy:
             return True
 
-    def _make_ways(self, store: Store, config: Config | None = None) -> Searchers:
+    def make_searchers(self, store: Store, config: Config | None = None) -> Searchers:
+        """Make the searchers of a store, by the settings in force or by others."""
         return Searchers(
             self.folder,
             store,
@@ -275,14 +276,14 @@ class LocalPort:
     ) -> tuple[float, ...]:
         """Score each document for its own query as if it were in the collection."""
 
-        def look(ways: Searchers) -> tuple[float, ...]:
+        def look(searchers: Searchers) -> tuple[float, ...]:
             using: ScoringSearcher = (
-                ways.dense() if searcher == "dense" else ways.lexical(syntax=False)
+                searchers.dense() if searcher == "dense" else searchers.lexical(syntax=False)
             )
             return using.score(queries, documents)
 
         with self._having_turn(searcher):
-            return self.engine.with_ways(look, searcher)
+            return self.engine.with_searchers(look, searcher)
 
     def status(self) -> dict[str, Any]:
         """Describe the shard."""

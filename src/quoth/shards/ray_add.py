@@ -15,7 +15,7 @@ from pathlib import Path
 from quoth.cluster.adding import AddJob, add_on_cluster
 from quoth.collection.shards import ShardSet, is_sharded, open_shards
 from quoth.collection.store import FILE_NAME, CutDocument, Store, Written
-from quoth.engine.adding import AddReport, pass_once, raise_problem, take_in
+from quoth.engine.adding import AddReport, add_in_batches, deduplicate, raise_problem
 from quoth.engine.engine import Engine
 from quoth.engine.writing import locked
 from quoth.errors import ConfigError, QuothError
@@ -163,7 +163,7 @@ def _write_shard(
     """Write one shard; counts are taken from its log, so that those of a lost writer count."""
     problems: list[Problem] = []
     passing = _Passing(numbered, keeps_numbers=target.shards is not None)
-    documents = pass_once(passing.located(), problems.append)
+    documents = deduplicate(passing.located(), problems.append)
     if target.shards is None:
         with Engine.open(target.folder, settings=target.settings) as engine:
             engine.add_documents(passing.counted(documents))
@@ -172,8 +172,8 @@ def _write_shard(
             ShardEngine.open(target.path(number), settings=target.settings) as shard,
             shard.writing() as (store, config),
         ):
-            taker = _RowTaker(store, passing, first=target.last_row + 1)
-            take_in(passing.counted(documents), taker, config, progress=_tell_nobody)
+            sink = _RowTaker(store, passing, first=target.last_row + 1)
+            add_in_batches(passing.counted(documents), sink, config, progress=_tell_nobody)
     with contextlib.closing(Store.open(target.path(number))) as store:
         kinds = store.count_changes(target.changes[number])
     added, updated = kinds.get("add", 0), kinds.get("update", 0)

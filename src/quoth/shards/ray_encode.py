@@ -48,9 +48,9 @@ class _FillingEngine(Engine):
     def fill(self, note: Note) -> None:
         """Give every document its vectors, those of another model made anew."""
         with self._locked(), contextlib.closing(Store.create(self.folder)) as store:
-            ways = self._make_ways(store, self._require_kept_settings(store))
-            ways.lexical(syntax=False).catch_up(store, progress=self._progress)
-            dense = ways.dense_side()
+            searchers = self.make_searchers(store, self._require_stored_settings(store))
+            searchers.lexical(syntax=False).catch_up(store, progress=self._progress)
+            dense = searchers.dense_side()
             if dense.is_foreign():
                 dense.discard()
             make = functools.partial(_open_worker, type(self), self.folder.resolve(), self._given)
@@ -61,12 +61,12 @@ class _FillingEngine(Engine):
                     yield made.chunk
 
             dense.fill(store, encode=encode, progress=self._progress)
-            ways.close()
+            searchers.close()
 
     def opened_dense(self) -> tuple[Store, DenseSearcher]:
-        """Give the store and the searcher whose encoder a worker uses."""
+        """Return the store and the searcher whose encoder a worker uses."""
         store = self._reader()
-        return store, self._ways.dense_side()
+        return store, self._searchers.dense_side()
 
 
 class _FillingShard(_FillingEngine, ShardEngine):

@@ -92,7 +92,7 @@ def merge_shards(
 
 @contextlib.contextmanager
 def _written_beside(out: Path) -> Iterator[Path]:
-    """Give a folder to write into; it becomes `out` when the block ends, and goes if it fails."""
+    """Yield a folder to write into; it becomes `out` when the block ends, and goes if it fails."""
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         unfinished = out.with_name(f".{out.name}-{secrets.token_hex(4)}")

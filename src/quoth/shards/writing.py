@@ -108,7 +108,9 @@ def writing_shards(
                 exchange_statistics(shards, engines, progress=progress)
 
 
-def settled(shards: ShardSet, engines: Sequence[ShardEngine], *, progress: Progress) -> bool:
+def sync_statistics(
+    shards: ShardSet, engines: Sequence[ShardEngine], *, progress: Progress
+) -> bool:
     """Exchange statistics if that is due and nobody is writing; tells whether they are current."""
     if not exchange_is_due(shards):
         return True
@@ -189,7 +191,7 @@ def exchange_statistics(
     """
     fields = agree_on_fields([engine.fields() for engine in engines])
     for engine in engines:
-        engine.settle(fields)
+        engine.adopt_fields(fields)
     write_sums(shards)
     try:
         encode_together(engines, anew=False, progress=progress)

@@ -49,7 +49,7 @@ class Batches:
             )
 
     def __getitem__(self, number: int) -> Rows:
-        """Give the rows of a batch."""
+        """Return the rows of a batch."""
         epoch = len(self._starts) - 2 if number >= self._starts[-1] else self._epoch_of(number)
         while number >= self._starts[epoch + 1]:
             epoch += 1

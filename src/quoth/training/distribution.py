@@ -47,7 +47,7 @@ def process_number() -> int:
 
 
 def agree(reason: str) -> str:
-    """Give what the first process says: all stop at the same step, or none."""
+    """Return what the first process says: all stop at the same step, or none."""
     if count_processes() == 1:
         return reason
     said = [reason]

@@ -177,7 +177,7 @@ def train(
 
 
 def learning_rate_share(step: int, config: LoopConfig) -> float:
-    """Give the share of the highest learning rate at a step counted from 1.
+    """Return the share of the highest learning rate at a step counted from 1.
 
     >>> config = LoopConfig(steps=5, warm_up=0.4)
     >>> [learning_rate_share(step, config) for step in (1, 2, 3, 4, 5)]
@@ -190,7 +190,7 @@ def learning_rate_share(step: int, config: LoopConfig) -> float:
 
 
 def weight_strength(step: int, config: LoopConfig) -> float:
-    """Give the share γ of the word weights that is in force at a step counted from 1.
+    """Return the share γ of the word weights that is in force at a step counted from 1.
 
     >>> [weight_strength(step, LoopConfig(ramp_steps=4)) for step in (1, 3, 9)]
     [0.0, 0.5, 1.0]

@@ -92,7 +92,7 @@ def cut_identifiers(identifiers: Identifiers, segment: Segment) -> OwnedSequence
 
 
 def spell_identifiers(ids: PhraseIds, offsets: Integers, spell: Spell) -> tuple[str, ...]:
-    """Give back the text of each sequence.
+    """Return the text of each sequence.
 
     >>> words = ["star", "wars", "laser"]
     >>> ids, offsets = np.array([2, 0, 1], dtype=np.int32), np.array([0, 1, 3])

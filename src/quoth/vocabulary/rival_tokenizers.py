@@ -56,7 +56,7 @@ class RivalVocabulary:
         return text.removeprefix(" ")
 
     def text_of(self, phrase_id: int) -> str:
-        """Give a subword as the tokenizer writes it."""
+        """Return a subword as the tokenizer writes it."""
         text = self._tokenizer.id_to_token(phrase_id)
         if text is None:
             raise IndexError(f"subword {phrase_id} of {len(self)}")

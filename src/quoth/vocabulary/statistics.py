@@ -114,7 +114,7 @@ class Statistics:
         self._fact("change", 0)  # the first read fixes the state
 
     def summary(self) -> tuple[int, dict[str, int]]:
-        """Give what is counted besides frequencies: documents, and terms per view."""
+        """Return what is counted besides frequencies: documents, and terms per view."""
         return self.num_documents, self.total_lengths()
 
     def total_lengths(self) -> dict[str, int]:

@@ -165,7 +165,7 @@ def test_an_answer_begins_in_the_sentence_nearest_to_the_question(
         return np.array([(1.0, 0.0) if each else (0.0, 1.0) for each in near], dtype=np.float32)
 
     answer = AnswerConfig(threshold=1.0, far_penalty=1000.0)
-    decoding = answer.steady(DecodingConfig(max_subwords=20))
+    decoding = answer.for_answering(DecodingConfig(max_subwords=20))
     settings = AnswerSettings(answer=answer, decoding=decoding)
     answerer = Answerer(eager, settings, encode=encode)
     (found,) = answerer.answer(QUESTIONS[:1], [passages_of(*TEXTS)])

@@ -11,7 +11,7 @@ from tiny_language_model import TEXTS, train_tokenizer
 
 from quoth.answer.candidates import find_candidates, make_vocabulary
 from quoth.answer.config import CandidateConfig
-from quoth.answer.noun_phrases import noun_chunks
+from quoth.answer.noun_phrases import noun_phrases
 from quoth.answer.word_bounds import is_end, is_start
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.inputs import DynamicLMInputs
@@ -116,7 +116,7 @@ def test_what_imitates_special_subwords_is_read_as_text() -> None:
     ],
 )
 def test_chunks_are_noun_phrases_and_names(text: str, expected: set[str]) -> None:
-    found = {text[span.start : span.end] for span in noun_chunks(text)}
+    found = {text[span.start : span.end] for span in noun_phrases(text)}
     assert expected <= found
     assert found or not expected
 

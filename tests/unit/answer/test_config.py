@@ -48,7 +48,9 @@ def test_all_problems_are_reported_at_once(
 
 
 def test_answers_hold_together_unless_told_otherwise() -> None:
-    steady = AnswerConfig().steady(DecodingConfig())
-    assert steady.no_repeat_subwords and steady.phrase_first and steady.splice_penalty
+    decoding = AnswerConfig().for_answering(DecodingConfig())
+    assert decoding.no_repeat_subwords and decoding.phrase_first and decoding.splice_penalty
     free = AnswerConfig(phrase_first=False, splice_penalty=0.0)
-    assert free.steady(DecodingConfig(no_repeat_subwords=5)) == DecodingConfig(no_repeat_subwords=5)
+    assert free.for_answering(DecodingConfig(no_repeat_subwords=5)) == DecodingConfig(
+        no_repeat_subwords=5
+    )

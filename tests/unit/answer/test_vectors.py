@@ -16,7 +16,7 @@ from tiny_language_model import TEXTS, make_dynamic_lm
 
 from quoth.answer.candidates import make_vocabulary
 from quoth.answer.config import CandidateConfig
-from quoth.answer.phrase_vector_cache import Shelf
+from quoth.answer.phrase_vector_cache import PhraseVectorCache
 from quoth.answer.vectors import PhraseVectors, share_rows
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
@@ -124,8 +124,8 @@ def test_another_session_finds_the_vectors_on_the_shelf(
     vocabulary = vocabulary_of(model, texts)
 
     def session(name: str) -> torch.Tensor:
-        shelf = Shelf(tmp_path, model=name, max_bytes=1_000_000)
-        return PhraseVectors(model, shelf=shelf).encode(vocabulary, texts)
+        cache = PhraseVectorCache(tmp_path, model=name, max_bytes=1_000_000)
+        return PhraseVectors(model, cache=cache).encode(vocabulary, texts)
 
     first = session("a")
     assert torch.allclose(session("a"), first, atol=1e-2) and len(encoded) == 1
@@ -134,38 +134,38 @@ def test_another_session_finds_the_vectors_on_the_shelf(
 
 
 def test_a_shelf_adds_to_what_it_holds(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path, model="m", max_bytes=1_000_000)
-    assert shelf.read("text") == {}
-    shelf.write("text", {(1, 2): np.ones(3, np.float32)})
-    shelf.write("text", {(3,): np.zeros(3, np.float32)})
-    found = shelf.read("text")
+    cache = PhraseVectorCache(tmp_path, model="m", max_bytes=1_000_000)
+    assert cache.read("text") == {}
+    cache.write("text", {(1, 2): np.ones(3, np.float32)})
+    cache.write("text", {(3,): np.zeros(3, np.float32)})
+    found = cache.read("text")
     assert {key: vector.tolist() for key, vector in found.items()} == {
         (1, 2): [1.0] * 3,
         (3,): [0.0] * 3,
     }
     assert (
-        shelf.read("other text") == {}
-        and Shelf(tmp_path, model="n", max_bytes=1).read("text") == {}
+        cache.read("other text") == {}
+        and PhraseVectorCache(tmp_path, model="n", max_bytes=1).read("text") == {}
     )
 
 
 @pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 broken", None])
 def test_a_damaged_file_is_no_file(tmp_path: Path, damage: bytes | None) -> None:
-    shelf = Shelf(tmp_path, model="m", max_bytes=1_000_000)
-    shelf.write("text", {(1, 2): np.ones(3, np.float32)})
+    cache = PhraseVectorCache(tmp_path, model="m", max_bytes=1_000_000)
+    cache.write("text", {(1, 2): np.ones(3, np.float32)})
     (path,) = tmp_path.iterdir()
     path.write_bytes(path.read_bytes()[:-40] if damage is None else damage)
-    assert shelf.read("text") == {}
-    shelf.write("text", {(4,): np.ones(3, np.float32)})
-    assert list(shelf.read("text")) == [(4,)]
+    assert cache.read("text") == {}
+    cache.write("text", {(4,): np.ones(3, np.float32)})
+    assert list(cache.read("text")) == [(4,)]
 
 
 def test_a_full_shelf_gives_up_what_was_not_used(tmp_path: Path) -> None:
     vectors = {(1,): np.ones(200, np.float32)}
-    shelf = Shelf(tmp_path, model="m", max_bytes=1_000_000)
-    shelf.write("a", vectors)
+    cache = PhraseVectorCache(tmp_path, model="m", max_bytes=1_000_000)
+    cache.write("a", vectors)
     size = sum(each.stat().st_size for each in tmp_path.iterdir())
-    small = Shelf(tmp_path, model="m", max_bytes=2 * size)
+    small = PhraseVectorCache(tmp_path, model="m", max_bytes=2 * size)
     (first,) = tmp_path.iterdir()
     small.write("b", vectors)
     for path in tmp_path.iterdir():
@@ -173,13 +173,13 @@ def test_a_full_shelf_gives_up_what_was_not_used(tmp_path: Path) -> None:
     assert small.read("a")  # and so used after b
     small.write("c", vectors)
     assert [bool(small.read(each)) for each in "abc"] == [True, False, True]
-    none = Shelf(tmp_path / "none", model="m", max_bytes=0)
+    none = PhraseVectorCache(tmp_path / "none", model="m", max_bytes=0)
     none.write("a", vectors)
     assert not (tmp_path / "none").exists()
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    shelf = Shelf(tmp_path / "file" / "shelf", model="m", max_bytes=1_000)
-    shelf.write("a", {(1,): np.ones(2, np.float32)})
-    assert shelf.read("a") == {}
+    cache = PhraseVectorCache(tmp_path / "file" / "shelf", model="m", max_bytes=1_000)
+    cache.write("a", {(1,): np.ones(2, np.float32)})
+    assert cache.read("a") == {}

@@ -60,7 +60,7 @@ class Answer:
         self.is_cancelled = False
 
     def result(self, *, timeout_s: float) -> Any:
-        """Give the value."""
+        """Return the value."""
         assert timeout_s == 0.25
         if isinstance(self._outcome, Exception):
             raise self._outcome

@@ -244,7 +244,7 @@ def test_a_hit_by_vectors_shows_the_passage_nearest_to_the_query(open_engine: Op
     with store.snapshot():
         document = engine.document("a")
         row = store.rows(["a"])["a"]
-        nearest = engine._ways.dense().best_passages(Query("", "qqq"), {row: document})[row]
+        nearest = engine._searchers.dense().best_passages(Query("", "qqq"), {row: document})[row]
     for name in ("dense", "hybrid"):
         (hit,) = engine.search("qqq", searcher=name)  # a word that stands nowhere
         assert hit.passage == nearest
@@ -302,18 +302,18 @@ def test_a_calibration_is_kept_reused_and_depends_on_the_seed_alone(
     monkeypatch.setattr("quoth.engine.encoding.calibrate_fusion", lambda *_: pytest.fail("again"))
     again = open_engine()
     again.search("owl", searcher="hybrid")
-    assert again._ways.calibration is not None
-    assert dict(again._ways.calibration.weights) == kept["weights"]
+    assert again._searchers.calibration is not None
+    assert dict(again._searchers.calibration.weights) == kept["weights"]
 
 
 def test_calibrated_weights_are_those_that_fuse(open_engine: Open) -> None:
     engine = open_engine()
     engine.add_documents(_telling(30))
     engine.encode()
-    ways = engine._make_ways(engine._reader())
-    found = ways.calibration
+    searchers = engine.make_searchers(engine._reader())
+    found = searchers.calibration
     assert found is not None
-    ways.keep_calibration(replace(found, weights={"lexical": 0.3, "dense": 0.7}))
+    searchers.keep_calibration(replace(found, weights={"lexical": 0.3, "dense": 0.7}))
     engine.close()
     docid = engine.search("owl", searcher="hybrid")[0].docid
     (part,) = engine.explain("owl", [docid], searcher="hybrid")
@@ -350,7 +350,7 @@ def test_query_weights_follow_the_collection_as_it_grows(
 
     def vector() -> Any:
         with engine._reader().snapshot():
-            return engine._ways.dense()._encode([Query("", "owl watches raven")])[0]
+            return engine._searchers.dense()._encode([Query("", "owl watches raven")])[0]
 
     engine.search("owl", searcher="dense")
     before = vector()

@@ -444,8 +444,8 @@ def test_a_closed_engine_opens_again_when_used(engine: Engine) -> None:
 def test_leaving_the_block_closes(folder: Path) -> None:
     with Engine.open(folder) as engine:
         engine.search("owl")
-        assert engine._store is not None and engine._searchers
-    assert engine._store is None and not engine._searchers
+        assert engine._store is not None and engine._cached_searchers
+    assert engine._store is None and not engine._cached_searchers
 
 
 def test_progress_is_told_while_adding(tmp_path: Path) -> None:

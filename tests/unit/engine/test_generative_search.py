@@ -20,7 +20,7 @@ from quoth.records import Document, Part, Query
 from quoth.search.generative.config import GenerativeConfig
 from quoth.search.generative.files import GenerativeModel, save_generative_model
 from quoth.settings.pixar import PixarBuildConfig
-from quoth.settings.stored import keep_generative
+from quoth.settings.stored import store_generative
 
 Open = Callable[..., Engine]
 TITLES = ("barn owl", "owl at night", "two birds", "raven", "swift on the wing", "one hen")
@@ -248,7 +248,7 @@ def test_new_documents_are_named_as_the_training_chose(
         install()
         with engine._writing() as (store, _config):
             chosen = GenerativeConfig(generator="none", sources=("title", "identifiers"))
-            keep_generative(store, chosen, PixarBuildConfig(temperature=0.5, seed=7))
+            store_generative(store, chosen, PixarBuildConfig(temperature=0.5, seed=7))
     with Engine.open(folder) as engine:
         assert engine.config.generative == chosen
         engine.add_documents([Document("a", {"text": ("two birds here.",)})])

@@ -19,7 +19,7 @@ from quoth.engine.engine import Engine
 from quoth.errors import ConfigError
 from quoth.records import Document
 from quoth.settings.config import (
-    KEPT_SECTIONS,
+    STORED_SECTIONS,
     Config,
     as_values,
     build_config,
@@ -101,13 +101,13 @@ def test_saved_settings_round_trip(tmp_path: Path) -> None:
         "analyser": {"language": "french", "fold_accents": False},
     }
     config = build_config(given)
-    values = as_values(config, KEPT_SECTIONS)
+    values = as_values(config, STORED_SECTIONS)
     assert values == given
     assert build_config(json.loads(json.dumps(values))) == config
     with Engine.open(tmp_path / "c.quoth", settings=[given]) as engine:
         engine.add_documents([Document("d", {"text": ("hibou",)})])
     with Engine.open(tmp_path / "c.quoth") as engine:
-        assert as_values(engine.config, KEPT_SECTIONS) == given
+        assert as_values(engine.config, STORED_SECTIONS) == given
         assert engine.status()["settings"] == given
 
 

@@ -9,12 +9,12 @@ from quoth.collection.store import Store
 from quoth.engine.engine import Engine
 from quoth.engine.writing import install_model
 from quoth.records import Document
-from quoth.settings.stored import kept_answer
+from quoth.settings.stored import stored_answer
 
 
 def kept(folder: Path) -> dict[str, str]:
     store = Store.open(folder)
-    found = kept_answer(store, folder)
+    found = stored_answer(store, folder)
     store.close()
     return found
 

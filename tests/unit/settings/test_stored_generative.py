@@ -11,7 +11,7 @@ import pytest
 from quoth.collection.store import Store
 from quoth.search.generative.config import GenerativeConfig
 from quoth.settings.pixar import PixarBuildConfig
-from quoth.settings.stored import keep_generative, kept_build, kept_generative
+from quoth.settings.stored import store_generative, stored_build, stored_generative
 
 
 @pytest.fixture
@@ -21,13 +21,13 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def test_only_what_was_chosen_is_kept(store: Store) -> None:
-    assert kept_generative(store) == {} and kept_build(store) == PixarBuildConfig()
+    assert stored_generative(store) == {} and stored_build(store) == PixarBuildConfig()
     build = PixarBuildConfig(size=500, temperature=0.3, device="cuda:1")
-    keep_generative(store, GenerativeConfig(generator="none", model="other", depth=9), build)
-    assert kept_generative(store) == {"generator": "none", "depth": 9}
-    assert kept_build(store) == PixarBuildConfig(size=500, temperature=0.3)
-    keep_generative(store, GenerativeConfig(), PixarBuildConfig())
-    assert kept_generative(store) == {} and kept_build(store) == PixarBuildConfig()
+    store_generative(store, GenerativeConfig(generator="none", model="other", depth=9), build)
+    assert stored_generative(store) == {"generator": "none", "depth": 9}
+    assert stored_build(store) == PixarBuildConfig(size=500, temperature=0.3)
+    store_generative(store, GenerativeConfig(), PixarBuildConfig())
+    assert stored_generative(store) == {} and stored_build(store) == PixarBuildConfig()
 
 
 def test_a_folder_is_found_from_everywhere(
@@ -35,10 +35,10 @@ def test_a_folder_is_found_from_everywhere(
 ) -> None:
     (tmp_path / "writer").mkdir()
     monkeypatch.chdir(tmp_path)
-    keep_generative(store, GenerativeConfig(generator="writer"), PixarBuildConfig())
-    assert kept_generative(store) == {"generator": str((tmp_path / "writer").resolve())}
+    store_generative(store, GenerativeConfig(generator="writer"), PixarBuildConfig())
+    assert stored_generative(store) == {"generator": str((tmp_path / "writer").resolve())}
 
 
 def test_what_another_version_kept_is_left_out(store: Store) -> None:
     store.set_setting("generative", {"generative": {"depth": 9, "colour": 1}, "pixar": {"x": 2}})
-    assert kept_generative(store) == {"depth": 9} and kept_build(store) == PixarBuildConfig()
+    assert stored_generative(store) == {"depth": 9} and stored_build(store) == PixarBuildConfig()

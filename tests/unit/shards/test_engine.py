@@ -227,7 +227,7 @@ def test_splitting_and_joining_gives_the_same_collection(tmp_path: Path, tiny: P
             ]
             assert merged.config == whole.config
             assert merged._reader().identifiers("d1") == ("an owl", "a barn")
-            assert merged._ways.calibration == whole._ways.calibration is not None
+            assert merged._searchers.calibration == whole._searchers.calibration is not None
             for searcher in ("lexical", "dense", "hybrid"):
                 assert merged.search("owl at night", searcher=searcher) == whole.search(
                     "owl at night", searcher=searcher

@@ -31,7 +31,7 @@ def make_problem() -> dict[str, Tensor]:
 
 
 def solve(problem: dict[str, Tensor], split: VocabularySplit | None = None) -> dict[str, Tensor]:
-    """Give the terms and the gradients of a loss that uses all of them."""
+    """Return the terms and the gradients of a loss that uses all of them."""
     leaves = {name: problem[name].clone().requires_grad_() for name in ("rows", "head", "bias")}
     terms = large_softmax(
         leaves["rows"],

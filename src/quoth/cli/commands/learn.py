@@ -21,7 +21,7 @@ from quoth.cli.commands.arguments import (
     read_layers,
 )
 from quoth.cli.options import with_settings
-from quoth.jobs.learn.plan import Wanted
+from quoth.jobs.learn.plan import LearnRequest
 from quoth.text import display
 
 if TYPE_CHECKING:
@@ -174,12 +174,12 @@ def learn(
     from quoth.engine.models import missing_neural
     from quoth.jobs.report.page import write_page
 
-    wanted = Wanted(
+    request = LearnRequest(
         pairs=pairs,
         pack=pack,
         unpack=unpack,
         restart=not resume,
-        elsewhere=helping(ray, workers),
+        remote=helping(ray, workers),
     )
     short = {"learn.minutes": minutes, "learn.device": device, "learn.seed": seed}
     given = {name: str(value) for name, value in short.items() if value is not None}
@@ -188,7 +188,7 @@ def learn(
         try:
             from quoth.jobs.learn import job
 
-            outcome = job.learn(engine, wanted, note=show.note)
+            outcome = job.learn(engine, request, note=show.note)
         except ImportError as error:
             raise missing_neural(error) from error
     if outcome.packed is not None:

@@ -135,7 +135,7 @@ def segment(
 
 
 def _workers(ray: str) -> Workers:
-    """Give who counts: the cluster that is joined, or threads here."""
+    """Return who counts: the cluster that is joined, or threads here."""
     if ray:
         from quoth.cluster.counting import ClusterWorkers
 

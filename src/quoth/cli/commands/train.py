@@ -20,7 +20,7 @@ from quoth.cli.commands.arguments import (
     open_whole,
 )
 from quoth.cli.options import with_settings
-from quoth.jobs.learn.plan import Wanted
+from quoth.jobs.learn.plan import LearnRequest
 from quoth.jobs.pixar.plan import read_settings
 from quoth.search.generative.config import NO_GENERATOR
 from quoth.settings.pixar import PixarBuildConfig
@@ -253,11 +253,11 @@ def pixar(
 
     short = {"minutes": minutes, "seed": seed, "device": device}
     given = {name: value for name, value in short.items() if value is not None}
-    wanted = Wanted(
+    request = LearnRequest(
         pairs=pairs,
         restart=not resume,
         generative=PixarBuildConfig(**{**given, **read_settings(set_ or [])}),
-        elsewhere=helping(ray, workers),
+        remote=helping(ray, workers),
     )
     silent = {"generative.generator": NO_GENERATOR} if no_generator else {}
     settings = {**settings, **silent}
@@ -266,7 +266,7 @@ def pixar(
         try:
             from quoth.jobs.learn import job
 
-            report = job.learn(engine, wanted, note=show.note).generative
+            report = job.learn(engine, request, note=show.note).generative
         except ImportError as error:
             raise missing_neural(error, what="generative models") from error
     assert report is not None

@@ -118,7 +118,7 @@ class DenseIndex:
         return self._now.rows.copy()
 
     def read(self, rows: Rows) -> tuple[Rows, Units, Quantised]:
-        """Give the vectors of some rows as they are stored, each with its row and unit."""
+        """Return the vectors of some rows as they are stored, each with its row and unit."""
         places = np.flatnonzero(self._now.live & np.isin(self._now.vectors.rows, rows))
         size = max(1, len(places))
         blocks = list(self._now.vectors.blocks(places, num_vectors=size))

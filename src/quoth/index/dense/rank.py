@@ -57,7 +57,7 @@ def merge_top_k(lists: Sequence[Sequence[Found]], *, k: int) -> list[Found]:
 
 
 def kth_row_score(rows: Integers, scores: Numbers, *, k: int) -> float:
-    """Give the score of the k-th best row, minus infinity where there are fewer rows.
+    """Return the score of the k-th best row, minus infinity where there are fewer rows.
 
     >>> kth_row_score(np.array([1, 1, 2, 3]), np.array([9.0, 8.0, 7.0, 6.0]), k=2)
     7.0

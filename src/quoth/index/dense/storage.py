@@ -57,7 +57,7 @@ def _quantise_to_bytes(vectors: Floats) -> Quantised:
 
 
 def dequantise(codes: Codes, scales: Floats) -> Floats:
-    """Give back the vectors that are stored, (N, D).
+    """Return the vectors that are stored, (N, D).
 
     >>> dequantise(np.int8([[127, -64]]), np.float32([1 / 127])).round(3).tolist()
     [[1.0, -0.5040000081062317]]

@@ -253,7 +253,7 @@ def _list_by_rarest(
 
 @njit(cache=True, nogil=True)
 def _find_rarest(phrases: PhraseIds, counts: Integers) -> tuple[np.int32, np.int32]:
-    """Give the two rarest distinct phrases of an identifier; the only one twice."""
+    """Return the two rarest distinct phrases of an identifier; the only one twice."""
     first = second = phrases[0]
     for other in phrases:
         if (counts[other], other) < (counts[first], first):

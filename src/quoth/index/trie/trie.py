@@ -97,7 +97,7 @@ class Trie:
         return len(self.length_rows) - 2
 
     def roots(self) -> Iterator[State]:
-        """Give one state for each length that occurs, of all identifiers of that length."""
+        """Return one state for each length that occurs, of all identifiers of that length."""
         for lo, hi in pairwise(self.length_rows.tolist()):
             if lo < hi:
                 yield State(lo, hi, 0)
@@ -117,7 +117,7 @@ class Trie:
         return State(before + found, before + end, state.depth + 1)
 
     def children(self, state: State) -> Iterator[tuple[int, State]]:
-        """Give each phrase that goes on from a state, in order, and where it leads."""
+        """Return each phrase that goes on from a state, in order, and where it leads."""
         if self._ends(state):
             return
         first, stride, before = self._column(state)

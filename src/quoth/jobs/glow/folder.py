@@ -68,7 +68,7 @@ class Trained:
     """Whether this is the report of an earlier run with the same settings."""
 
     def as_record(self) -> dict[str, Any]:
-        """Give everything as plain values for JSON."""
+        """Return everything as plain values for JSON."""
         scores = {
             name: {"RR@10": each.mrr, "nDCG@10": each.ndcg}
             for name, each in (("before", self.before), ("after", self.after))
@@ -87,7 +87,7 @@ class Trained:
 
 
 def make_settings(plan: Plan, *, base: str, basis: Mapping[str, Any]) -> dict[str, Any]:
-    """Give everything that decides what comes out, as JSON gives it back."""
+    """Return everything that decides what comes out, as JSON gives it back."""
     content = {
         "pairs": seal_file(plan.pairs).sha256,
         "base": base,

@@ -159,7 +159,7 @@ class _Run:
 def _open_counts(
     plan: Plan, pairs: Sequence[LabelledPair], start: GlowEncoder
 ) -> Iterator[tuple[WordCounts | None, Mapping[str, Any]]]:
-    """Give the word statistics, and what they rest on; none where attention is not weighted."""
+    """Yield the word statistics, and what they rest on; none where attention is not weighted."""
     if plan.encoder.weighting == "none":
         yield None, {}
     elif plan.collection is None:

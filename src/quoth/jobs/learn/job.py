@@ -27,14 +27,14 @@ from quoth.collection.schema import require_collection
 from quoth.collection.store import FILE_NAME, Store
 from quoth.engine.engine import Engine
 from quoth.errors import ConfigError, CorpusError
-from quoth.jobs.context import Desk
+from quoth.jobs.context import JobContext
 from quoth.jobs.device import choose_device
-from quoth.jobs.job_folder import LearningFolder
-from quoth.jobs.learn.plan import Wanted, describe_plan, make_plan
+from quoth.jobs.job_folder import JobFolder
+from quoth.jobs.learn.plan import LearnRequest, describe_plan, make_plan
 from quoth.jobs.learn.stages import Stages, units_of
 from quoth.jobs.pixar.job import train_generative
 from quoth.jobs.pixar.report import GenerativeReport
-from quoth.jobs.remote import Elsewhere
+from quoth.jobs.remote import RemoteRunner
 from quoth.jobs.report.page import write_page
 from quoth.jobs.report.report import LearningReport
 from quoth.jobs.report.summary import GENERATIVE, ORDER, order_of, summarise
@@ -62,49 +62,51 @@ class Outcome:
 
 
 def learn(
-    engine: Engine, wanted: Wanted, *, note: Callable[[str], None] = lambda _text: None
+    engine: Engine, request: LearnRequest, *, note: Callable[[str], None] = lambda _text: None
 ) -> Outcome:
     """Learn to search the documents of a collection better; interrupted, it resumes."""
     require_collection(engine.folder, FILE_NAME)
     with engine.writing() as (store, config):
-        desk = Desk(engine.folder, store, config, engine._make_ways, engine.progress, note)
-        return learn_collection(desk, wanted)
+        context = JobContext(
+            engine.folder, store, config, engine.make_searchers, engine.progress, note
+        )
+        return learn_collection(context, request)
 
 
-def learn_collection(desk: Desk, wanted: Wanted) -> Outcome:
+def learn_collection(context: JobContext, request: LearnRequest) -> Outcome:
     """Learn, judge, install if better, and report; goes on where an earlier call stopped."""
-    if wanted.generative is not None:
+    if request.generative is not None:
         found = train_generative(
-            desk,
-            wanted.generative,
-            pairs=wanted.pairs,
-            restart=wanted.restart,
-            elsewhere=wanted.elsewhere,
+            context,
+            request.generative,
+            pairs=request.pairs,
+            restart=request.restart,
+            remote=request.remote,
         )
         return Outcome(None, is_old=found.is_old, generative=found)
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    folder = LearningFolder(desk.folder / LEARNING)
-    device = choose_device(desk.config.learn.device)
-    if wanted.unpack is not None:
-        _require_packed(folder, desk)
-    elif not _goes_on(folder, desk, wanted):
-        _begin(folder, desk, wanted)
+    folder = JobFolder(context.folder / LEARNING)
+    device = choose_device(context.config.learn.device)
+    if request.unpack is not None:
+        _require_packed(folder, context)
+    elif not _goes_on(folder, context, request):
+        _begin(folder, context, request)
     if folder.is_finished:
         return Outcome(_read_report(folder), folder.page, is_old=True)
-    pairs = _pairs_of(folder, wanted)
-    stages = Stages(desk, folder, device=device, pairs=pairs, elsewhere=wanted.elsewhere)
+    pairs = _pairs_of(folder, request)
+    stages = Stages(context, folder, device=device, pairs=pairs, remote=request.remote)
     for name in ("vectors before", "queries", "passage set"):
         _do(folder, name, _work(stages, name))
-    if wanted.pack is not None:
-        wanted.pack.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(folder.passage_set, wanted.pack)
-        return Outcome(None, packed=wanted.pack)
-    trained = wanted.unpack
+    if request.pack is not None:
+        request.pack.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(folder.passage_set, request.pack)
+        return Outcome(None, packed=request.pack)
+    trained = request.unpack
     train = stages.train if trained is None else lambda: stages.unpack(trained)
     _do(folder, "training", train)
     for name in order_of(folder)[ORDER.index("training") + 1 :]:
         _do(folder, name, _work(stages, name))
-    return Outcome(_report(folder, desk), folder.page)
+    return Outcome(_report(folder, context), folder.page)
 
 
 def _work(stages: Stages, name: str) -> Callable[[], dict[str, Any]]:
@@ -116,21 +118,21 @@ def _work(stages: Stages, name: str) -> Callable[[], dict[str, Any]]:
         "judge": stages.judge,
         "install": stages.install,
         "identifiers": stages.identifiers,
-        GENERATIVE: lambda: _train_generative(stages.newest, stages.elsewhere),
+        GENERATIVE: lambda: _train_generative(stages.newest, stages.remote),
     }
     return work[name]
 
 
-def _train_generative(desk: Desk, elsewhere: Elsewhere | None) -> dict[str, Any]:
+def _train_generative(context: JobContext, remote: RemoteRunner | None) -> dict[str, Any]:
     """Train generative search with the encoder that is in use now."""
-    learn = desk.config.learn
+    learn = context.config.learn
     config = PixarBuildConfig(
         minutes=learn.generative_minutes, device=learn.device, seed=learn.seed
     )
-    return train_generative(desk, config, elsewhere=elsewhere).values()
+    return train_generative(context, config, remote=remote).values()
 
 
-def _do(folder: LearningFolder, name: str, work: Callable[[], dict[str, Any]]) -> None:
+def _do(folder: JobFolder, name: str, work: Callable[[], dict[str, Any]]) -> None:
     """Do a stage unless it is finished."""
     if folder.finished(name) is None:
         with folder.clock(name):
@@ -142,55 +144,55 @@ def _do(folder: LearningFolder, name: str, work: Callable[[], dict[str, Any]]) -
 # --- beginning and going on ----------------------------------------------------------------------
 
 
-def _goes_on(folder: LearningFolder, desk: Desk, wanted: Wanted) -> bool:
+def _goes_on(folder: JobFolder, context: JobContext, request: LearnRequest) -> bool:
     """Whether what is on disk belongs to this very call."""
-    if not folder.is_begun or wanted.restart:
+    if not folder.is_begun or request.restart:
         return False
-    differing = folder.differences(_settings(desk, wanted, base=_base(folder, desk)))
+    differing = folder.differences(_settings(context, request, base=_base(folder, context)))
     if differing and not folder.is_finished:
-        desk.note(f"an unfinished learning is dropped, as this differs: {', '.join(differing)}")
+        context.note(f"an unfinished learning is dropped, as this differs: {', '.join(differing)}")
     return not differing
 
 
-def _begin(folder: LearningFolder, desk: Desk, wanted: Wanted) -> None:
+def _begin(folder: JobFolder, context: JobContext, request: LearnRequest) -> None:
     """Plan, and note everything that decides what comes out."""
-    num_documents = desk.store.num_documents
+    num_documents = context.store.num_documents
     if num_documents < _LEAST_DOCUMENTS:
         raise ConfigError(
-            f"{desk.folder} holds {num_documents} documents, too few to learn from; add some:"
+            f"{context.folder} holds {num_documents} documents, too few to learn from; add some:"
             f" {_LEAST_DOCUMENTS} at the least, hundreds to gain anything"
         )
-    base = inner_name(desk.config.dense.encoder, desk.folder)
-    settings = _settings(desk, wanted, base=base)
+    base = inner_name(context.config.dense.encoder, context.folder)
+    settings = _settings(context, request, base=base)
     plan = make_plan(
-        len(units_of(desk, desk.config.dense.encoder)),
-        desk.config.learn,
+        len(units_of(context, context.config.dense.encoder)),
+        context.config.learn,
         device=settings["trained on"],
         cores=torch.get_num_threads(),
-        is_packed=wanted.pack is not None,
+        is_packed=request.pack is not None,
     )
-    desk.note(describe_plan(plan))
+    context.note(describe_plan(plan))
     facts = {
         "base": base,
-        "name": next_name(desk.folder),
+        "name": next_name(context.folder),
         "plan": asdict(plan),
-        "pairs": str(wanted.pairs.resolve()) if wanted.pairs else "",
+        "pairs": str(request.pairs.resolve()) if request.pairs else "",
     }
     folder.begin(settings, facts)
 
 
-def _settings(desk: Desk, wanted: Wanted, *, base: str) -> dict[str, Any]:
-    """Give everything that decides what comes out, as JSON gives it back."""
-    if wanted.pairs is not None and not wanted.pairs.is_file():
-        raise CorpusError(f"{wanted.pairs} is no file; expected pairs as JSON Lines or TSV")
-    learn = asdict(desk.config.learn)
+def _settings(context: JobContext, request: LearnRequest, *, base: str) -> dict[str, Any]:
+    """Return everything that decides what comes out, as JSON gives it back."""
+    if request.pairs is not None and not request.pairs.is_file():
+        raise CorpusError(f"{request.pairs} is no file; expected pairs as JSON Lines or TSV")
+    learn = asdict(context.config.learn)
     device = choose_device(learn.pop("device")).type
-    if wanted.pack is not None and desk.config.learn.device == "auto":
+    if request.pack is not None and context.config.learn.device == "auto":
         device = "cuda"  # packing is for a machine with a GPU, unless told otherwise
     content = {
-        "documents": _fingerprint(desk.store),
-        "encoder": digest_weights(find_folder(outer_name(base, desk.folder))),
-        "pairs": seal_file(wanted.pairs).sha256 if wanted.pairs else "",
+        "documents": _fingerprint(context.store),
+        "encoder": digest_weights(find_folder(outer_name(base, context.folder))),
+        "pairs": seal_file(request.pairs).sha256 if request.pairs else "",
         "trained on": device,
         "learn": learn,
     }
@@ -204,40 +206,40 @@ def _fingerprint(store: Store) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def _base(folder: LearningFolder, desk: Desk) -> str:
+def _base(folder: JobFolder, context: JobContext) -> str:
     """Name the encoder to start from: once its own model is installed, still the one before."""
-    now = inner_name(desk.config.dense.encoder, desk.folder)
+    now = inner_name(context.config.dense.encoder, context.folder)
     is_own = Path(now).name == folder.fact("name")
     return str(folder.fact("base")) if is_own else now
 
 
-def _require_packed(folder: LearningFolder, desk: Desk) -> None:
+def _require_packed(folder: JobFolder, context: JobContext) -> None:
     """Make sure that the collection is as it was when it was packed."""
     if not folder.is_begun or folder.finished("passage set") is None:
         raise ConfigError(
-            f"{desk.folder} has packed nothing that could be unpacked; run quoth learn"
-            f" {desk.folder} --pack FILE first"
+            f"{context.folder} has packed nothing that could be unpacked; run quoth learn"
+            f" {context.folder} --pack FILE first"
         )
-    if folder.settings["documents"] != _fingerprint(desk.store):
+    if folder.settings["documents"] != _fingerprint(context.store):
         raise ConfigError(
-            f"the documents of {desk.folder} have changed since they were packed; pack again"
+            f"the documents of {context.folder} have changed since they were packed; pack again"
         )
 
 
-def _pairs_of(folder: LearningFolder, wanted: Wanted) -> Path | None:
+def _pairs_of(folder: JobFolder, request: LearnRequest) -> Path | None:
     kept = str(folder.fact("pairs"))
-    return wanted.pairs or (Path(kept) if kept else None)
+    return request.pairs or (Path(kept) if kept else None)
 
 
 # --- reporting -----------------------------------------------------------------------------------
 
 
-def _report(folder: LearningFolder, desk: Desk) -> LearningReport:
+def _report(folder: JobFolder, context: JobContext) -> LearningReport:
     """Write the report, which also ends the learning; then drop what only training needed."""
     report = summarise(
         folder,
-        collection=desk.folder.name,
-        num_documents=desk.store.num_documents,
+        collection=context.folder.name,
+        num_documents=context.store.num_documents,
         seed=int(folder.settings["learn"]["seed"]),
     )
     write_page(report, folder.page)
@@ -247,5 +249,5 @@ def _report(folder: LearningFolder, desk: Desk) -> LearningReport:
     return report
 
 
-def _read_report(folder: LearningFolder) -> LearningReport:
+def _read_report(folder: JobFolder) -> LearningReport:
     return LearningReport.from_record(json.loads(folder.report.read_text(encoding="utf-8")))

@@ -86,7 +86,7 @@ def make_judged(
 
 
 def judge(
-    ways: Searchers,
+    searchers: Searchers,
     store: Store,
     judged: Judged,
     calibration: Calibration,
@@ -95,7 +95,7 @@ def judge(
     progress: Progress,
 ) -> dict[str, dict[str, list[float]]]:
     """Search for everything with all searchers; RR@10 of each query, by kind and searcher."""
-    sides: list[ScoringSearcher] = [ways.lexical(syntax=False), ways.dense_side()]
+    sides: list[ScoringSearcher] = [searchers.lexical(syntax=False), searchers.dense_side()]
     depth = config.fusion.depth
     runs_by_kind: dict[str, tuple[list[Run], list[Asked]]] = {}
     if judged.items:
@@ -136,7 +136,7 @@ def _fuse(runs: Sequence[Run], calibration: Calibration, config: Config) -> Run:
 
 
 def reciprocal_ranks(run: Run, asked: Sequence[Asked]) -> list[float]:
-    """Give one over the rank of the first answer among the ten best, 0 where there is none."""
+    """Return one over the rank of the first answer among the ten best, 0 where there is none."""
     found = []
     for each in asked:
         ranked = enumerate(run.hits[each.query.qid][:_CUT], 1)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quoth.errors import ConfigError
-from quoth.jobs.remote import Elsewhere
+from quoth.jobs.remote import RemoteRunner
 from quoth.settings.learn import LearnConfig
 from quoth.settings.pixar import PixarBuildConfig
 
@@ -37,7 +37,7 @@ _MOST_CORES = 8  # beyond, networks this small gain little
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LearnRequest:
     """What one call asks for, beside the settings."""
 
     pairs: Path | None = None
@@ -55,7 +55,7 @@ class Wanted:
     generative: PixarBuildConfig | None = None
     """Train generative search alone, with these settings."""
 
-    elsewhere: Elsewhere | None = None
+    remote: RemoteRunner | None = None
     """Who writes queries and trains, if not this process."""
 
     def __post_init__(self) -> None:
@@ -83,7 +83,7 @@ class Rates:
     """Seconds per query and neighbour of a step after the warm-up."""
 
     def faster(self, times: float) -> Rates:
-        """Give the rates of a device that is so many times as fast."""
+        """Return the rates of a device that is so many times as fast."""
         return Rates(
             self.writing * times,
             self.encoding * times,
@@ -136,7 +136,7 @@ class _Checks:
     passages: int
 
     def seconds(self, rates: Rates) -> float:
-        """Give the time that all of them take; a query is a quarter of a passage."""
+        """Return the time that all of them take; a query is a quarter of a passage."""
         return (self.count + 1) * (self.queries / 4 + self.passages) / rates.refreshing
 
 
@@ -168,16 +168,16 @@ def make_plan(
         if device == "cpu"
         else _Checks(5, 2000, num_passages)
     )
-    looks = checks.seconds(training)
+    validating = checks.seconds(training)
     step = training.warming * sizes["warm_up_batch"]
-    warm_up_steps = _fit_steps(left - looks, step, config.warm_up_steps)
-    seconds["warm-up"] = warm_up_steps * step + looks
-    left = max(0.0, left - seconds["warm-up"] - looks)
+    warm_up_steps = _fit_steps(left - validating, step, config.warm_up_steps)
+    seconds["warm-up"] = warm_up_steps * step + validating
+    left = max(0.0, left - seconds["warm-up"] - validating)
     step = training.joint * sizes["batch_size"] * sizes["k"]
     step += num_passages / training.refreshing / 100
     method, steps, note = _choose_method(config, device, fits=int(left / step))
     if method != "none":
-        seconds["training"] = steps * step + looks
+        seconds["training"] = steps * step + validating
     if sum(seconds.values()) > 60 * config.minutes:
         note = f"{note}; {config.minutes:g} minutes are short: this will take longer".lstrip("; ")
     return Plan(
@@ -212,7 +212,7 @@ def describe_plan(plan: Plan) -> str:
 
 
 def _sizes(device: str, config: LearnConfig) -> dict[str, int]:
-    """Give the sizes that suit a device, unless others are set."""
+    """Return the sizes that suit a device, unless others are set."""
     usual = {"warm_up_batch": 128, "batch_size": 32, "k": 8, "max_subwords": 256}
     if device == "cpu":
         usual = {"warm_up_batch": 64, "batch_size": 8, "k": 4, "max_subwords": 96}
@@ -235,7 +235,7 @@ def _fit_writing(num_queries: float, num_passages: int, config: LearnConfig) -> 
 
 
 def _fit_steps(seconds: float, step: float, most: int) -> int:
-    """Give the steps that fit, some at the least.
+    """Return the steps that fit, some at the least.
 
     >>> _fit_steps(100.0, 2.0, 80), _fit_steps(1.0, 2.0, 80), _fit_steps(1.0, 2.0, 4)
     (50, 10, 4)

@@ -239,6 +239,6 @@ def _by_round_trip(query: PseudoQuery) -> PseudoQuery | None:
 
 
 def _source(fields: Fields, config: GlowConfig) -> SourceText:
-    """Give a unit's text: what its encoder reads, the body apart from what stands before it."""
+    """Return a unit's text: what its encoder reads, the body apart from what stands before it."""
     before = [text for name in config.fields[:-1] for text in fields.get(name, ())]
     return SourceText(" ".join(fields.get(config.fields[-1], ())), " ".join(before))

@@ -23,8 +23,8 @@ from quoth.artifact import seal_file, write_text_atomically
 from quoth.engine.encoding import encode_all
 from quoth.engine.searchers import Searchers
 from quoth.errors import ConfigError, Damaged
-from quoth.jobs.context import Desk
-from quoth.jobs.job_folder import LearningFolder
+from quoth.jobs.context import JobContext
+from quoth.jobs.job_folder import JobFolder
 from quoth.jobs.learn.judging import Judged, check_leak, decide, judge, make_judged
 from quoth.jobs.learn.pairs import LabelledQueries, read_labelled
 from quoth.jobs.learn.plan import Plan
@@ -38,7 +38,7 @@ from quoth.jobs.learn.queries import (
     spread,
     write_queries,
 )
-from quoth.jobs.remote import Elsewhere
+from quoth.jobs.remote import RemoteRunner
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.glow.files import published_config, saved_config
 from quoth.models.glow.inputs import GlowInputs
@@ -77,42 +77,42 @@ class Stages:
 
     def __init__(
         self,
-        desk: Desk,
-        folder: LearningFolder,
+        context: JobContext,
+        folder: JobFolder,
         *,
         device: torch.device,
         pairs: Path | None,
-        elsewhere: Elsewhere | None = None,
+        remote: RemoteRunner | None = None,
     ) -> None:
-        self._desk = desk
-        self._store = desk.store
+        self._context = context
+        self._store = context.store
         self._folder = folder
         self._device = device
         self._pairs = pairs
-        self.elsewhere = elsewhere
+        self.remote = remote
         self.plan = Plan(**folder.fact("plan"))
         self.name = str(folder.fact("name"))
-        base = outer_name(folder.fact("base"), desk.folder)
-        self.before = _with_encoder(desk.config, base)
-        self.after = _with_encoder(desk.config, str(desk.folder / MODELS / self.name))
+        base = outer_name(folder.fact("base"), context.folder)
+        self.before = _with_encoder(context.config, base)
+        self.after = _with_encoder(context.config, str(context.folder / MODELS / self.name))
 
     # The stages ------------------------------------------------------------------------------
 
     def vectors_before(self) -> dict[str, Any]:
         """Make sure that there is a search to compare with: vectors and a calibration."""
-        ways = self._desk.make_ways(self._store, self.before)
-        if not ways.is_encoded or ways.calibration is None:
-            found = self._encode(ways, self.before)
-            ways.keep_calibration(found)
+        searchers = self._context.make_searchers(self._store, self.before)
+        if not searchers.is_encoded or searchers.calibration is None:
+            found = self._encode(searchers, self.before)
+            searchers.keep_calibration(found)
         else:
-            found = ways.calibration
-            ways.catch_up(self._store, searcher="dense", progress=self._desk.progress)
-        ways.close()
+            found = searchers.calibration
+            searchers.catch_up(self._store, searcher="dense", progress=self._context.progress)
+        searchers.close()
         return {"calibration": found.to_record()}
 
     def queries(self) -> dict[str, Any]:
         """Write pseudo-queries; for the held-out documents alone where there are labelled pairs."""
-        config, plan, units = self._desk.config.learn, self.plan, self._units
+        config, plan, units = self._context.config.learn, self.plan, self._units
         rows = [row for row in spread(len(units), plan.num_written) if units[row].source.whole]
         if self._pairs is not None:
             rows = [row for row in rows if units[row].is_held_out]
@@ -128,11 +128,11 @@ class Stages:
             rows,
             self._folder.written,
             one_by_one(functools.partial(writer.generate, **settings))
-            if self.elsewhere is None
+            if self.remote is None
             else functools.partial(
-                self.elsewhere.write, generator=config.generator, settings=settings
+                self.remote.write, generator=config.generator, settings=settings
             ),
-            progress=lambda done, total: self._desk.progress("writing queries", done, total),
+            progress=lambda done, total: self._context.progress("writing queries", done, total),
         )
         examples = [(row, own) for row, own in sorted(self._written.items()) if own]
         some = [examples[at] for at in spread(len(examples), _EXAMPLES)] if examples else []
@@ -145,7 +145,7 @@ class Stages:
 
     def passages(self) -> dict[str, Any]:
         """Label the queries and tokenise everything that is trained on."""
-        self._desk.progress("labelling queries with BM25", 0, 0)
+        self._context.progress("labelling queries with BM25", 0, 0)
         start = GlowEncoder.load(self.before.dense.encoder, fast=False)
         queries = self._training_queries()
         writer, most = self._folder.found("queries"), self.plan.max_subwords
@@ -177,9 +177,9 @@ class Stages:
 
     def train(self) -> dict[str, Any]:
         """Train on this machine, or have it done elsewhere, and save the encoder."""
-        if self.elsewhere is not None:
+        if self.remote is not None:
             out, base = self._folder.stages / "elsewhere", self.before.dense.encoder
-            self.elsewhere.train(
+            self.remote.train(
                 self._folder.passage_set,
                 out,
                 encoder=base,
@@ -196,11 +196,11 @@ class Stages:
         run = CurriculumRun(self._device, self._folder.stages, self._tell)
         network, stages = run_curriculum(start.network, writer, passage_set, curriculum, run)
         made = GlowEncoder(self.name, network, start.tokenizer, start.config, identity={})
-        made.save(self._desk.folder / MODELS / self.name)
+        made.save(self._context.folder / MODELS / self.name)
         return {"device": self._device.type, "stages": [asdict(stage) for stage in stages]}
 
     def _tell(self, stage: str, step: int, steps: int) -> None:
-        self._desk.progress(f"training: {stage}", step, steps)
+        self._context.progress(f"training: {stage}", step, steps)
 
     def unpack(self, trained: Path) -> dict[str, Any]:
         """Take what another machine trained on this very passage set."""
@@ -217,14 +217,14 @@ class Stages:
                 " again with --pack, and train that"
             )
         found = GlowEncoder.load(str(trained / ENCODER), fast=False)
-        found.save(self._desk.folder / MODELS / self.name)
+        found.save(self._context.folder / MODELS / self.name)
         return {"device": facts["device"], "stages": stages}
 
     def encode(self) -> dict[str, Any]:
         """Give every document vectors of the new encoder, beside the old ones."""
-        ways = self._desk.make_ways(self._store, self.after)
-        found = self._encode(ways, self.after)
-        ways.close()
+        searchers = self._context.make_searchers(self._store, self.after)
+        found = self._encode(searchers, self.after)
+        searchers.close()
         return {"calibration": found.to_record()}
 
     def judge(self) -> dict[str, Any]:
@@ -235,12 +235,12 @@ class Stages:
             ("before", "vectors before", self.before),
             ("after", "encode", self.after),
         ):
-            ways = self._desk.make_ways(self._store, config)
+            searchers = self._context.make_searchers(self._store, config)
             found = Calibration.from_record(self._folder.found(stage)["calibration"])
             scores[name] = judge(
-                ways, self._store, judged, found, config, progress=self._desk.progress
+                searchers, self._store, judged, found, config, progress=self._context.progress
             )
-            ways.close()
+            searchers.close()
         trained = json.loads(self._folder.trained_queries.read_text(encoding="utf-8"))
         leak = check_leak(judged, scores["after"], self._store, trained, analyser=self._analyser)
         return {"scores": scores, "leak": leak, "overlaps": [i.overlap for i in judged.items]}
@@ -249,16 +249,16 @@ class Stages:
         """Let search use the new encoder if it is better, or keep it aside."""
         scores = self._folder.found("judge")["scores"]
         installed, reason = decide(
-            scores["before"], scores["after"], margin=self._desk.config.learn.margin
+            scores["before"], scores["after"], margin=self._context.config.learn.margin
         )
         if installed:
             calibration = self._folder.found("encode")["calibration"]
-            ways = self._desk.make_ways(self._store, self.after)
+            searchers = self._context.make_searchers(self._store, self.after)
             use_learned(self._store, self.name)
-            ways.keep_calibration(Calibration.from_record(calibration))
-            ways.close()
+            searchers.keep_calibration(Calibration.from_record(calibration))
+            searchers.close()
         else:
-            _set_aside(self._desk.folder, self.name)
+            _set_aside(self._context.folder, self.name)
         return {"installed": installed, "reason": reason}
 
     def identifiers(self) -> dict[str, Any]:
@@ -272,14 +272,16 @@ class Stages:
             for row, own in sorted(written.items())
             for at, text in enumerate(own)
         ]
-        ways = self._desk.make_ways(self._store, self.after if installed else self.before)
-        self._desk.progress("searching for pseudo-queries", 0, len(asked))
+        searchers = self._context.make_searchers(
+            self._store, self.after if installed else self.before
+        )
+        self._context.progress("searching for pseudo-queries", 0, len(asked))
         queries = [query for query, _docid in asked]
         runs = [
             side.search(queries, k=ROUND_TRIP, allowed=None)
-            for side in (ways.lexical(syntax=False), ways.dense_side())
+            for side in (searchers.lexical(syntax=False), searchers.dense_side())
         ]
-        ways.close()
+        searchers.close()
         kept: dict[str, list[str]] = {docid: [] for _query, docid in asked}
         for query, docid in asked:
             if any(hit.docid == docid for run in runs for hit in run.hits[query.qid]):
@@ -295,20 +297,20 @@ class Stages:
         }
 
     @property
-    def newest(self) -> Desk:
+    def newest(self) -> JobContext:
         """The desk with the encoder that search uses once a model was installed or set aside."""
         installed = self._folder.found("install")["installed"]
-        return replace(self._desk, config=self.after if installed else self.before)
+        return replace(self._context, config=self.after if installed else self.before)
 
     # Inner workings --------------------------------------------------------------------------
 
     @functools.cached_property
     def _units(self) -> list[Unit]:
-        return units_of(self._desk, self.before.dense.encoder)
+        return units_of(self._context, self.before.dense.encoder)
 
     @functools.cached_property
     def _analyser(self) -> Analyser:
-        return Analyser(self._desk.config.analyser)
+        return Analyser(self._context.config.analyser)
 
     @property
     def _written(self) -> dict[int, list[str]]:
@@ -319,34 +321,36 @@ class Stages:
         if self._pairs is None:
             return LabelledQueries((), ())
         with self._looking_up() as lookup:
-            seed = self._desk.config.learn.seed
+            seed = self._context.config.learn.seed
             return read_labelled(self._pairs, self._units, lookup, seed=seed)
 
     @functools.cached_property
     def _judged(self) -> Judged:
         judged = self._labelled.judged
-        return make_judged(self._store, self._units, self._written, judged, self._desk.config)
+        return make_judged(self._store, self._units, self._written, judged, self._context.config)
 
     def _training_queries(self) -> list[PseudoQuery]:
         if self._pairs is not None:
             return list(self._labelled.training)
-        config, judged = self._desk.config.learn, self._judged.texts
+        config, judged = self._context.config.learn, self._judged.texts
         with self._looking_up() as lookup:
             return make_training_queries(self._units, self._written, lookup, config, judged=judged)
 
     @contextlib.contextmanager
     def _looking_up(self) -> Iterator[PassageLookup]:
         """Open BM25 search over units; the vectors' stage has brought it up to date."""
-        with contextlib.closing(self._desk.make_ways(self._store, self.before)) as ways:
-            lexical = ways.lexical(syntax=False)
+        with contextlib.closing(
+            self._context.make_searchers(self._store, self.before)
+        ) as searchers:
+            lexical = searchers.lexical(syntax=False)
             yield PassageLookup(self._units, lexical, analyser=self._analyser)
 
-    def _encode(self, ways: Searchers, config: Config) -> Calibration:
-        seed, progress = config.learn.seed, self._desk.progress
-        return encode_all(ways, self._store, config, seed=seed, progress=progress)
+    def _encode(self, searchers: Searchers, config: Config) -> Calibration:
+        seed, progress = config.learn.seed, self._context.progress
+        return encode_all(searchers, self._store, config, seed=seed, progress=progress)
 
     def _curriculum(self) -> Curriculum:
-        plan, config = self.plan, self._desk.config.learn
+        plan, config = self.plan, self._context.config.learn
         return Curriculum(
             method=plan.method if self._pairs is None else "none",
             warm_up_steps=plan.warm_up_steps,
@@ -363,16 +367,16 @@ class Stages:
         )
 
 
-def units_of(desk: Desk, encoder: str) -> list[Unit]:
+def units_of(context: JobContext, encoder: str) -> list[Unit]:
     """List what an encoder gives vectors to in a collection, split for learning."""
-    folder, config = find_folder(encoder), desk.config.learn
+    folder, config = find_folder(encoder), context.config.learn
     settings = saved_config(folder) or published_config(folder)
     if settings.weighting != "none" or settings.layout != "joined":
         raise ConfigError(
             f"{encoder} weighs words or marks fields, which learning without labels cannot train;"
             " start from a plain encoder with --dense.encoder"
         )
-    return list_units(desk.store, settings, share=config.held_out, seed=config.seed)
+    return list_units(context.store, settings, share=config.held_out, seed=config.seed)
 
 
 def _with_encoder(config: Config, encoder: str) -> Config:

@@ -7,41 +7,44 @@ import json
 from collections.abc import Iterator, Sequence
 
 from quoth.errors import ConfigError
-from quoth.jobs.context import Desk
+from quoth.jobs.context import JobContext
 from quoth.jobs.pixar.texts import Names
 from quoth.search.generative.names import name_documents
 
 
-def require_names(desk: Desk, names: Sequence[Names]) -> None:
+def require_names(context: JobContext, names: Sequence[Names]) -> None:
     """Make sure that some document has a name."""
     if not any(each.texts for each in names):
-        sources = ", ".join(desk.config.generative.sources)
+        sources = ", ".join(context.config.generative.sources)
         raise ConfigError(
-            f"no document of {desk.folder} has a name ({sources}); let some be written (leave out"
-            f" --no-generator, or run quoth learn {desk.folder}), or name fields with"
+            f"no document of {context.folder} has a name ({sources}); let some be written (leave"
+            f" out --no-generator, or run quoth learn {context.folder}), or name fields with"
             " --generative.sources"
         )
 
 
-def list_texts(desk: Desk) -> Iterator[str]:
+def list_texts(context: JobContext) -> Iterator[str]:
     """List the texts of all documents."""
-    for stored in desk.store.live_documents():
+    for stored in context.store.live_documents():
         for texts in stored.document.fields.values():
             yield from texts
 
 
-def list_names(desk: Desk) -> Iterator[Names]:
+def list_names(context: JobContext) -> Iterator[Names]:
     """List what names each document, in the order of the documents."""
-    for stored in desk.store.live_documents():
+    for stored in context.store.live_documents():
         named = name_documents(
-            {stored.row: stored.document}, desk.store, config=desk.config.generative, identify=None
+            {stored.row: stored.document},
+            context.store,
+            config=context.config.generative,
+            identify=None,
         )
         yield Names(stored.document.docid, tuple(text for _row, text in named))
 
 
-def fingerprint(desk: Desk) -> str:
+def fingerprint(context: JobContext) -> str:
     """Name the documents and their names as they are."""
-    digest = hashlib.sha256(json.dumps(sorted(desk.store.live_rows())).encode())
-    for each in list_names(desk):
+    digest = hashlib.sha256(json.dumps(sorted(context.store.live_rows())).encode())
+    for each in list_names(context):
         digest.update(json.dumps([each.docid, *each.texts]).encode())
     return digest.hexdigest()

@@ -22,13 +22,13 @@ from transformers.utils import logging
 
 from quoth.artifact import seal_file, write_text_atomically
 from quoth.errors import ConfigError, CorpusError
-from quoth.jobs.context import Desk
+from quoth.jobs.context import JobContext
 from quoth.jobs.device import choose_device
-from quoth.jobs.job_folder import LearningFolder
+from quoth.jobs.job_folder import JobFolder
 from quoth.jobs.pixar.document_names import fingerprint
 from quoth.jobs.pixar.report import GenerativeReport, JudgedKind
 from quoth.jobs.pixar.stages import ORDER, TRAINED, UNTRAINED, BuildStages
-from quoth.jobs.remote import Elsewhere
+from quoth.jobs.remote import RemoteRunner
 from quoth.models.pretrained import digest_weights, find_folder
 from quoth.search.generative.state import FOLDER, find_model
 from quoth.settings.pixar import PixarBuildConfig
@@ -40,30 +40,30 @@ _FEWEST_DOCUMENTS = 2
 
 
 def train_generative(
-    desk: Desk,
+    context: JobContext,
     config: PixarBuildConfig,
     *,
     pairs: Path | None = None,
     restart: bool = False,
-    elsewhere: Elsewhere | None = None,
+    remote: RemoteRunner | None = None,
 ) -> GenerativeReport:
     """Train, judge, install and report; goes on where an earlier call stopped."""
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     device = choose_device(config.device)
-    folder = LearningFolder(desk.folder / WORK)
-    settings = _settings(desk, config, device=device.type, pairs=pairs)
-    if restart or not _goes_on(folder, desk, settings):
-        _begin(folder, desk, settings)
+    folder = JobFolder(context.folder / WORK)
+    settings = _settings(context, config, device=device.type, pairs=pairs)
+    if restart or not _goes_on(folder, context, settings):
+        _begin(folder, context, settings)
     if folder.is_finished:
         return replace(_read_report(folder), is_old=True)
-    stages = BuildStages(desk, folder, config, device=device, pairs=pairs, elsewhere=elsewhere)
+    stages = BuildStages(context, folder, config, device=device, pairs=pairs, remote=remote)
     for name in ORDER:
         if folder.finished(name) is None:
             with folder.clock(name):
                 found = _work(stages, name)()
             folder.note_peak(name, peak_megabytes())
             folder.finish(name, found)
-    return _report(folder, desk, device=device.type, seed=config.seed)
+    return _report(folder, context, device=device.type, seed=config.seed)
 
 
 def _work(stages: BuildStages, name: str) -> Callable[[], dict[str, Any]]:
@@ -82,7 +82,7 @@ def _work(stages: BuildStages, name: str) -> Callable[[], dict[str, Any]]:
 # --- beginning and going on ----------------------------------------------------------------------
 
 
-def _goes_on(folder: LearningFolder, desk: Desk, settings: Mapping[str, Any]) -> bool:
+def _goes_on(folder: JobFolder, context: JobContext, settings: Mapping[str, Any]) -> bool:
     """Whether what is on disk belongs to this very call."""
     if not folder.is_begun:
         return False
@@ -91,32 +91,32 @@ def _goes_on(folder: LearningFolder, desk: Desk, settings: Mapping[str, Any]) ->
         before["names"] = done["fingerprint"]  # this training has written some itself
     differing = sorted(name for name in settings if before.get(name) != settings[name])
     if not differing and folder.is_finished:
-        return find_model(desk.folder, NAME) is not None
+        return find_model(context.folder, NAME) is not None
     if differing and not folder.is_finished:
-        desk.note(f"an unfinished training is dropped, as this differs: {', '.join(differing)}")
+        context.note(f"an unfinished training is dropped, as this differs: {', '.join(differing)}")
     return not differing
 
 
-def _begin(folder: LearningFolder, desk: Desk, settings: Mapping[str, Any]) -> None:
-    if desk.store.num_documents < _FEWEST_DOCUMENTS:
+def _begin(folder: JobFolder, context: JobContext, settings: Mapping[str, Any]) -> None:
+    if context.store.num_documents < _FEWEST_DOCUMENTS:
         raise ConfigError(
-            f"{desk.folder} holds {desk.store.num_documents} documents, too few to learn from; add"
-            " some with quoth add"
+            f"{context.folder} holds {context.store.num_documents} documents, too few to learn"
+            " from; add some with quoth add"
         )
     folder.begin(settings, {"name": NAME})
 
 
 def _settings(
-    desk: Desk, config: PixarBuildConfig, *, device: str, pairs: Path | None
+    context: JobContext, config: PixarBuildConfig, *, device: str, pairs: Path | None
 ) -> dict[str, Any]:
-    """Give everything that decides what comes out, as JSON gives it back."""
+    """Return everything that decides what comes out, as JSON gives it back."""
     if pairs is not None and not pairs.is_file():
         raise CorpusError(f"{pairs} is no file; expected pairs as JSON Lines or TSV")
-    own, used = asdict(config), asdict(desk.config.generative)
+    own, used = asdict(config), asdict(context.config.generative)
     del own["device"], used["model"]
     content = {
-        "names": fingerprint(desk),
-        "encoder": digest_weights(find_folder(desk.config.dense.encoder)),
+        "names": fingerprint(context),
+        "encoder": digest_weights(find_folder(context.config.dense.encoder)),
         "pairs": seal_file(pairs).sha256 if pairs else "",
         "trained on": device,
         "pixar": own,
@@ -129,17 +129,17 @@ def _settings(
 # --- reporting -----------------------------------------------------------------------------------
 
 
-def _report(folder: LearningFolder, desk: Desk, *, device: str, seed: int) -> GenerativeReport:
+def _report(folder: JobFolder, context: JobContext, *, device: str, seed: int) -> GenerativeReport:
     """Write the report, which also ends the training; then drop what only training needed."""
     named, pairs, trained, installed = (
         folder.found(name) for name in ("identifiers", "pairs", "training", "install")
     )
     report = GenerativeReport(
-        collection=str(desk.folder),
+        collection=str(context.folder),
         model=f"{FOLDER}/{folder.fact('name')}",
         device=device,
         seed=seed,
-        num_documents=desk.store.num_documents,
+        num_documents=context.store.num_documents,
         num_unnamed=named["unnamed"],
         num_identifiers=named["names"],
         num_phrases=folder.found("phrases")["phrases"],
@@ -168,5 +168,5 @@ def _report(folder: LearningFolder, desk: Desk, *, device: str, seed: int) -> Ge
     return report
 
 
-def _read_report(folder: LearningFolder) -> GenerativeReport:
+def _read_report(folder: JobFolder) -> GenerativeReport:
     return GenerativeReport.from_record(json.loads(folder.report.read_text(encoding="utf-8")))

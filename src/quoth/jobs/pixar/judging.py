@@ -14,7 +14,7 @@ import numpy as np
 
 from quoth.index.trie.build import build_trie
 from quoth.index.trie.trie import Sequences
-from quoth.jobs.context import Desk
+from quoth.jobs.context import JobContext
 from quoth.jobs.learn.judging import Asked, reciprocal_ranks
 from quoth.jobs.pixar.texts import AskedQuery, BuildTexts
 from quoth.records import Query
@@ -33,27 +33,27 @@ class ModelJudge:
     """Searches with models of one vocabulary among documents that have the same names."""
 
     def __init__(
-        self, desk: Desk, vocabulary: PhraseVocabulary, texts: BuildTexts, *, folder: Path
+        self, context: JobContext, vocabulary: PhraseVocabulary, texts: BuildTexts, *, folder: Path
     ) -> None:
         """Put the names into a trie; `folder` is for the index that is searched."""
-        self._desk = desk
+        self._context = context
         self._texts = texts
         self._folder = folder
-        row_by_docid = desk.store.rows(texts.docids)
+        row_by_docid = context.store.rows(texts.docids)
         named = (
             (row_by_docid[docid], text)
             for docid, own in zip(texts.docids, texts.names, strict=True)
             for text in own
         )
-        cut = cut_names(named, vocabulary, config=desk.config.generative)
+        cut = cut_names(named, vocabulary, config=context.config.generative)
         self._trie = build_trie(
             Sequences(cut.ids, cut.offsets), owners=cut.owners, num_phrases=len(vocabulary)
         )
         self._rows = np.array(sorted(row_by_docid.values()), dtype=np.int64)
 
     def judge(self, model: GenerativeModel, queries: Sequence[AskedQuery]) -> list[float]:
-        """Give the RR@10 of each query."""
-        store, settings = self._desk.store, self._desk.config.generative
+        """Return the RR@10 of each query."""
+        store, settings = self._context.store, self._context.config.generative
         weights = weigh_phrases(model.vocabulary.uses, settings.weighting)
         norms = measure_norms(self._trie, model.pixar.head.rows, weights=weights, known=None)
         basis = IndexBasis(
@@ -71,14 +71,14 @@ class ModelJudge:
         return reciprocal_ranks(run, asked)
 
 
-def judge_lexical(desk: Desk, texts: BuildTexts) -> list[float]:
-    """Give the RR@10 of BM25 over the documents, for comparison."""
+def judge_lexical(context: JobContext, texts: BuildTexts) -> list[float]:
+    """Return the RR@10 of BM25 over the documents, for comparison."""
     asked = _as_asked(texts, texts.judged)
-    ways = desk.make_ways(desk.store, desk.config)
-    ways.catch_up(desk.store, searcher="lexical", progress=desk.progress)
+    searchers = context.make_searchers(context.store, context.config)
+    searchers.catch_up(context.store, searcher="lexical", progress=context.progress)
     queries = [each.query for each in asked]
-    run = ways.lexical(syntax=False).search(queries, k=_CUT, allowed=None)
-    ways.close()
+    run = searchers.lexical(syntax=False).search(queries, k=_CUT, allowed=None)
+    searchers.close()
     return reciprocal_ranks(run, asked)
 
 

@@ -76,7 +76,7 @@ class BuildRates:
     """Seconds of a step per thousand phrases, whatever the batch: moving the rows."""
 
     def faster(self, times: float) -> BuildRates:
-        """Give the rates of a device that is so many times as fast."""
+        """Return the rates of a device that is so many times as fast."""
         return BuildRates(
             self.writing * times,
             self.reading * times,
@@ -151,7 +151,7 @@ def plan_training(
 
 
 def choose_rates(device: str, *, cores: int) -> BuildRates:
-    """Give the rates of a kind of device; `device` is cpu or cuda."""
+    """Return the rates of a kind of device; `device` is cpu or cuda."""
     return CUDA if device == "cuda" else CPU.faster(min(max(1, cores), _MOST_CORES) / 2)
 
 

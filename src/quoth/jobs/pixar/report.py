@@ -73,7 +73,7 @@ class GenerativeReport:
     """Whether this is the report of an earlier call with the same settings and documents."""
 
     def to_record(self) -> dict[str, Any]:
-        """Give everything as plain values for JSON."""
+        """Return everything as plain values for JSON."""
         return asdict(self)
 
     @classmethod
@@ -88,7 +88,7 @@ class GenerativeReport:
             ) from error
 
     def values(self) -> dict[str, float]:
-        """Give the main numbers, for the report of `quoth learn`."""
+        """Return the main numbers, for the report of `quoth learn`."""
         found: dict[str, float] = {
             "phrases": float(self.num_phrases),
             "identifiers": float(self.num_identifiers),

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from quoth.jobs.context import Desk
-from quoth.jobs.job_folder import LearningFolder
+from quoth.jobs.context import JobContext
+from quoth.jobs.job_folder import JobFolder
 from quoth.jobs.pixar.document_names import fingerprint, list_names, list_texts, require_names
 from quoth.jobs.pixar.judging import ModelJudge, judge_lexical, mean_by_kind
 from quoth.jobs.pixar.plan import (
@@ -32,7 +32,7 @@ from quoth.jobs.pixar.plan import (
 from quoth.jobs.pixar.shortlist import keep_shortlist, make_shortlist
 from quoth.jobs.pixar.texts import BuildTexts, common_words, open_texts, split_texts
 from quoth.jobs.pixar.writing import WrittenNames, read_labelled_queries, write_missing
-from quoth.jobs.remote import Elsewhere
+from quoth.jobs.remote import RemoteRunner
 from quoth.models.glow.files import published_config, saved_config
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.inputs import PixarInputs
@@ -43,7 +43,7 @@ from quoth.search.generative.files import GenerativeModel, save_generative_model
 from quoth.search.generative.searcher import GenerativeSearcher
 from quoth.search.generative.state import FOLDER, TRIE
 from quoth.settings.pixar import PixarBuildConfig
-from quoth.settings.stored import keep_generative
+from quoth.settings.stored import store_generative
 from quoth.training import loop
 from quoth.training.identifiers.run_pixar import PixarFiles
 from quoth.training.recipes.pixar import PixarPairs, as_pixar, loop_config, train_pixar
@@ -76,38 +76,38 @@ class BuildStages:
 
     def __init__(
         self,
-        desk: Desk,
-        folder: LearningFolder,
+        context: JobContext,
+        folder: JobFolder,
         config: PixarBuildConfig,
         *,
         device: torch.device,
         pairs: Path | None,
-        elsewhere: Elsewhere | None = None,
+        remote: RemoteRunner | None = None,
     ) -> None:
-        self._desk = desk
+        self._context = context
         self._folder = folder
         self._config = config
         self._device = device
         self._pairs = pairs
-        self._elsewhere = elsewhere
+        self._remote = remote
 
     # The stages ------------------------------------------------------------------------------
 
     def identifiers(self) -> dict[str, Any]:
         """Write pseudo-queries for documents that have no identifiers, and split all names."""
-        settings, written = self._desk.config.generative, WrittenNames()
+        settings, written = self._context.config.generative, WrittenNames()
         if IDENTIFIERS in settings.sources and settings.generator != NO_GENERATOR:
             written = write_missing(
-                self._desk,
+                self._context,
                 self._config,
                 folder=self._folder.written,
                 rates=self._rates,
                 device=self._device,
             )
-        names = list(list_names(self._desk))
-        require_names(self._desk, names)
+        names = list(list_names(self._context))
+        require_names(self._context, names)
         labelled = read_labelled_queries(
-            self._desk, self._pairs, [each.docid for each in names], seed=self._config.seed
+            self._context, self._pairs, [each.docid for each in names], seed=self._config.seed
         )
         texts = split_texts(
             names,
@@ -121,7 +121,7 @@ class BuildStages:
             **asdict(written),
             "names": texts.num_names,
             "unnamed": sum(not each.texts for each in names),
-            "fingerprint": fingerprint(self._desk),
+            "fingerprint": fingerprint(self._context),
         }
 
     def phrases(self) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class BuildStages:
         names = sorted({text for own in self._texts.names for text in own})
         size = choose_size(len(names), self._config, device=self._device.type)
         least = max(2, self._config.min_count)
-        words = common_words(list_texts(self._desk), least=least, most=size // 2)
+        words = common_words(list_texts(self._context), least=least, most=size // 2)
         config = PhraseConfig(
             size=size,
             min_count=self._config.min_count,
@@ -145,7 +145,7 @@ class BuildStages:
             config,
             counts=[*repeat(1, len(names)), *repeat(least, len(words))],
             folder=self._work("phrase-stages"),
-            progress=lambda what, done, total: self._desk.progress(
+            progress=lambda what, done, total: self._context.progress(
                 f"choosing phrases: {what}", done, total
             ),
             workers=Threads(torch.get_num_threads()),
@@ -155,7 +155,7 @@ class BuildStages:
 
     def pairs(self) -> dict[str, Any]:
         """Pair queries with the identifiers of their documents, and plan the training."""
-        self._desk.progress("pairing identifiers", 0, 0)
+        self._context.progress("pairing identifiers", 0, 0)
         texts, vocabulary, plain = self._texts, self._vocabulary, self._pixar_config(1)
         made = make_identifier_pairs(
             texts.names,
@@ -179,7 +179,7 @@ class BuildStages:
             spent=float(self._folder.found("identifiers")["seconds"]),
         )
         told = describe_training(plan, num_phrases=len(vocabulary), num_inputs=len(made))
-        self._desk.note(told)
+        self._context.note(told)
         lengths = made.identifier_lengths
         slots = min(_MOST_SLOTS, suggest_num_slots(lengths))
         return {
@@ -192,7 +192,7 @@ class BuildStages:
 
     def start(self) -> dict[str, Any]:
         """Make the untrained model: its rows are the encoder's vectors of the phrases."""
-        self._desk.progress("encoding phrases", 0, 0)
+        self._context.progress("encoding phrases", 0, 0)
         vocabulary = self._vocabulary
         made = Pixar.start(
             self._encoder,
@@ -217,14 +217,14 @@ class BuildStages:
             learning_rate=config.learning_rate,
             encoder_learning_rate=config.encoder_learning_rate,
             head_learning_rate=config.head_learning_rate,
-            bag_weight=config.bag_weight if self._elsewhere is None else 0.0,
+            bag_weight=config.bag_weight if self._remote is None else 0.0,
             report_every=max(1, planned["steps"] // _MOST_REPORTS),
             validate_every=-(-planned["steps"] // config.looks) if config.looks else 0,
             patience=config.patience,
             checkpoint_every=config.checkpoint_every,
             seed=config.seed,
         )
-        train = self._train if self._elsewhere is None else self._train_elsewhere
+        train = self._train if self._remote is None else self._train_elsewhere
         report = train(recipe)
         ramp = loop_config(recipe).ramp_steps  # before it ends, losses lack some of a term
         losses = [loss for step, loss in report.losses if step > ramp or step == recipe.steps]
@@ -240,7 +240,7 @@ class BuildStages:
         start = self._load(UNTRAINED)
 
         def tell(report: loop.Progress) -> None:
-            self._desk.progress("training", report.step, recipe.steps)
+            self._context.progress("training", report.step, recipe.steps)
 
         made, report = train_pixar(
             start,
@@ -256,20 +256,20 @@ class BuildStages:
         return report
 
     def _train_elsewhere(self, recipe: PixarRecipe) -> loop.TrainingReport:
-        assert self._elsewhere is not None
+        assert self._remote is not None
         names = (UNTRAINED, "pairs.bin", "checkpoints", TRAINED)
         files = PixarFiles(*(self._work(name).resolve() for name in names))
-        progress = self._desk.progress
-        return self._elsewhere.train_pixar(files, recipe, device=self._device.type, tell=progress)
+        progress = self._context.progress
+        return self._remote.train_pixar(files, recipe, device=self._device.type, tell=progress)
 
     def judge(self) -> dict[str, Any]:
         """Search for the held-out queries with the untrained and the trained model."""
         texts = self._texts
         if not texts.judged:
             return {}
-        scores = {"lexical": judge_lexical(self._desk, texts)}
+        scores = {"lexical": judge_lexical(self._context, texts)}
         for name in (UNTRAINED, TRAINED):
-            self._desk.progress(f"judging the {name} model", 0, 0)
+            self._context.progress(f"judging the {name} model", 0, 0)
             model = self._with_shortlist(name)
             scores[name] = self._judge.judge(model, texts.judged)
         return mean_by_kind(texts.judged, scores)
@@ -280,17 +280,17 @@ class BuildStages:
         better = sum(each[TRAINED] - each[UNTRAINED] for each in judged)
         chosen = TRAINED if better >= 0 else UNTRAINED
         model = self._with_shortlist(chosen)
-        place = self._desk.folder / FOLDER / str(self._folder.fact("name"))
+        place = self._context.folder / FOLDER / str(self._folder.fact("name"))
         about = {"settings": dict(self._folder.settings), "judged": self._folder.found("judge")}
         save_generative_model(place, model, about=about)
-        keep_generative(self._desk.store, self._desk.config.generative, self._config)
+        store_generative(self._context.store, self._context.config.generative, self._config)
         searcher = GenerativeSearcher(
             place / TRIE,
-            self._desk.store,
+            self._context.store,
             load_model=lambda: model,
-            config=self._desk.config.generative,
+            config=self._context.config.generative,
         )
-        searcher.rebuild(self._desk.store, progress=self._desk.progress)
+        searcher.rebuild(self._context.store, progress=self._context.progress)
         size = sum(each.stat().st_size for each in place.rglob("*") if each.is_file())
         return {
             "installed": chosen,
@@ -306,7 +306,7 @@ class BuildStages:
 
     @property
     def _encoder(self) -> str:
-        return self._desk.config.dense.encoder
+        return self._context.config.dense.encoder
 
     @property
     def _texts_file(self) -> Path:
@@ -327,7 +327,7 @@ class BuildStages:
     @functools.cached_property
     def _judge(self) -> ModelJudge:
         folder = self._work("judged")
-        return ModelJudge(self._desk, self._vocabulary, self._texts, folder=folder)
+        return ModelJudge(self._context, self._vocabulary, self._texts, folder=folder)
 
     def _look(self, start: Pixar) -> Callable[[nn.Module], float]:
         """Make what scores a state of the training: RR@10 on the queries kept back for that."""
@@ -363,6 +363,6 @@ class BuildStages:
             method=choose_method(len(self._vocabulary)),
             device=self._device,
             seed=self._config.seed,
-            progress=self._desk.progress,
+            progress=self._context.progress,
         )
         return GenerativeModel(pixar, self._vocabulary, made)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from quoth.jobs.context import Desk
+from quoth.jobs.context import JobContext
 from quoth.jobs.learn.pairs import read_labelled
 from quoth.jobs.learn.queries import (
     PassageLookup,
@@ -49,7 +49,7 @@ class WrittenNames:
 
 
 def write_missing(
-    desk: Desk,
+    context: JobContext,
     config: PixarBuildConfig,
     *,
     folder: Path,
@@ -57,12 +57,12 @@ def write_missing(
     device: torch.device,
 ) -> WrittenNames:
     """Write identifiers for documents without any, and put those that find them into the store."""
-    units = _list_units(desk, seed=config.seed)
+    units = _list_units(context, seed=config.seed)
     rows_by_docid: dict[str, list[int]] = {}
     for row, unit in enumerate(units):
-        if unit.source.whole and not desk.store.identifiers(unit.docid):
+        if unit.source.whole and not context.store.identifiers(unit.docid):
             rows_by_docid.setdefault(unit.docid, []).append(row)
-    settings = desk.config.generative
+    settings = context.config.generative
     plan = plan_writing(len(rows_by_docid), config, most_each=settings.written, rates=rates)
     if not plan.num_documents:
         return WrittenNames()
@@ -82,24 +82,24 @@ def write_missing(
                 texts, per_passage=per_passage, seed=config.seed, temperature=config.temperature
             )
         ),
-        progress=lambda done, total: desk.progress("writing identifiers", done, total),
+        progress=lambda done, total: context.progress("writing identifiers", done, total),
     )
-    return _keep(desk, units, folder, plan)
+    return _keep(context, units, folder, plan)
 
 
 def read_labelled_queries(
-    desk: Desk, path: Path | None, docids: Sequence[str], *, seed: int
+    context: JobContext, path: Path | None, docids: Sequence[str], *, seed: int
 ) -> LabelledAsked:
     """Read labelled pairs and find their documents; text that is in no document is left out."""
     if path is None:
         return NOTHING
-    units = _list_units(desk, seed=seed)
-    ways = desk.make_ways(desk.store, desk.config)
-    ways.catch_up(desk.store, searcher="lexical", progress=desk.progress)
-    analyser = Analyser(desk.config.analyser)
-    lookup = PassageLookup(units, ways.lexical(syntax=False), analyser=analyser)
+    units = _list_units(context, seed=seed)
+    searchers = context.make_searchers(context.store, context.config)
+    searchers.catch_up(context.store, searcher="lexical", progress=context.progress)
+    analyser = Analyser(context.config.analyser)
+    lookup = PassageLookup(units, searchers.lexical(syntax=False), analyser=analyser)
     found = read_labelled(path, units, lookup, seed=seed)
-    ways.close()
+    searchers.close()
     place_by_docid = {docid: at for at, docid in enumerate(docids)}
     training = tuple(
         AskedQuery(each.text, (place_by_docid[units[each.source_row].docid],), LABELLED)
@@ -115,31 +115,33 @@ def read_labelled_queries(
     return LabelledAsked(training, judged)
 
 
-def _keep(desk: Desk, units: Sequence[Unit], folder: Path, plan: WritingPlan) -> WrittenNames:
+def _keep(
+    context: JobContext, units: Sequence[Unit], folder: Path, plan: WritingPlan
+) -> WrittenNames:
     """Store what finds its document again."""
     asked = [
         (Query(f"{row}:{at}", text), units[row].docid)
         for row, own in sorted(read_written(folder).items())
         for at, text in enumerate(own)
     ]
-    ways = desk.make_ways(desk.store, desk.config)
-    ways.catch_up(desk.store, searcher="lexical", progress=desk.progress)
-    desk.progress("searching for identifiers", 0, len(asked))
-    run = ways.lexical(syntax=False).search(
+    searchers = context.make_searchers(context.store, context.config)
+    searchers.catch_up(context.store, searcher="lexical", progress=context.progress)
+    context.progress("searching for identifiers", 0, len(asked))
+    run = searchers.lexical(syntax=False).search(
         [query for query, _docid in asked], k=ROUND_TRIP, allowed=None
     )
-    ways.close()
+    searchers.close()
     kept: dict[str, list[str]] = {}
     for query, docid in asked:
         if any(hit.docid == docid for hit in run.hits[query.qid]):
             kept.setdefault(docid, []).append(query.text)
     distinct = {docid: list(dict.fromkeys(texts)) for docid, texts in kept.items()}
-    desk.store.put_identifiers(distinct, origin=ORIGIN)
+    context.store.put_identifiers(distinct, origin=ORIGIN)
     count = sum(map(len, distinct.values()))
     return WrittenNames(plan.num_documents, len(asked), count, plan.seconds)
 
 
-def _list_units(desk: Desk, *, seed: int) -> list[Unit]:
-    folder = find_folder(desk.config.dense.encoder)
+def _list_units(context: JobContext, *, seed: int) -> list[Unit]:
+    folder = find_folder(context.config.dense.encoder)
     settings = saved_config(folder) or published_config(folder)
-    return list_units(desk.store, settings, share=_SHARE, seed=seed)
+    return list_units(context.store, settings, share=_SHARE, seed=seed)

@@ -88,7 +88,7 @@ def train_language_model(
 
 
 def _all_settings(plan: DynamicPlan, start: StartingModel, corpus: Corpus) -> dict[str, Any]:
-    """Give everything that decides what comes out."""
+    """Return everything that decides what comes out."""
     return {
         "documents": corpus.digest,
         "pairs": seal_file(plan.pairs).sha256 if plan.pairs is not None else "",

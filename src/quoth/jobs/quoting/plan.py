@@ -85,7 +85,7 @@ class DynamicTrainingConfig:
 def fit_steps(
     config: DynamicTrainingConfig, *, seconds_per_step: float, spent: float, epoch_steps: float
 ) -> int:
-    """Give the steps that fit into what is left of the time, and into the epochs allowed.
+    """Return the steps that fit into what is left of the time, and into the epochs allowed.
 
     >>> config = DynamicTrainingConfig(minutes=10, most_epochs=4)
     >>> fit_steps(config, seconds_per_step=0.5, spent=40, epoch_steps=1000)

@@ -65,7 +65,7 @@ class DynamicReport:
     """Whether this is the report of an earlier call with the same settings and documents."""
 
     def to_record(self) -> dict[str, Any]:
-        """Give everything as plain values for JSON."""
+        """Return everything as plain values for JSON."""
         return asdict(self)
 
     @classmethod

@@ -288,7 +288,7 @@ def usable_recipe(settings: DynamicSettings, training: DynamicSet) -> DynamicLMR
 
 
 def epoch_steps(training: DynamicSet, recipe: DynamicLMRecipe) -> float:
-    """Give the steps after which samples of one kind were all read once, whichever is first."""
+    """Return the steps after which samples of one kind were all read once, whichever is first."""
     share = recipe.quote_share
     kinds = (
         (1 - share, len(training.texts) / recipe.batch_size),

@@ -60,7 +60,7 @@ class DynamicSettings:
     """What was set by the user, as section.field."""
 
     def to_record(self) -> dict[str, Any]:
-        """Give all that decides what is trained as plain values; the device does not."""
+        """Return all that decides what is trained as plain values; the device does not."""
         names = ("training", "recipe", "quoting", "model")
         found = {name: asdict(getattr(self, name)) for name in names}
         del found["training"]["device"]
@@ -99,7 +99,7 @@ def read_settings(texts: Sequence[str], training: Mapping[str, Any]) -> DynamicS
 
 
 def _usual(device: torch.device, seed: int) -> dict[str, dict[str, Any]]:
-    """Give the values of what is not set, where they are not those of the sections."""
+    """Return the values of what is not set, where they are not those of the sections."""
     found = {name: dict(own) for name, own in _USUAL.items()}
     found["recipe"] |= {**usual_sizes(_memory_bytes(device)), "seed": seed}
     found["quoting"] = {"seed": seed}

@@ -35,7 +35,7 @@ class Axis:
     end: float
 
     def at(self, value: float) -> float:
-        """Give the place of a value.
+        """Return the place of a value.
 
         >>> Axis(0.0, 1.0, ticks=(0.0, 0.5, 1.0), start=10.0, end=110.0).at(0.25)
         35.0

@@ -107,7 +107,7 @@ class LearningReport:
     """What training generative search came to; empty where it was not asked for."""
 
     def to_record(self) -> dict[str, Any]:
-        """Give everything as plain values for JSON."""
+        """Return everything as plain values for JSON."""
         record: dict[str, Any] = _to_plain(self)
         return record
 
@@ -119,7 +119,7 @@ class LearningReport:
 
 
 def estimate(values: Sequence[float], *, seed: int, num_resamples: int = 1000) -> Estimate:
-    """Give the mean of one score per query, with its interval.
+    """Return the mean of one score per query, with its interval.
 
     >>> estimate([0.5, 0.5], seed=0)
     Estimate(mean=0.5, low=0.5, high=0.5)
@@ -131,7 +131,7 @@ def estimate(values: Sequence[float], *, seed: int, num_resamples: int = 1000) -
 def paired_difference(
     before: Sequence[float], after: Sequence[float], *, seed: int, num_resamples: int = 1000
 ) -> Estimate:
-    """Give the mean of after minus before over the same queries, with its interval.
+    """Return the mean of after minus before over the same queries, with its interval.
 
     >>> paired_difference([0.25, 0.5], [0.5, 0.75], seed=0)
     Estimate(mean=0.25, low=0.25, high=0.25)

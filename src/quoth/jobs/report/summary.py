@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from quoth import __version__
-from quoth.jobs.job_folder import LearningFolder
+from quoth.jobs.job_folder import JobFolder
 from quoth.jobs.learn.judging import KNOWN, MEASURE, SEARCHERS
 from quoth.jobs.report.report import (
     LearningReport,
@@ -35,7 +35,7 @@ GENERATIVE = "generative"
 
 
 def summarise(
-    folder: LearningFolder, *, collection: str, num_documents: int, seed: int
+    folder: JobFolder, *, collection: str, num_documents: int, seed: int
 ) -> LearningReport:
     """Make the report of a learning whose stages are all finished."""
     training, judged = folder.found("training"), folder.found("judge")
@@ -69,14 +69,14 @@ def summarise(
     )
 
 
-def order_of(folder: LearningFolder) -> tuple[str, ...]:
+def order_of(folder: JobFolder) -> tuple[str, ...]:
     """List the stages of a learning."""
     is_wanted = folder.settings["learn"].get("generative", False)
     return (*ORDER, GENERATIVE) if is_wanted else ORDER
 
 
-def _stages(folder: LearningFolder, name: str) -> list[Stage]:
-    """Give a stage; training comes apart into its own."""
+def _stages(folder: JobFolder, name: str) -> list[Stage]:
+    """Return a stage; training comes apart into its own."""
     if name != "training":
         peak = folder.peak(name)
         return [Stage(name, folder.seconds(name), peak, 0, 0, (), "")]

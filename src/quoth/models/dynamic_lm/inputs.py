@@ -126,7 +126,7 @@ class DynamicLMInputs:
         return PaddedTokens(torch.from_numpy(ids), torch.from_numpy(mask))
 
     def _frame(self) -> tuple[list[int], list[int]]:
-        """Give what stands before and after the text of a prompt."""
+        """Return what stands before and after the text of a prompt."""
         if self._template == "plain":
             return list(self.opening), self._ids("\nAnswer:")
         start, end = self._chat

@@ -202,7 +202,7 @@ class LlamaBackbone(nn.Module):
         )
 
     def get_input_embeddings(self) -> nn.Embedding:
-        """Give the input table."""
+        """Return the input table."""
         return self.embed_tokens
 
     def forward(
@@ -239,11 +239,11 @@ class CausalLlama(nn.Module):
         )
 
     def get_input_embeddings(self) -> nn.Embedding:
-        """Give the input table."""
+        """Return the input table."""
         return self.base_model.embed_tokens
 
     def get_output_embeddings(self) -> nn.Linear:
-        """Give the output table."""
+        """Return the output table."""
         return self.lm_head
 
 
@@ -261,7 +261,7 @@ def normalise(states: Tensor, weight: Tensor, *, epsilon: float) -> Tensor:
 def rotations(
     positions: Tensor, shape: LlamaShape, *, like: Tensor
 ) -> tuple[Tensor, Tensor]:  # each (B, 1, T, d)
-    """Give the cosines and sines by which positions turn queries and keys."""
+    """Return the cosines and sines by which positions turn queries and keys."""
     powers = torch.arange(0, shape.head_width, 2, dtype=torch.float32, device=like.device)
     rates = 1.0 / (shape.rotation_base ** (powers / shape.head_width))
     angles = positions[:, None, :, None].float() * rates

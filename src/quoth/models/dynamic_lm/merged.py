@@ -137,5 +137,5 @@ def _adapt(
 
 
 def _sizes(weight: Tensor, rank: int) -> dict[str, tuple[int, int]]:
-    """Give the sizes of the two sides of an adapter."""
+    """Return the sizes of the two sides of an adapter."""
     return {"lora_A": (rank, weight.shape[1]), "lora_B": (weight.shape[0], rank)}

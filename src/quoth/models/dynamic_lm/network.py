@@ -163,7 +163,7 @@ class DynamicNetwork(nn.Module):
         return torch.where(is_phrase[..., None], chosen, embedded)
 
     def states(self, embedded: Tensor, *, mask: Tensor, cache: Any = None) -> Tensor:  # (B, T, D)
-        """Give the final hidden states of (B, T, D) embedded tokens.
+        """Return the final hidden states of (B, T, D) embedded tokens.
 
         `mask` (B, T_all) covers what the cache holds as well; padding is on the left or the right.
         Positions count what is not padding. A cache from `new_cache` is extended in place.

@@ -28,7 +28,7 @@ MOST_WORDS = 10
 def report_attention(
     encoder: GlowEncoder, query: str, documents: Sequence[Fields], *, counts: WordCounts | None
 ) -> tuple[Attention | None, ...]:
-    """Give the most looked-at words of a query and of each document.
+    """Return the most looked-at words of a query and of each document.
 
     None where the encoder is of a kind whose attention cannot be followed.
     """
@@ -48,7 +48,7 @@ def report_attention(
 
 
 def pooled_shares(layer: Tensor, mask: Tensor, *, how: str) -> Tensor:
-    """Give the share of each token (B, T) in the looks of one layer (B, H, T, T) that are pooled.
+    """Return the share of each token (B, T) in the looks of one layer (B, H, T, T) that are pooled.
 
     >>> layer = torch.tensor([[[[0.8, 0.2], [0.4, 0.6]]]])
     >>> mask = torch.ones(1, 2, dtype=torch.bool)

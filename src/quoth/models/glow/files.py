@@ -51,7 +51,7 @@ def published_config(folder: Path) -> GlowConfig:
 
 
 def plain_config(config: GlowConfig) -> dict[str, Any]:
-    """Give settings as values that JSON can hold.
+    """Return settings as values that JSON can hold.
 
     A projection of 0 is left out: indexes that were made before there was one stay valid.
     """

@@ -69,20 +69,20 @@ class GlowNetwork(nn.Module):
         self.weighting = weighting
 
     def encode_queries(self, batch: TokenBatch) -> Tensor:  # (B, D)
-        """Give the unit vectors of queries."""
+        """Return the unit vectors of queries."""
         return functional.normalize(self.raw_queries(batch).float(), dim=-1)
 
     def encode_documents(self, batch: TokenBatch) -> Tensor:  # (B, D)
-        """Give the unit vectors of documents."""
+        """Return the unit vectors of documents."""
         return functional.normalize(self.raw_documents(batch).float(), dim=-1)
 
     def raw_queries(self, batch: TokenBatch) -> Tensor:  # (B, D)
-        """Give the vectors of queries before they are brought to unit length."""
+        """Return the vectors of queries before they are brought to unit length."""
         pooled = self._pool(self.query_encoder, batch)
         return pooled if self.projection is None else self.projection.queries(pooled)
 
     def raw_documents(self, batch: TokenBatch) -> Tensor:  # (B, D)
-        """Give the vectors of documents before they are brought to unit length."""
+        """Return the vectors of documents before they are brought to unit length."""
         pooled = self._pool(self.document_encoder, batch)
         return pooled if self.projection is None else self.projection.documents(pooled)
 
@@ -189,7 +189,7 @@ def grow_field_table(base: Any, count: int = NUM_FIELDS) -> None:
 
 
 def _words_and_fields(encoder: Any, batch: TokenBatch) -> dict[str, Tensor]:
-    """Give the subwords and their fields in the form that an encoder takes them."""
+    """Return the subwords and their fields in the form that an encoder takes them."""
     embeddings = getattr(encoder, "embeddings", None)
     if not hasattr(embeddings, "token_type_embeddings"):
         return {"input_ids": batch.subword_ids}

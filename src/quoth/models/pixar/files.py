@@ -205,7 +205,7 @@ def narrow(rows: Tensor, *, dtype: str) -> dict[str, Tensor]:
 
 
 def widen(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Give rows back in fp32."""
+    """Return rows in fp32."""
     rows = tensors["rows"].float()
     return rows * tensors["scales"][:, None] if "scales" in tensors else rows
 

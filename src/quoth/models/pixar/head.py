@@ -77,7 +77,7 @@ def start_head(
 def start_bias(
     kind: str, *, size: int, counts: NDArray[Any] | None = None
 ) -> NDArray[np.float32]:  # (P + 2,)
-    """Give the biases at the start; each phrase counts once more than it was seen.
+    """Return the biases at the start; each phrase counts once more than it was seen.
 
     >>> np.exp(start_bias("unigram", size=3, counts=np.array([2, 0, 3]))).tolist()
     [0.375, 0.125, 0.5]

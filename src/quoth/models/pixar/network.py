@@ -39,7 +39,7 @@ class TokenStates(Protocol):
     """
 
     def __call__(self, batch: QueryBatch, /) -> Tensor:  # (B, T, D)
-        """Give the states."""
+        """Return the states."""
         ...
 
 
@@ -51,7 +51,7 @@ class EncoderStates(nn.Module):
         self.encoder = encoder
 
     def forward(self, batch: QueryBatch) -> Tensor:  # (B, T, D)
-        """Give the states."""
+        """Return the states."""
         output: Any = self.encoder(input_ids=batch.subword_ids, attention_mask=batch.mask.long())
         states: Tensor = output.last_hidden_state
         return states
@@ -77,7 +77,7 @@ class SlotLayer(nn.Module):
         self.dropout = nn.Dropout(0.0)
 
     def forward(self, hidden: Tensor, states: Tensor, hidden_from: Tensor) -> Tensor:  # (B, S, D)
-        """Give the next states of slots; `hidden_from` (B, T) is True where nothing is read."""
+        """Return the next states of slots; `hidden_from` (B, T) is True where nothing is read."""
         normed = self.own_norm(hidden)
         found, _ = self.own(normed, normed, normed, need_weights=False)
         hidden = hidden + self.dropout(found)
@@ -106,7 +106,7 @@ class SlotDecoder(nn.Module):
         self.output_norm = nn.LayerNorm(width)
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:  # (B, S, D)
-        """Give the states of slots."""
+        """Return the states of slots."""
         hidden = self.questions.expand(len(states), -1, -1)
         for layer in self.layers:
             hidden = layer(hidden, states, ~mask)
@@ -151,7 +151,7 @@ class PixarNetwork(nn.Module):
         self._start()
 
     def forward(self, batch: QueryBatch) -> PixarVectors:
-        """Give the vectors of queries, in fp32."""
+        """Return the vectors of queries, in fp32."""
         with steady_kernels(batch.mask.device):
             states, slot_states = self._read(batch)
         pooled = self.scaled(self.pool(states, batch.mask))
@@ -159,7 +159,7 @@ class PixarNetwork(nn.Module):
         return PixarVectors(pooled, slots + pooled[:, None] if self.config.residual else slots)
 
     def sentence_vectors(self, batch: QueryBatch) -> Tensor:  # (B, encoder's width)
-        """Give the unit vectors that the encoder alone makes of texts."""
+        """Return the unit vectors that the encoder alone makes of texts."""
         with steady_kernels(batch.mask.device):
             states = self._states(batch)
         return functional.normalize(self.pool(states, batch.mask).float(), dim=-1)
@@ -199,7 +199,7 @@ class PixarNetwork(nn.Module):
             return self.encoder(batch)
 
     def _read(self, batch: QueryBatch) -> tuple[Tensor, Tensor]:
-        """Give the states of the query's subwords and those of the slots."""
+        """Return the states of the query's subwords and those of the slots."""
         count = self.config.num_slots
         if self.decoder is not None:
             states = self._states(batch)
@@ -243,7 +243,7 @@ class PhraseHead(nn.Module):
 
     @torch.no_grad()
     def vectors(self) -> Tensor:  # (P + 2, D)
-        """Give the rows as they are used."""
+        """Return the rows as they are used."""
         return functional.normalize(self.rows, dim=-1) if self.unit else self.rows.clone()
 
 

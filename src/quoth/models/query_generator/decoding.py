@@ -260,7 +260,7 @@ class _Beams:
         return True
 
     def finished(self) -> list[list[list[int]]]:
-        """Give each passage's queries, best first."""
+        """Return each passage's queries, best first."""
         return [[tokens for _score, tokens in done[: self._width]] for done in self._done]
 
     def _put_aside(self, best: Tensor, parents: Tensor, ends: Tensor, *, at: int) -> None:

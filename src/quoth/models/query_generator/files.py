@@ -201,7 +201,7 @@ def quantise(tensors: Mapping[str, Tensor], *, dtype: str) -> dict[str, Tensor]:
 
 
 def dequantise(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Give tensors back in fp32."""
+    """Return tensors in fp32."""
     whole = {}
     for name, tensor in tensors.items():
         if tensor.dtype == torch.int8:

@@ -47,7 +47,7 @@ class ForeignNetwork(nn.Module):
         self._is_bart = is_bart
 
     def encode(self, passages: TextBatch) -> Tensor:  # (B, T, D)
-        """Give the states of passages."""
+        """Return the states of passages."""
         output = self.model.get_encoder()(
             input_ids=passages.subword_ids, attention_mask=passages.mask.long()
         )
@@ -56,7 +56,7 @@ class ForeignNetwork(nn.Module):
     def decode(
         self, inputs: Tensor, states: Tensor, mask: Tensor, *, bias: Tensor | None = None
     ) -> Tensor:  # (B, L, V)
-        """Give the logits after each decoder input; inputs begin with `prefix`."""
+        """Return the logits after each decoder input; inputs begin with `prefix`."""
         per_passage = inputs.shape[0] // states.shape[0]
         if per_passage > 1:
             states, mask = (each.repeat_interleave(per_passage, 0) for each in (states, mask))
@@ -72,7 +72,7 @@ class ForeignNetwork(nn.Module):
     def log_probs(
         self, targets: TextBatch, states: Tensor, mask: Tensor, *, bias: Tensor | None = None
     ) -> Tensor:  # (B, L)
-        """Give log p(target | earlier targets, states), 0 where padded."""
+        """Return log p(target | earlier targets, states), 0 where padded."""
         return -self.target_losses(targets, states, mask, bias=bias)
 
     def target_losses(
@@ -84,7 +84,7 @@ class ForeignNetwork(nn.Module):
         bias: Tensor | None = None,
         label_smoothing: float = 0.0,
     ) -> Tensor:  # (B, L)
-        """Give the cross-entropy of each target, 0 where padded."""
+        """Return the cross-entropy of each target, 0 where padded."""
         inputs = decoder_inputs(targets.subword_ids, self.prefix)
         logits = self.decode(inputs, states, mask, bias=bias)[:, len(self.prefix) - 1 :]
         losses = cross_entropy(

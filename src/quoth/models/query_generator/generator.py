@@ -216,7 +216,7 @@ class QueryGenerator:
     def score(
         self, queries: Sequence[str], passages: Sequence[str], *, per_token: bool = False
     ) -> Scores:
-        """Give log p(query | passage) of pairs, summed over tokens or as their mean.
+        """Return log p(query | passage) of pairs, summed over tokens or as their mean.
 
         A passage that occurs in several pairs is read once.
         """
@@ -231,7 +231,7 @@ class QueryGenerator:
         return self._score(targets, pairs_by_passage, per_token=per_token)
 
     def score_many(self, query: str, passages: Sequence[str], *, per_token: bool = False) -> Scores:
-        """Give log p(query | passage) of one query and many passages."""
+        """Return log p(query | passage) of one query and many passages."""
         return self.score([query] * len(passages), passages, per_token=per_token)
 
     @torch.inference_mode()
@@ -348,7 +348,7 @@ def _check_method(method: str, per_passage: int) -> None:
 
 
 def start_id(inputs: QueryGeneratorInputs) -> int:
-    """Give the symbol that starts a query: what opens a passage."""
+    """Return the symbol that starts a query: what opens a passage."""
     if not inputs.symbols.opening:
         raise ConfigError("the encoder's tokenizer has no [CLS] to start a query with")
     return inputs.symbols.opening[0]

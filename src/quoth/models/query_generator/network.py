@@ -51,7 +51,7 @@ class DecoderLayer(nn.Module):
         self.dropout = nn.Dropout(0.0)
 
     def forward(self, hidden: Tensor, sources: Sources, kept: Kept | None) -> Tensor:  # (R, L, D)
-        """Give the next states; `kept` holds what earlier steps left and is added to."""
+        """Return the next states; `kept` holds what earlier steps left and is added to."""
         hidden = self.attention_norm(hidden + self.dropout(self.attention(hidden, kept)))
         hidden = self.cross_norm(hidden + self.dropout(self.cross_attention(hidden, sources)))
         inner = functional.gelu(self.expand(hidden))
@@ -131,7 +131,7 @@ class QueryGeneratorNetwork(nn.Module):
         self._freeze()
 
     def encode(self, passages: TextBatch) -> Tensor:  # (B, T, D)
-        """Give the states of passages; no gradient reaches the encoder unless it is trained."""
+        """Return the states of passages; no gradient reaches the encoder unless it is trained."""
         grad = torch.is_grad_enabled() and self.train_encoder
         with torch.set_grad_enabled(grad), steady_kernels(passages.mask.device):
             output = self.encoder(
@@ -146,7 +146,7 @@ class QueryGeneratorNetwork(nn.Module):
     def decode(
         self, inputs: Tensor, states: Tensor, mask: Tensor, *, bias: Tensor | None = None
     ) -> Tensor:  # (B, L, V)
-        """Give the logits after each decoder input; inputs begin with the start symbol.
+        """Return the logits after each decoder input; inputs begin with the start symbol.
 
         `states` (B, S, D) and `mask` (B, S) may join several passages. `bias` is added to the
         logits of cross-attention, before masking; it broadcasts to (layers, B, heads, S). Inputs
@@ -157,7 +157,7 @@ class QueryGeneratorNetwork(nn.Module):
     def log_probs(
         self, targets: TextBatch, states: Tensor, mask: Tensor, *, bias: Tensor | None = None
     ) -> Tensor:  # (B, L)
-        """Give log p(target | earlier targets, states), 0 where padded.
+        """Return log p(target | earlier targets, states), 0 where padded.
 
         Targets end with the end symbol and do not begin with the start symbol.
         """
@@ -172,7 +172,7 @@ class QueryGeneratorNetwork(nn.Module):
         bias: Tensor | None = None,
         label_smoothing: float = 0.0,
     ) -> Tensor:  # (B, L)
-        """Give the cross-entropy of each target, 0 where padded; padding never meets the head."""
+        """Return the cross-entropy of each target, 0 where padded; padding never meets the head."""
         inputs = decoder_inputs(targets.subword_ids, self.prefix)
         hidden = self._hidden(inputs, states, mask, bias)[targets.mask]  # (real targets, D)
         wanted = targets.subword_ids[targets.mask]
@@ -206,7 +206,7 @@ class QueryGeneratorNetwork(nn.Module):
         return self
 
     def advance(self, inputs: Tensor, sources: list[Sources], kept: list[Kept]) -> Tensor:
-        """Give the logits after one more input per row, (R, V); `kept` grows by one step."""
+        """Return the logits after one more input per row, (R, V); `kept` grows by one step."""
         hidden = self._embed(inputs[:, None], first=kept[0].length)
         with steady_kernels(hidden.device):
             for layer, own, past in zip(self.layers, sources, kept, strict=True):
@@ -299,7 +299,7 @@ class Decoding:
 
 
 def decoder_inputs(targets: Tensor, prefix: tuple[int, ...]) -> Tensor:  # (B, prefix + L − 1)
-    """Give what the decoder reads to write some targets: the prefix, then all but the last.
+    """Return what the decoder reads to write some targets: the prefix, then all but the last.
 
     >>> decoder_inputs(torch.tensor([[7, 8, 9]]), (1,)).tolist()
     [[1, 7, 8]]
@@ -309,7 +309,7 @@ def decoder_inputs(targets: Tensor, prefix: tuple[int, ...]) -> Tensor:  # (B, p
 
 
 def cross_entropy(logits: Tensor, wanted: Tensor, *, label_smoothing: float) -> Tensor:  # (N,)
-    """Give −log p of the wanted subwords, in fp32 whatever the logits are in."""
+    """Return −log p of the wanted subwords, in fp32 whatever the logits are in."""
     with torch.autocast(logits.device.type, enabled=False):
         return functional.cross_entropy(
             logits.float(), wanted, reduction="none", label_smoothing=label_smoothing

@@ -78,7 +78,7 @@ class EncodingRecord:
         self._path.unlink(missing_ok=True)
 
     def by_row(self) -> dict[int, tuple[int, int]]:
-        """Give subwords read and cut by row; a row that was encoded twice counts as the last."""
+        """Return subwords read and cut by row; a row that was encoded twice counts as the last."""
         chunks = (line for line in self._lines() if isinstance(line, list))
         return {row: (length, cut) for chunk in chunks for row, length, cut in chunk}
 

@@ -109,7 +109,7 @@ class DenseSearcher:
         k: int = 10,
         allowed: set[int] | None = None,
     ) -> tuple[Part, ...]:
-        """Give each document's cosine, and say which of its units it is."""
+        """Return each document's cosine, and say which of its units it is."""
         rows = self._store.rows([document.docid for document in documents])
         found = self._nearest(query, set(rows.values()))
         return tuple(
@@ -324,7 +324,7 @@ class DenseSearcher:
         return cut_units(document, passages, self._encoder.config)
 
     def _unit(self, document: Document, best: Found | None) -> Mapping[str, Sequence[str]] | None:
-        """Give the unit that was found of a document, None where none was."""
+        """Return the unit that was found of a document, None where none was."""
         if best is None:
             return None
         units = self._units(document, self._store.passages(document, best.row))

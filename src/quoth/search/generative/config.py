@@ -111,7 +111,7 @@ class GenerativeConfig:
             raise ConfigError(f"generative: {'; '.join(problems)}")
 
     def decoding(self, *, depth: int = 0) -> DecodeConfig:
-        """Give the settings of decoding, to the depth configured or another."""
+        """Return the settings of decoding, to the depth configured or another."""
         return DecodeConfig(
             method=self.method,
             order=self.order,
@@ -125,7 +125,7 @@ class GenerativeConfig:
         )
 
     def aggregation(self) -> AggregateConfig:
-        """Give the settings of aggregation."""
+        """Return the settings of aggregation."""
         return AggregateConfig(
             method=self.aggregate,
             posting=self.posting,

@@ -87,7 +87,7 @@ def score_phrases(
 
 
 def _find_gains(phrase_ids: PhraseIds, scores: PhraseScores, config: DecodeConfig) -> list[float]:
-    """Give what each phrase of an identifier scored; outside the shortlist, the floor."""
+    """Return what each phrase of an identifier scored; outside the shortlist, the floor."""
     gains = []
     for slot, phrase_id in enumerate(phrase_ids.tolist()):
         place = int(np.searchsorted(scores.phrase_ids, phrase_id))

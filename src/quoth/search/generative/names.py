@@ -38,7 +38,7 @@ def name_documents(
     config: GenerativeConfig,
     identify: Identify | None,
 ) -> Iterator[tuple[int, str]]:
-    """Give the texts that name documents, by row: as many as allowed, first sources first."""
+    """Return the texts that name documents, by row: as many as allowed, first sources first."""
     kept: dict[int, Sequence[str]] = {}
     if IDENTIFIERS in config.sources:
         kept = {row: store.identifiers(each.docid) for row, each in documents.items()}
@@ -102,7 +102,7 @@ def weigh_phrases(uses: Integers, weighting: str) -> Float32:  # (P,)
 def measure_norms(
     trie: Trie, head: NDArray[np.floating], *, weights: Float32, known: tuple[Trie, Float32] | None
 ) -> Float32:  # (N,)
-    """Give the length of each identifier's weighted sum of rows (P, D); known ones are copied."""
+    """Return the length of each identifier's weighted sum of rows (P, D); known ones are copied."""
     norms = np.empty(len(trie), dtype=np.float32)
     for start in range(0, len(trie), _AT_ONCE):
         rows = np.arange(start, min(start + _AT_ONCE, len(trie)))
@@ -116,7 +116,7 @@ def measure_norms(
 
 
 def _add_up(sequences: Sequences, head: NDArray[np.floating], weights: Float32) -> Float32:
-    """Give the lengths of weighted sums; each row that occurs is read and widened once."""
+    """Return the lengths of weighted sums; each row that occurs is read and widened once."""
     distinct, places = np.unique(sequences.ids, return_inverse=True)
     weighed = head[distinct].astype(np.float32) * weights[distinct, None]  # (phrases, D)
     lengths: Float32 = _measure_sums(weighed, places, sequences.offsets).astype(np.float32)
@@ -126,7 +126,7 @@ def _add_up(sequences: Sequences, head: NDArray[np.floating], weights: Float32) 
 
 @njit(cache=True, nogil=True)
 def _measure_sums(rows: Float32, places: Integers, offsets: Integers) -> NDArray[np.float64]:
-    """Give the length of the sum of each stretch of rows.
+    """Return the length of the sum of each stretch of rows.
 
     >>> rows = np.array([[3.0, 0.0], [0.0, 4.0]], dtype=np.float32)
     >>> _measure_sums(rows, np.array([0, 0, 1]), np.array([0, 1, 3]))

@@ -221,7 +221,7 @@ class GenerativeSearcher:
             depth *= _DEEPER
 
     def _rank(self, owners: Owners, k: int) -> tuple[Hit, ...]:
-        """Give the k best owners as hits; docids decide among those that tie with the last."""
+        """Return the k best owners as hits; docids decide among those that tie with the last."""
         if len(owners.rows) > k:
             is_near = owners.scores >= owners.scores[k - 1] if k else np.zeros(0, dtype=bool)
             owners = Owners(owners.rows[is_near], owners.scores[is_near])

@@ -52,7 +52,7 @@ def find_model(collection: Path, name: str) -> Path | None:
 
 
 def next_number(root: Path) -> int:
-    """Give the number of the next model that is saved beside others."""
+    """Return the number of the next model that is saved beside others."""
     return 1 + max((_read_number(each) for each in _subfolders(root)), default=0)
 
 
@@ -117,7 +117,7 @@ def name_state(number: int) -> str:
 
 
 def index_settings(config: GenerativeConfig) -> dict[str, Any]:
-    """Give the settings that shape an index, as they are kept with it."""
+    """Return the settings that shape an index, as they are kept with it."""
     return {
         "sources": list(config.sources),
         "per_document": config.per_document,

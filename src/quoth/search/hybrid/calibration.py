@@ -85,7 +85,7 @@ class Calibration:
     ranges: Mapping[str, float] = field(default_factory=dict)
 
     def usual_ranges(self) -> UsualRanges:
-        """Give the ranges as fusion takes them."""
+        """Return the ranges as fusion takes them."""
         return UsualRanges(self.config.depth, self.ranges)
 
     def to_record(self) -> dict[str, Any]:

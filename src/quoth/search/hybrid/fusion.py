@@ -363,7 +363,7 @@ def _choose_passages(voices: Sequence[_Voice], docids: set[str]) -> dict[str, Pa
 def _find_normalisation(
     normalise: str, ranges: UsualRanges | None
 ) -> Callable[[str, Sequence[float]], Scale]:
-    """Give what finds the scale of a run, by its name and its scores of one query."""
+    """Return what finds the scale of a run, by its name and its scores of one query."""
     if normalise == "range":
         widths = ranges.widths if ranges else {}
         depth = ranges.depth if ranges else 0

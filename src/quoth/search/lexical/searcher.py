@@ -103,7 +103,7 @@ class LexicalSearcher:
         return tuple(self.explain(query, [document])[0].value for query, document in pairs)
 
     def counts(self) -> Statistics:
-        """Give the collection's statistics, in the state that is searched."""
+        """Return the collection's statistics, in the state that is searched."""
         return self._counted()
 
     def parse(self, query: Query) -> LexicalQuery:
@@ -126,7 +126,7 @@ class LexicalSearcher:
         )
 
     def term_weights(self, query: Query) -> dict[str, float]:
-        """Give the idf of each wanted term, to choose passages and highlights by."""
+        """Return the idf of each wanted term, to choose passages and highlights by."""
         terms = {term for clause in self.parse(query).wanted for term in clause.terms}
         counted = self._counted()
         found = counted.document_frequencies(EVERYTHING, terms)
@@ -289,7 +289,7 @@ class LexicalSearcher:
         return documents
 
     def _corrections(self, query: LexicalQuery, statistics: QueryStatistics) -> tuple[Boost, float]:
-        """Give the boosts that mend tantivy's idf, and how far its length norm can still be off."""
+        """Return the boosts that mend tantivy's idf, and how far its length norm can be off."""
         index, slack = self._opened(), _ROUNDING
         used: dict[str, QueryStatistics] = {}
         for view, terms in _terms_by_view(query).items():

@@ -58,7 +58,7 @@ def run_stdio(engine: OpenedEngine) -> None:
 
 
 def make_routes(server: MCPServer, *, hosts: Sequence[str] | None) -> list[BaseRoute]:
-    """Give the routes by which a web application speaks it at `PATH`.
+    """Return the routes by which a web application speaks it at `PATH`.
 
     Requests to other host names than these are refused, so that no foreign page reaches it under a
     name of its own; None is for applications that ask for keys. The application must be inside

@@ -35,7 +35,7 @@ class Worker(Protocol):
         ...
 
     def choose(self, searcher: str) -> str:
-        """Give the best searcher that the collection has where it may choose."""
+        """Return the best searcher that the collection has where it may choose."""
         ...
 
     def find(
@@ -86,7 +86,7 @@ class Worker(Protocol):
 
 
 def make_workers(first: OpenedEngine, stages: Stages) -> Callable[[], Worker]:
-    """Give what opens an engine for a worker; all of them share models."""
+    """Return what opens an engine for a worker; all of them share models."""
     if isinstance(first, Engine):
         return make_engines(first, stages)
     models = SharedModels(stages)

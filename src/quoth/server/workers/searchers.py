@@ -34,7 +34,7 @@ class SharedModels(LoadedModels):
         """Held while identifiers are generated: one query at a time."""
 
     def encoder(self, name: str) -> GlowEncoder:
-        """Give an encoder that joins the queries of several threads."""
+        """Return an encoder that joins the queries of several threads."""
         with self._lock:
             loaded = super().encoder(name)
             from quoth.server.workers.batching_encoder import BatchingEncoder
@@ -45,12 +45,12 @@ class SharedModels(LoadedModels):
             return loaded
 
     def generator(self, name: str) -> QueryGenerator:
-        """Give a query generator."""
+        """Return a query generator."""
         with self._lock:
             return super().generator(name)
 
     def generative(self, folder: Path) -> GenerativeModel:
-        """Give a model for generative search."""
+        """Return a model for generative search."""
         with self._lock:
             return super().generative(folder)
 
@@ -113,7 +113,7 @@ class ServedHybrid(HybridSearcher):
         return run
 
     def found_by(self, docid: str) -> dict[str, tuple[int, float]]:
-        """Give rank and score of a document with each side that found it in the last search."""
+        """Return rank and score of a document with each side that found it in the last search."""
         return {
             run.name: (rank, hit.score)
             for run in self._found

@@ -23,8 +23,8 @@ from quoth.server.workers.worker import (
     AnswerInMaking,
     Served,
     choose_searcher,
+    for_answering,
     join_conditions,
-    steady,
 )
 from quoth.shards.engine import ShardedEngine
 from quoth.shards.found import OutOfReach
@@ -50,7 +50,7 @@ class ServedShards(ShardedEngine):
     @property
     def is_encoded(self) -> bool:
         """Whether the collection has vectors."""
-        return self._engines[0].with_ways(lambda ways: ways.is_encoded)
+        return self._engines[0].with_searchers(lambda searchers: searchers.is_encoded)
 
     @property
     def asking(self) -> Asking:
@@ -58,7 +58,7 @@ class ServedShards(ShardedEngine):
         return self._asking
 
     def standings(self, docid: str) -> dict[str, tuple[int, float]]:
-        """Give rank and score of a document with each side that found it in the last search."""
+        """Return rank and score of a document with each side that found it in the last search."""
         return {
             name: (rank, hit.score)
             for name, side in self.sides.items()
@@ -82,9 +82,9 @@ class ServedShards(ShardedEngine):
         return found[0] if found else None
 
     def term_weights(self, query: Query, *, syntax: bool) -> dict[str, float]:
-        """Give the idf of each wanted term, which every shard would say the same of."""
-        return self._engines[0].with_ways(
-            lambda ways: ways.lexical(syntax=syntax).term_weights(query)
+        """Return the idf of each wanted term, which every shard would say the same of."""
+        return self._engines[0].with_searchers(
+            lambda searchers: searchers.lexical(syntax=syntax).term_weights(query)
         )
 
     def _sides(self, *, where: str, syntax: bool) -> dict[str, MergedSearcher]:
@@ -112,7 +112,7 @@ class ShardedWorker:
         self._engine.close()
 
     def choose(self, searcher: str) -> str:
-        """Give the best searcher that the collection has where it may choose."""
+        """Return the best searcher that the collection has where it may choose."""
         return choose_searcher(searcher, is_encoded=lambda: self._engine.is_encoded)
 
     def find(
@@ -189,14 +189,14 @@ class ShardedWorker:
         config = self._engine.config
         hits = self.find(question, k=k, searcher=searcher, syntax=False)
         stream = self._engine.asking.ask(
-            question, [each.hit for each in hits], config=steady(config, phrases=phrases)
+            question, [each.hit for each in hits], config=for_answering(config, phrases=phrases)
         )
         least = config.answer.threshold if threshold is None else threshold
         return AnswerInMaking(stream, hits, threshold=least)
 
     def load_language_model(self) -> None:
         """Load what answers, so that the first question need not wait for it."""
-        self._engine.asking.ask("", [], config=steady(self._engine.config, phrases=True))
+        self._engine.asking.ask("", [], config=for_answering(self._engine.config, phrases=True))
 
     def show_passages(self, question: str, passages: Sequence[Passage]) -> list[Snippet | None]:
         """Cut what is shown of the passages that an answer is made from."""
@@ -223,5 +223,5 @@ class ShardedWorker:
 
 
 def _shown(documents: Mapping[str, Document], docid: str) -> Document:
-    """Give a document, an empty one where its shard was lost after it had been found."""
+    """Return a document, an empty one where its shard was lost after it had been found."""
     return documents.get(docid) or Document(docid, {})

@@ -70,9 +70,9 @@ class WorkerEngine(Engine):
         return engine
 
     def choose(self, searcher: str) -> str:
-        """Give the best searcher that the collection has where it may choose."""
+        """Return the best searcher that the collection has where it may choose."""
         return choose_searcher(
-            searcher, is_encoded=lambda: self._read(lambda _store: self._ways.is_encoded)
+            searcher, is_encoded=lambda: self._read(lambda _store: self._searchers.is_encoded)
         )
 
     def find(
@@ -124,8 +124,8 @@ class WorkerEngine(Engine):
                 raise NotFound(f"there is no document {missing[0]!r}")
             with self._generating(searcher), self.stages.timed("explain"):
                 parts = self.explain(query, docids, searcher=searcher)
-                looks = self.attention(query, docids, searcher=searcher)
-            return tuple(zip(parts, looks, strict=True))
+                attentions = self.attention(query, docids, searcher=searcher)
+            return tuple(zip(parts, attentions, strict=True))
 
         return self._read(look, searcher)
 
@@ -157,14 +157,14 @@ class WorkerEngine(Engine):
         config = self.config
         hits = self.find(question, k=k, searcher=searcher, syntax=False)
         stream = self._asking.ask(
-            question, [each.hit for each in hits], config=steady(config, phrases=phrases)
+            question, [each.hit for each in hits], config=for_answering(config, phrases=phrases)
         )
         least = config.answer.threshold if threshold is None else threshold
         return AnswerInMaking(stream, hits, threshold=least)
 
     def load_language_model(self) -> None:
         """Load what answers, so that the first question need not wait for it."""
-        self._asking.ask("", [], config=steady(self.config, phrases=True))
+        self._asking.ask("", [], config=for_answering(self.config, phrases=True))
 
     def show_passages(self, question: str, passages: Sequence[Passage]) -> list[Snippet | None]:
         """Cut what is shown of the passages that an answer is made from."""
@@ -175,7 +175,7 @@ class WorkerEngine(Engine):
     def _found_by(
         self, searcher: str, syntax: bool, rank: int, hit: Hit
     ) -> dict[str, tuple[int, float]]:
-        using = self._ways.get(searcher, syntax=syntax)
+        using = self._searchers.get(searcher, syntax=syntax)
         if isinstance(using, ServedHybrid):
             return using.found_by(hit.docid)
         return {searcher: (rank, hit.score)}
@@ -183,7 +183,7 @@ class WorkerEngine(Engine):
     def _snippets(
         self, query: str, passages: Sequence[Passage | None], *, syntax: bool
     ) -> list[Snippet | None]:
-        weights = self._ways.lexical(syntax=syntax).term_weights(Query("", query))
+        weights = self._searchers.lexical(syntax=syntax).term_weights(Query("", query))
         analyser = self._analyser
         return [
             None
@@ -194,14 +194,17 @@ class WorkerEngine(Engine):
 
     def _generating(self, searcher: str) -> contextlib.AbstractContextManager[object]:
         """Take turns with other threads where identifiers are generated."""
-        ways, models = self._ways, self._models
-        assert isinstance(ways, ServedSearchers) and isinstance(models, SharedModels)
+        searchers, models = self._searchers, self._models
+        assert isinstance(searchers, ServedSearchers) and isinstance(models, SharedModels)
         return (
-            models.generative_turn if ways.uses_generative(searcher) else contextlib.nullcontext()
+            models.generative_turn
+            if searchers.uses_generative(searcher)
+            else contextlib.nullcontext()
         )
 
-    def _make_ways(self, store: Store, config: Config | None = None) -> ServedSearchers:
-        ways = ServedSearchers(
+    def make_searchers(self, store: Store, config: Config | None = None) -> ServedSearchers:
+        """Make the searchers of a store, by the settings in force or by others."""
+        searchers = ServedSearchers(
             self.folder,
             store,
             config or self._resolve(store),
@@ -209,12 +212,12 @@ class WorkerEngine(Engine):
             load_generator=self._models.generator,
             load_generative=self._models.generative,
         )
-        ways.stages = self.stages
-        return ways
+        searchers.stages = self.stages
+        return searchers
 
 
 def choose_searcher(searcher: str, *, is_encoded: Callable[[], bool]) -> str:
-    """Give the best searcher that a collection has where one may be chosen."""
+    """Return the best searcher that a collection has where one may be chosen."""
     if searcher != AUTO:
         return searcher
     has_torch = importlib.util.find_spec("torch") is not None
@@ -241,12 +244,12 @@ def _fetch(store: Store, docids: Sequence[str]) -> list[Document]:
 
 
 def make_engines(first: Engine, stages: Stages) -> Callable[[], WorkerEngine]:
-    """Give what opens an engine for a worker; all of them share models."""
+    """Return what opens an engine for a worker; all of them share models."""
     models = SharedModels(stages)
     return lambda: WorkerEngine.beside(first, models, stages)
 
 
-def steady(config: Config, *, phrases: bool) -> Config:
+def for_answering(config: Config, *, phrases: bool) -> Config:
     """Fix what a request may not vary, so that few answerers are kept: it decides on silence.
 
     The server's limit on questions stands in place of the command line's.
@@ -283,7 +286,7 @@ class AnswerInMaking:
             yield piece
 
     def answer(self) -> Answer:
-        """Give the whole, generating what was not taken yet."""
+        """Return the whole, generating what was not taken yet."""
         for _piece in self.pieces():
             pass
         return self._stream.answer()

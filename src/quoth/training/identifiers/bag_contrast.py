@@ -37,7 +37,7 @@ def bag_contrast(
     unit: bool = True,
     scale: float = SCALE,
 ) -> Tensor:
-    """Give the mean loss of all identifiers drawn; of none, zero."""
+    """Return the mean loss of all identifiers drawn; of none, zero."""
     found, is_there = bag_vectors(rows, phrase_ids=phrase_ids, weights=bags.weights, unit=unit)
     with torch.autocast(pooled.device.type, enabled=False):
         queries = functional.normalize(pooled.float(), dim=-1)
@@ -54,7 +54,7 @@ def bag_contrast(
 def bag_vectors(
     rows: Tensor, *, phrase_ids: Tensor, weights: Tensor, unit: bool
 ) -> tuple[Tensor, Tensor]:  # (B, K, D), (B, K) bool
-    """Give the direction of each identifier's weighted sum, and which identifiers there are.
+    """Return the direction of each identifier's weighted sum, and which identifiers there are.
 
     >>> rows, ids = torch.eye(2), torch.tensor([[[0, 1], [1, -1], [-1, -1]]])
     >>> weights = torch.tensor([3.0, 4.0])

@@ -54,7 +54,7 @@ def large_softmax(
     dtype: torch.dtype | None = None,
     split: VocabularySplit | None = None,
 ) -> SoftmaxTerms:
-    """Give the targets' logits and each row's log-normaliser; both carry gradients.
+    """Return the targets' logits and each row's log-normaliser; both carry gradients.
 
     A row may have several targets, or none. `unit` takes the head's rows at unit length; `dtype` is
     what products are computed in, the rows' own where it is None.
@@ -170,7 +170,7 @@ def _chunks(head: Tensor, targets: Tensor, settings: _Settings) -> Iterator[_Chu
 
 
 def _scores(left: Tensor, part: _Chunk, bias: Tensor | None, kind: torch.dtype) -> Tensor:
-    """Give the logits of all rows in one chunk, (N, C)."""
+    """Return the logits of all rows in one chunk, (N, C)."""
     scores = _product(left, part.vectors.T).to(kind)
     if bias is not None:
         scores += bias[part.start : part.end]

@@ -56,7 +56,7 @@ def mixed_terms(
     num_learnt: int | None = None,
     chunk: int = CHUNK,
 ) -> MixedTerms:
-    """Give −log p(target) over V ∪ P for each row.
+    """Return −log p(target) over V ∪ P for each row.
 
     Choices are among the first `num_learnt` columns, None for all: others were kept from a batch
     before, and an encoder that cannot move them would raise all that it can above them.
@@ -94,7 +94,7 @@ def plain_losses(
     *,
     chunk: int = CHUNK,
 ) -> Tensor:  # (N,)
-    """Give −log p(target) over V for each row."""
+    """Return −log p(target) over V for each row."""
     return _by_chunks(_plain_chunk, scorer, (states, targets), chunk)
 
 
@@ -105,7 +105,7 @@ def divergences(
     *,
     chunk: int = CHUNK,
 ) -> Tensor:  # (N,)
-    """Give KL(mixed ‖ plain) over V for each row."""
+    """Return KL(mixed ‖ plain) over V for each row."""
     return _by_chunks(_divergence_chunk, scorer, (mixed_states, plain_states), chunk)
 
 

@@ -111,7 +111,7 @@ def phrase_key(subword_ids: Sequence[int] | NDArray[np.integer]) -> bytes:
 
 
 def phrase_prefix(key: bytes, length: int) -> bytes:
-    """Give the key of the first subwords of a string.
+    """Return the key of the first subwords of a string.
 
     >>> key_ids(phrase_prefix(phrase_key([7, 8, 9]), 2)).tolist()
     [7, 8]
@@ -250,7 +250,7 @@ def valid_alternatives(
 
 
 def _stretches(passage: SubwordText, at: int, max_subwords: int) -> PhraseString:
-    """Give the stretch of most subwords from a place on, and at which lengths it ends a word."""
+    """Return the stretch of most subwords from a place on, and at which lengths it ends a word."""
     ids, starts = passage.subword_ids, passage.word_starts
     end = min(at + max_subwords, len(ids))
     lengths = [

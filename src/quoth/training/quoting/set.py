@@ -42,7 +42,7 @@ class SubwordTable:
         return np.diff(self.offsets)
 
     def __getitem__(self, row: int) -> SubwordText:
-        """Give one text."""
+        """Return one text."""
         own = slice(int(self.offsets[row]), int(self.offsets[row + 1]))
         return SubwordText(self.subword_ids[own].astype(np.int64), self.word_starts[own])
 
@@ -87,7 +87,7 @@ class QuotationTable:
         return np.diff(total[self.passage_offsets]) + self.prompts.lengths + self.targets.lengths
 
     def __getitem__(self, row: int) -> Quotation:
-        """Give one quotation."""
+        """Return one quotation."""
         own = slice(int(self.phrase_offsets[row]), int(self.phrase_offsets[row + 1]))
         of = slice(int(self.passage_offsets[row]), int(self.passage_offsets[row + 1]))
         passages = tuple(self.passages[int(each)] for each in self.passage_rows[of])
@@ -107,7 +107,7 @@ class Continuations:
     subword_ids: Mapping[bytes, tuple[int, ...]] = field(default_factory=dict)
 
     def __getitem__(self, phrase: bytes) -> tuple[int, ...]:
-        """Give the continuation of a phrase (its ids as bytes); empty where none was made."""
+        """Return the continuation of a phrase (its ids as bytes); empty where none was made."""
         return self.subword_ids.get(phrase, ())
 
 
@@ -129,7 +129,7 @@ class DynamicSet:
         return len(self.is_punctuation)
 
     def support(self, row: int) -> tuple[SubwordText, ...]:
-        """Give the texts related to a text."""
+        """Return the texts related to a text."""
         return tuple(self.texts[int(each)] for each in self.support_rows[row] if each != _NO_ROW)
 
 

@@ -75,7 +75,7 @@ class AcrobartRecipe(JointRecipe):
         return found
 
     def loop(self) -> LoopConfig:
-        """Give the loop's part of the settings."""
+        """Return the loop's part of the settings."""
         common = JointRecipe.loop(self)
         rates = {**common.learning_rates, "beta": self.beta_learning_rate}
         return replace(common, learning_rates=rates)
@@ -101,7 +101,7 @@ class AcrobartModule(JointModule):
         self.beta = nn.Parameter(torch.full(shape[recipe.beta], recipe.beta_start))
 
     def rebuild(self, reading: Reading) -> Tensor:
-        """Give −log p(y | all neighbours), averaged over the batch."""
+        """Return −log p(y | all neighbours), averaged over the batch."""
         recipe = self._recipe
         with torch.autocast(reading.scores.device.type, enabled=False):
             signal = passage_signal(reading.scores, scale=recipe.score_scale, kind=recipe.bias)
@@ -122,7 +122,7 @@ class AcrobartModule(JointModule):
 
 
 def passage_signal(scores: Tensor, *, scale: float, kind: str) -> Tensor:  # (B, K)
-    """Give what biases attention to each passage.
+    """Return what biases attention to each passage.
 
     >>> scores = torch.tensor([[0.0, 0.0]])
     >>> [passage_signal(scores, scale=1.0, kind=kind)[0, 0].item() for kind in ("prob", "score")]
@@ -152,7 +152,7 @@ def attention_bias(
 def joined_log_likelihood(
     query_generator: QueryGeneratorNetwork, reading: Reading, bias: Tensor
 ) -> Tensor:  # (B,)
-    """Give log p(y | all neighbours), their states joined along time."""
+    """Return log p(y | all neighbours), their states joined along time."""
     states = reading.states[reading.places].flatten(1, 2)  # (B, K · T, D)
     mask = reading.mask[reading.places].flatten(1, 2)  # (B, K · T)
     return query_generator.log_probs(reading.targets, states, mask, bias=bias).sum(-1)

@@ -89,7 +89,7 @@ class DynamicModule(nn.Module):
             self.register_buffer("before_vectors", torch.zeros(kept, network.phrase_width))
 
     def forward(self, batch: DynamicBatch) -> Tensor:
-        """Give the weighted loss of a batch."""
+        """Return the weighted loss of a batch."""
         recipe = self._recipe
         vectors = self._encode(batch)
         plain, mixed = self._run(batch, vectors)
@@ -134,7 +134,7 @@ class DynamicModule(nn.Module):
     def _run(
         self, batch: DynamicBatch, vectors: Tensor
     ) -> tuple[Tensor | None, Tensor | None]:  # (B · T, D), (N, D)
-        """Give the states of the plain run, and those that predict mixed tokens; both at once."""
+        """Return the states of the plain run, and those that predict mixed tokens; both at once."""
         recipe = self._recipe
         needs_plain = bool(recipe.plain_weight or recipe.kl_weight or self._unfolds)
         needs_mixed = bool(recipe.mixed_weight) and not self._unfolds
@@ -241,7 +241,7 @@ def train_dynamic_lm(
 
 @torch.inference_mode()
 def plain_loss(network: DynamicNetwork, texts: SubwordTable, *, batch_size: int = 8) -> float:
-    """Give the mean of −log p over all subwords but the first of each text, without phrases."""
+    """Return the mean of −log p over all subwords but the first of each text, without phrases."""
     was_training = network.training
     network.eval()
     device = next(network.parameters()).device
@@ -280,7 +280,7 @@ class _Ahead:
         self._next: tuple[int, Future[DynamicBatch]] | None = None
 
     def take(self, number: int) -> DynamicBatch:
-        """Give a batch, and begin with the one after it."""
+        """Return a batch, and begin with the one after it."""
         waiting = self._next
         if waiting is None or waiting[0] != number:
             waiting = (number, self._worker.submit(self._maker.__getitem__, number))
@@ -318,7 +318,7 @@ class _Tally:
         self._columns += len(batch.phrases)
 
     def report(self, done: Progress) -> DynamicProgress:
-        """Give the means, and begin anew."""
+        """Return the means, and begin anew."""
         batches = max(self._batches, 1)
         mixed, plain, kl, choice = (self._losses / batches).tolist()
         places, chosen, gold, right = self._choices.tolist()

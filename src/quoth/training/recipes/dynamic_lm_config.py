@@ -130,7 +130,7 @@ class DynamicLMRecipe:
             raise ConfigError("dynamic language model recipe: " + "; ".join(problems))
 
     def loop(self) -> LoopConfig:
-        """Give the loop's part of the settings."""
+        """Return the loop's part of the settings."""
         return LoopConfig(
             steps=self.steps,
             learning_rate=self.learning_rate,

@@ -71,7 +71,7 @@ class GlowPairs(nn.Module):
         generator: torch.Generator,
         negatives: NegativeBatch | None = None,
     ) -> Tensor:
-        """Give the loss of a batch and its labelled negatives, with a share of the weights."""
+        """Return the loss of a batch and its labelled negatives, with a share of the weights."""
         queries = self.network.encode_queries(soften(batch.queries, strength=strength))
         documents = self.network.encode_documents(soften(batch.documents, strength=strength))
         recipe, drawn = self._recipe, None
@@ -151,7 +151,7 @@ def train_glow(
 
 
 def loop_config(recipe: GlowRecipe) -> LoopConfig:
-    """Give the loop's part of a recipe."""
+    """Return the loop's part of a recipe."""
     return LoopConfig(
         steps=recipe.steps,
         learning_rate=recipe.learning_rate,

@@ -109,7 +109,7 @@ SHARED = ("num_layers", "pooling", "towers", "weighting", "layout")
 
 
 def encoder_config(recipe: GlowRecipe, rest: GlowConfig) -> GlowConfig:
-    """Give the settings of the encoder that a recipe trains: its own fields, and the rest.
+    """Return the settings of the encoder that a recipe trains: its own fields, and the rest.
 
     >>> encoder_config(GlowRecipe(weighting="row"), GlowConfig(preset="code")).weighting
     'row'

@@ -76,14 +76,14 @@ class PixarPairs(nn.Module):
         return {} if self.split is None else {"head.rows": self.split, "head.bias": self.split}
 
     def whole(self) -> PixarPairs:
-        """Give the model with the phrases of all processes, all of which must ask."""
+        """Return the model with the phrases of all processes, all of which must ask."""
         if self.split is None:
             return self
         rows, bias = self.split.whole(self.head.rows), self.split.whole(self.head.bias)
         return PixarPairs(self.network, PhraseHead(rows, bias, unit=self.head.unit), self.recipe)
 
     def losses(self, queries: QueryBatch, targets: TargetBatch) -> PixarLosses:
-        """Give the terms of the loss; of several processes, each has its share of the queries."""
+        """Return the terms of the loss; of several processes, each has its share of the queries."""
         return self._terms(self.network(queries), targets)
 
     def _terms(self, vectors: PixarVectors, targets: TargetBatch) -> PixarLosses:
@@ -113,7 +113,7 @@ class PixarPairs(nn.Module):
         strength: float,
         bags: Bags | None = None,
     ) -> Tensor:
-        """Give the loss of a batch, with a share of λ₃."""
+        """Return the loss of a batch, with a share of λ₃."""
         vectors, recipe = self.network(queries), self.recipe
         terms = self._terms(vectors, targets)
         regular = recipe.normaliser_weight * strength * terms.normalisers
@@ -187,7 +187,7 @@ def train_pixar(
 
 
 def loop_config(recipe: PixarRecipe) -> LoopConfig:
-    """Give the loop's part of a recipe."""
+    """Return the loop's part of a recipe."""
     return LoopConfig(
         steps=recipe.steps,
         learning_rate=recipe.learning_rate,
@@ -214,7 +214,7 @@ def query_batch(pairs: IdentifierPairs, rows: Rows) -> QueryBatch:
 
 @torch.inference_mode()
 def held_out_losses(model: PixarPairs, pairs: IdentifierPairs, *, size: int = 256) -> PixarLosses:
-    """Give the mean terms on held-out queries, at most a few thousand, always the same targets."""
+    """Return mean terms on held-out queries, at most a few thousand, always the same targets."""
     rows = pairs.held_out_rows[:_MOST_VALIDATED]
     device = pairs.phrase_ids.device
     generator = torch.Generator(device=device).manual_seed(0)

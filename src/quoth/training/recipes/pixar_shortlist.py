@@ -81,7 +81,7 @@ def train_centroids(
     recipe: PixarShortlistRecipe,
     progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[CentroidRound]:
-    """Give the centroids after each round; keep those of the round that serves held-out queries.
+    """Return the centroids after each round; keep those of the round that serves held-out queries.
 
     Progress is told after each step: the steps done, and those of all rounds.
     """

@@ -90,7 +90,7 @@ class QueryGeneratorRecipe:
             raise ConfigError("query generator recipe: " + "; ".join(problems))
 
     def loop(self) -> LoopConfig:
-        """Give the loop's part of the settings."""
+        """Return the loop's part of the settings."""
         return LoopConfig(
             steps=self.steps,
             learning_rate=self.learning_rate,
@@ -147,7 +147,7 @@ class QueryGeneratorPairs(nn.Module):
                 module.p = recipe.dropout
 
     def forward(self, passages: TextBatch, queries: TextBatch) -> Tensor:
-        """Give the loss of a batch."""
+        """Return the loss of a batch."""
         states = self.network.encode(passages)
         losses = self.network.target_losses(
             queries, states, passages.mask, label_smoothing=self._label_smoothing
@@ -259,7 +259,7 @@ def make_table(sequences: Sequence[Sequence[int]], *, pad: int) -> SequenceTable
 
 
 def text_batches(pairs: TrainingSet, rows: Rows) -> tuple[TextBatch, TextBatch]:
-    """Give the passages and the queries of some pairs as padded batches."""
+    """Return the passages and the queries of some pairs as padded batches."""
     batch = pairs.batch(rows)
     return (
         TextBatch(batch.documents.subword_ids, batch.documents.mask),
@@ -317,7 +317,7 @@ def measure_held_out(network: Network, pairs: TrainingSet, rows: Rows) -> HeldOu
 def loss_per_token(
     network: Network, pairs: TrainingSet, rows: Rows, *, passages_of: Rows, size: int = 128
 ) -> float:
-    """Give the mean of −log p over all tokens of some pairs' queries, in nats."""
+    """Return the mean of −log p over all tokens of some pairs' queries, in nats."""
     total, tokens = 0.0, 0
     for start in range(0, len(rows), size):
         passages, _ = text_batches(pairs, passages_of[start : start + size])

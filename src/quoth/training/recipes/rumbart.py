@@ -73,7 +73,7 @@ class RumbartRecipe(JointRecipe):
 
 
 def literal_recipe(*, steps: int, batch_size: int = 16, seed: int = 0) -> RumbartRecipe:
-    """Give the thesis' settings; it trains for 15 epochs, with [CLS] pooling in the network."""
+    """Return the thesis' settings; it trains for 15 epochs, with [CLS] pooling in the network."""
     return RumbartRecipe(
         similarity="dot",
         projection=768,
@@ -97,7 +97,7 @@ class RumbartModule(JointModule):
     _recipe: RumbartRecipe
 
     def rebuild(self, reading: Reading) -> Tensor:
-        """Give −log p(y|x), or the divergence from the posterior, averaged over the batch."""
+        """Return −log p(y|x), or the divergence from the posterior, averaged over the batch."""
         recipe = self._recipe
         with torch.set_grad_enabled(recipe.objective == "marginal" and torch.is_grad_enabled()):
             token_log_probs = neighbour_log_probs(self.query_generator, reading)
@@ -128,7 +128,7 @@ class RumbartModule(JointModule):
 
 
 def neighbour_log_probs(query_generator: QueryGeneratorNetwork, reading: Reading) -> Tensor:
-    """Give log p(y_j | z_i, y_<j) of every query under each of its neighbours, (B, K, L)."""
+    """Return log p(y_j | z_i, y_<j) of every query under each of its neighbours, (B, K, L)."""
     count, k = reading.places.shape
     rows = reading.places.reshape(-1)
     targets = TextBatch(*(each.repeat_interleave(k, dim=0) for each in reading.targets))

@@ -114,7 +114,7 @@ class WarmUpRecipe:
             raise ConfigError("warm-up: " + "; ".join(problems))
 
     def loop(self) -> LoopConfig:
-        """Give the loop's part of the settings."""
+        """Return the loop's part of the settings."""
         return LoopConfig(
             steps=self.steps,
             learning_rate=self.learning_rate,
@@ -141,7 +141,7 @@ class WarmUpPairs(LearningModule):
         self._recipe = recipe
 
     def forward(self, rows: Rows, *, generator: torch.Generator) -> Tensor:
-        """Give the loss of the queries of some rows."""
+        """Return the loss of the queries of some rows."""
         recipe = self._recipe
         queries = self.retriever.encode_queries(self._passages.query_batch(rows))
         positives = self._passages.positive_rows[rows]

@@ -26,7 +26,7 @@ def in_batch_loss(
     *,
     scale: float,
 ) -> Tensor:
-    """Give the mean of −log softmax(scale · score) at each query's own positive (Eq. 4.4).
+    """Return the mean of −log softmax(scale · score) at each query's own positive (Eq. 4.4).
 
     >>> scores = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     >>> round(in_batch_loss(scores, torch.eye(2).bool(), scale=1.0).item(), 4)  # ln(1 + 1/e)
@@ -39,7 +39,7 @@ def in_batch_loss(
 
 
 def one_of_n_loss(scores: Tensor, *, scale: float) -> Tensor:  # (B, 1 + N)
-    """Give the mean of −log softmax(scale · score) at the first column, each query's positive.
+    """Return the mean of −log softmax(scale · score) at the first column, each query's positive.
 
     >>> round(one_of_n_loss(torch.tensor([[0.0, 0.0, 0.0]]), scale=1.0).item(), 4)  # ln 3
     1.0986
@@ -75,7 +75,7 @@ def compare_in_batch(
     scale: float,
     how: str,
 ) -> Tensor:
-    """Give the in-batch loss of vectors that are there already."""
+    """Return the in-batch loss of vectors that are there already."""
     mask = in_batch_mask(columns[: len(rows)], columns, passage_set.excluded_rows[rows])
     with torch.autocast(query_vectors.device.type, enabled=False):
         scores = score_all(query_vectors, vectors, similarity=how)

@@ -96,7 +96,7 @@ class Curriculum:
         )
 
     def warm_up(self) -> WarmUpRecipe:
-        """Give the recipe of the first stage."""
+        """Return the recipe of the first stage."""
         return WarmUpRecipe(
             steps=self.warm_up_steps,
             batch_size=self.warm_up_batch,
@@ -107,7 +107,7 @@ class Curriculum:
         )
 
     def joint(self) -> RumbartRecipe | AcrobartRecipe:
-        """Give the recipe of the second stage."""
+        """Return the recipe of the second stage."""
         common = {
             "steps": self.steps,
             "batch_size": self.batch_size,
@@ -204,7 +204,7 @@ def run_curriculum(
 
 
 def blend(before: GlowNetwork, after: GlowNetwork, *, share: float) -> GlowNetwork:
-    """Give the network whose parameters lie between those of two networks of the same kind."""
+    """Return the network whose parameters lie between those of two networks of the same kind."""
     mixed = copy.deepcopy(after)
     pairs = zip(before.parameters(), mixed.parameters(), strict=True)  # shared ones come once
     with torch.no_grad():
@@ -302,7 +302,7 @@ def _open_stage(folder: Path, network: GlowNetwork) -> tuple[GlowNetwork, StageT
 
 
 def peak_megabytes(device: torch.device | None = None) -> float:
-    """Give the most memory that this process has used so far; a GPU's own where it is on one."""
+    """Return the most memory that this process has used so far; a GPU's own where it is on one."""
     if device is not None and device.type == "cuda":
         return float(torch.cuda.max_memory_allocated(device)) / 2**20
     try:

@@ -116,7 +116,7 @@ class HeldOut:
 
 
 def score_ranking(is_answer: NDArray[np.bool_], num_answers: int) -> tuple[float, float]:
-    """Give the reciprocal rank of the first answer and the nDCG of one ranking, cut where it ends.
+    """Return the reciprocal rank of the first answer and the nDCG of a ranking, cut where it ends.
 
     >>> score_ranking(np.array([False, True]), 1) == (1 / 2, 1 / np.log2(3))
     True

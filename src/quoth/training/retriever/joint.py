@@ -140,7 +140,7 @@ class JointRecipe:
         return found
 
     def loop(self) -> LoopConfig:
-        """Give the loop's part of the settings."""
+        """Return the loop's part of the settings."""
         return LoopConfig(
             steps=self.steps,
             learning_rate=self.learning_rate,
@@ -153,7 +153,7 @@ class JointRecipe:
         )
 
     def refresh(self) -> RefreshConfig:
-        """Give the index's part of the settings."""
+        """Return the index's part of the settings."""
         return RefreshConfig(every=self.refresh_every, min_overlap=self.refresh_overlap)
 
 
@@ -191,7 +191,7 @@ class JointModule(LearningModule):
             query_generator.requires_grad_(False)
 
     def forward(self, rows: Rows, *, generator: torch.Generator) -> Tensor:
-        """Give the loss of the queries of some rows."""
+        """Return the loss of the queries of some rows."""
         recipe = self._recipe
         queries = self.retriever.encode_queries(self._passages.query_batch(rows))
         positives = self._passages.positive_rows[rows]
@@ -224,7 +224,7 @@ class JointModule(LearningModule):
         return loss
 
     def rebuild(self, reading: Reading) -> Tensor:
-        """Give the loss of rebuilding the queries from what was found."""
+        """Return the loss of rebuilding the queries from what was found."""
         raise NotImplementedError
 
     def train(self, mode: bool = True) -> JointModule:

@@ -25,7 +25,7 @@ class PairScorer(nn.Module):
         self.bias = nn.Parameter(torch.tensor(bias))
 
     def forward(self, cosines: Tensor) -> Tensor:
-        """Give the logits of cosines."""
+        """Return the logits of cosines."""
         return self.scale * cosines + self.bias
 
 
@@ -57,7 +57,7 @@ def duplicate_mask(
 def query_likeness(
     query_vectors: Tensor, others: Tensor | None = None, *, centre: bool = False
 ) -> Tensor:  # (B, N)
-    """Give the cosines of queries with others (each other), without gradient.
+    """Return the cosines of queries with others (each other), without gradient.
 
     `centre` sees all from the others' mean.
     """
@@ -100,7 +100,7 @@ def bce_with_sampled_negatives(
     document_ids: Tensor | None = None,  # (B,)
     labels: Tensor | None = None,  # (B,), 1 where a query and its document match
 ) -> Tensor:
-    """Give half the loss of the given pairs and half that of one drawn negative per query."""
+    """Return half the loss of the given pairs and half that of one drawn negative per query."""
     cosines = query_vectors @ document_vectors.T
     mask = duplicate_mask(
         query_vectors,
@@ -128,7 +128,7 @@ def info_nce(
     mask: Tensor | None = None,  # (B, N), True where a document is no negative
     symmetric: bool = False,
 ) -> Tensor:
-    """Give the mean of −log softmax(scale · cosine) at each query's own document.
+    """Return the mean of −log softmax(scale · cosine) at each query's own document.
 
     `symmetric` adds the same over the queries of each document, and halves the sum.
     """

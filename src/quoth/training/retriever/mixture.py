@@ -30,7 +30,7 @@ def sequence_log_likelihoods(
 
 
 def sequence_marginal(log_prior: Tensor, log_likelihoods: Tensor) -> Tensor:  # (B,)
-    """Give the log-likelihood of each query where one passage writes all of it; (B, K) both.
+    """Return the log-likelihood of each query where one passage writes all of it; (B, K) both.
 
     >>> half = torch.tensor([[0.5, 0.5]]).log()
     >>> found = sequence_marginal(half, torch.tensor([[0.2, 0.6]]).log())
@@ -46,7 +46,7 @@ def token_marginal(
     *,
     tempering: float = 1.0,
 ) -> Tensor:  # (B,)
-    """Give the log-likelihood of each query where every token may come from another passage.
+    """Return the log-likelihood of each query where every token may come from another passage.
 
     Padding adds nothing: its log-probability is 0 under every passage, and the prior sums to 1.
     """
@@ -55,7 +55,7 @@ def token_marginal(
 
 
 def log_posterior(log_prior: Tensor, log_likelihoods: Tensor) -> Tensor:  # (B, K)
-    """Give log p(z_i | x, y), with which the mixture says each passage wrote the query.
+    """Return log p(z_i | x, y), with which the mixture says each passage wrote the query.
 
     >>> prior, likely = torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.3, 0.1]]).log()
     >>> [round(each, 4) for each in log_posterior(prior, likely).exp()[0].tolist()]
@@ -65,7 +65,7 @@ def log_posterior(log_prior: Tensor, log_likelihoods: Tensor) -> Tensor:  # (B, 
 
 
 def divergence(log_target: Tensor, log_prior: Tensor) -> Tensor:  # (B,)
-    """Give KL(target ‖ prior), the target without gradient; its gradient is again p_i − r_i.
+    """Return KL(target ‖ prior), the target without gradient; its gradient is again p_i − r_i.
 
     >>> even = torch.tensor([[0.5, 0.5]]).log()
     >>> divergence(even, even).tolist()
@@ -76,7 +76,7 @@ def divergence(log_target: Tensor, log_prior: Tensor) -> Tensor:  # (B,)
 
 
 def entropy(log_probs: Tensor) -> Tensor:  # (B,)
-    """Give the entropy in nats.
+    """Return the entropy in nats.
 
     >>> round(entropy(torch.tensor([[0.5, 0.5]]).log()).item(), 4)  # ln 2
     0.6931

@@ -98,7 +98,7 @@ def distinct_per_thousand(neighbours: Rows) -> float:  # (Q, K)
 
 
 def largest_share(neighbours: Rows) -> float:  # (Q, K)
-    """Give the share of queries that have the most frequent neighbour.
+    """Return the share of queries that have the most frequent neighbour.
 
     >>> largest_share(np.array([[1, 2], [1, 3], [4, 5], [1, 6]]))
     0.75

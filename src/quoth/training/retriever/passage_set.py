@@ -105,7 +105,7 @@ _PER_QUERY = (
 
 
 def as_text(batch: TokenBatch) -> TextBatch:
-    """Give what a query generator reads of a batch."""
+    """Return what a query generator reads of a batch."""
     return TextBatch(batch.subword_ids, batch.mask)
 
 

@@ -184,7 +184,7 @@ def top_k(
 
 
 def overlap(first: Tensor, second: Tensor) -> float:
-    """Give the mean share of rows (B, K) that two results have in common.
+    """Return the mean share of rows (B, K) that two results have in common.
 
     >>> overlap(torch.tensor([[1, 2], [3, 4]]), torch.tensor([[2, 1], [3, 5]]))
     0.75

@@ -24,11 +24,11 @@ class VectorMaker(Protocol):
     similarity: str
 
     def encode_queries(self, batch: TokenBatch) -> Tensor:
-        """Give the vectors of queries, (B, D)."""
+        """Return the vectors of queries, (B, D)."""
         ...
 
     def encode_passages(self, batch: TokenBatch) -> Tensor:
-        """Give the vectors of passages, (B, D)."""
+        """Return the vectors of passages, (B, D)."""
         ...
 
 
@@ -41,11 +41,11 @@ class Retriever(nn.Module):
         self.similarity = similarity
 
     def encode_queries(self, batch: TokenBatch) -> Tensor:  # (B, D)
-        """Give the vectors of queries."""
+        """Return the vectors of queries."""
         return shape_vectors(self.network.raw_queries(batch), similarity=self.similarity)
 
     def encode_passages(self, batch: TokenBatch) -> Tensor:  # (B, D)
-        """Give the vectors of passages."""
+        """Return the vectors of passages."""
         return shape_vectors(self.network.raw_documents(batch), similarity=self.similarity)
 
 
@@ -68,11 +68,11 @@ class LayerRetriever(nn.Module):
         self._pooling = pooling
 
     def encode_queries(self, batch: TokenBatch) -> Tensor:  # (B, D)
-        """Give the vectors of queries, which are encoded as passages are."""
+        """Return the vectors of queries, which are encoded as passages are."""
         return self.encode_passages(batch)
 
     def encode_passages(self, batch: TokenBatch) -> Tensor:  # (B, D)
-        """Give the vectors of passages."""
+        """Return the vectors of passages."""
         output: Any = self.encoder(
             input_ids=batch.subword_ids,
             attention_mask=batch.mask.long(),

@@ -138,7 +138,7 @@ class TrainingSet:
         return replace(self, queries=self.queries.to(device), documents=self.documents.to(device))
 
     def batch(self, rows: NDArray[np.int64]) -> PairBatch:
-        """Give the pairs of some rows as padded batches."""
+        """Return the pairs of some rows as padded batches."""
         document_rows = self.document_rows[rows]
         device = self.documents.offsets.device
         return PairBatch(

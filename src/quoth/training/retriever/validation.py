@@ -61,7 +61,7 @@ def held_out_mrr(
 
 
 def places_in(among: Rows, rows: Rows) -> Rows:
-    """Give the place of each row in a sorted choice of rows, NONE where it was not chosen.
+    """Return the place of each row in a sorted choice of rows, NONE where it was not chosen.
 
     >>> places_in(np.array([2, 5, 9]), np.array([[9, 3], [2, -1]])).tolist()
     [[2, -1], [0, -1]]
@@ -82,7 +82,7 @@ def _hardest(wanted: Rows, passage_set: PassageSet, lexical_rows: Rows, most: in
 
 
 def natural_targets(passage_set: PassageSet) -> Rows:  # (Q,)
-    """Give the passage each query should find: its source where it is free text or held out.
+    """Return the passage each query should find: its source where it is free text or held out.
 
     The positives of other queries are passages that can be found, as BM25 did.
     """
@@ -93,7 +93,7 @@ def natural_targets(passage_set: PassageSet) -> Rows:  # (Q,)
 
 
 def mean_reciprocal_rank(found: Tensor, wanted: Tensor) -> float:  # (B, K), (B,)
-    """Give the mean of one over the rank of each query's passage, 0 where it was not found.
+    """Return the mean of one over the rank of each query's passage, 0 where it was not found.
 
     >>> mean_reciprocal_rank(torch.tensor([[4, 7], [5, 6]]), torch.tensor([7, 9]))
     0.25

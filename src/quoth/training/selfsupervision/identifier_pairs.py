@@ -228,7 +228,7 @@ def phrase_counts(pairs: IdentifierPairs) -> Rows:  # (P + 2,)
 
 
 def suggest_num_slots(lengths: NDArray[Any], *, percentile: float = 99.0) -> int:
-    """Give the slots that nearly all identifiers fit in, with one for the end.
+    """Return the slots that nearly all identifiers fit in, with one for the end.
 
     >>> suggest_num_slots(np.array([2] * 995 + [30] * 5))
     3

@@ -97,7 +97,7 @@ class OccurrenceIndex:
     def followers(
         self, phrase: Sequence[int], *, count: int, chance: np.random.Generator, avoid: int = -1
     ) -> tuple[int, ...]:
-        """Give up to `count` subwords that follow a phrase somewhere, but not in text `avoid`.
+        """Return up to `count` subwords that follow a phrase somewhere, but not in text `avoid`.
 
         Some occurrences are tried, drawn by chance; empty where none of them will do.
         """

@@ -210,7 +210,7 @@ def is_held_out(text: str, *, share: float, seed: int) -> bool:
 
 
 def words_of(text: str) -> list[str]:
-    """Give the words of a text in lower case; only equality matters, so no analyser is needed.
+    """Return the words of a text in lower case; only equality matters, so no analyser is needed.
 
     >>> words_of("The Owl, again.")
     ['the', 'owl', 'again']

@@ -308,7 +308,7 @@ def _clauses(passage: str, sentence: Span, held: Span) -> Span:
 
 
 def _subwords_of(tokenised: TokenisedText, span: Span, *, is_spaced: bool) -> tuple[int, int]:
-    """Give the subwords that cover a stretch of a passage, which was read with a space before.
+    """Return the subwords that cover a stretch of a passage, which was read with a space before.
 
     Where a space stands before the stretch, its subword is among them.
     """

@@ -147,7 +147,7 @@ def _choose_look_ahead(steps: Table, length: int, nodes: NDArray[np.int32], choi
 
 @compiled
 def _take(steps: Table, nodes: NDArray[np.int32], at: int, node: int) -> tuple[int, int]:
-    """Give the symbols taken, and the characters less the pieces."""
+    """Return the symbols taken, and the characters less the pieces."""
     if node >= 0:
         return int(nodes[node, SPAN]), int(nodes[node, LENGTH]) - 1
     return 1, int(steps[WIDTH, at] - steps[PIECES, at])

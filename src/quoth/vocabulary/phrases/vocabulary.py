@@ -61,7 +61,7 @@ class IdentifierVocabulary(Protocol):
         """Put a text together again."""
 
     def text_of(self, phrase_id: int) -> str:
-        """Give the text of one symbol."""
+        """Return the text of one symbol."""
 
 
 class PhraseVocabulary:
@@ -85,7 +85,7 @@ class PhraseVocabulary:
         return self.config.cutter
 
     def text_of(self, phrase_id: int) -> str:
-        """Give the text of a phrase, its leading space included; <0xE2> for part of a character."""
+        """Return a phrase's text, its leading space included; <0xE2> for part of a character."""
         content = self._bytes_of(phrase_id)
         if phrase_id < NUM_BYTES and content[0] >= 0x80:
             return f"<0x{content[0]:02X}>"

@@ -33,7 +33,7 @@ class Workers(Protocol):
         kept: Arrays = (),
         shared: Arrays = (),
     ) -> list[_R]:
-        """Give `work(part, *kept, *shared)` for each part, in order.
+        """Return `work(part, *kept, *shared)` for each part, in order.
 
         Work changes none of its arrays. Those in `kept` are the same at every call, so whoever has
         to carry them carries them once.
@@ -60,6 +60,6 @@ class Threads:
         kept: Arrays = (),
         shared: Arrays = (),
     ) -> list[_R]:
-        """Give `work(part, *kept, *shared)` for each part, in order."""
+        """Return `work(part, *kept, *shared)` for each part, in order."""
         with ThreadPoolExecutor(self._count) as pool:
             return list(pool.map(lambda part: work(part, *kept, *shared), parts))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from quoth.errors import ConfigError
-from quoth.jobs.learn.plan import CPU, SHORTEST, Wanted, describe_plan, make_plan
+from quoth.jobs.learn.plan import CPU, SHORTEST, LearnRequest, describe_plan, make_plan
 from quoth.settings.learn import LearnConfig
 
 
@@ -72,4 +72,4 @@ def test_all_problems_are_told_at_once() -> None:
     for expected in ("method is 'magic'", "minutes", "k is 1", "held_out", "steps is 0"):
         assert expected in str(caught.value)
     with pytest.raises(ConfigError, match="not both"):
-        Wanted(pack=Path("a"), unpack=Path("b"))
+        LearnRequest(pack=Path("a"), unpack=Path("b"))

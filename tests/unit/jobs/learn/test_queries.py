@@ -97,9 +97,9 @@ def lookup(store: Store, units: list[Unit]) -> PassageLookup:
         raise AssertionError("BM25 needs no encoder")
 
     loading = {"load_encoder": fail, "load_generator": fail, "load_generative": fail}
-    ways = Searchers(store.path.parent, store, Config(), **loading)  # type: ignore[arg-type]
+    searchers = Searchers(store.path.parent, store, Config(), **loading)  # type: ignore[arg-type]
     analyser = Analyser(AnalyserConfig())
-    return PassageLookup(units, ways.lexical(syntax=False), analyser=analyser)
+    return PassageLookup(units, searchers.lexical(syntax=False), analyser=analyser)
 
 
 def test_bm25_gives_the_passage_where_the_words_are(

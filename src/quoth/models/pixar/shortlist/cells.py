@@ -36,5 +36,5 @@ class CellShortlist(Shortlist):
         return self._lists.join(np.unique(found).tolist(), num_rows=whole, length=whole)
 
     def own_arrays(self) -> Mapping[str, NDArray[Any]]:
-        """Give the cells and their lists."""
+        """Return the cells and their lists."""
         return {"cells": self._cells, **self._lists.arrays()}

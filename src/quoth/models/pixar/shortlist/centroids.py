@@ -60,7 +60,7 @@ class CentroidShortlist(Shortlist):
         return np.argpartition(-scores, k - 1)[:k]
 
     def own_arrays(self) -> Mapping[str, NDArray[Any]]:
-        """Give the centroids and their lists."""
+        """Return the centroids and their lists."""
         return {"centroids": self._centroids, **self._lists.arrays()}
 
 
@@ -96,7 +96,7 @@ def join_lists(
 
 
 def routing_vectors(centroids: Tensor, *, assign: str) -> Tensor:  # (m, D)
-    """Give the vectors whose product with x₀ decides; cosines need no length of x₀."""
+    """Return the vectors whose product with x₀ decides; cosines need no length of x₀."""
     return functional.normalize(centroids, dim=1) if assign == "cosine" else centroids
 
 

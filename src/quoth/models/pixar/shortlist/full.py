@@ -21,5 +21,5 @@ class FullShortlist(Shortlist):
         return np.unique(top_rows(self.rows, vectors, depth=self.config.depth))
 
     def own_arrays(self) -> Mapping[str, NDArray[Any]]:
-        """Give nothing: there is nothing but the rows."""
+        """Return nothing: there is nothing but the rows."""
         return {}

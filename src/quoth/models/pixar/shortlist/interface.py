@@ -40,7 +40,7 @@ class Samples:
     slots: Floats  # (N, S, D)
 
     def flat(self) -> Floats:  # (N · (S + 1), D)
-        """Give all vectors alike, pooled ones first."""
+        """Return all vectors alike, pooled ones first."""
         return np.concatenate((self.pooled, self.slots.reshape(-1, self.slots.shape[-1])))
 
 
@@ -57,10 +57,10 @@ class Shortlist(ABC):
 
     @abstractmethod
     def own_arrays(self) -> Mapping[str, NDArray[Any]]:
-        """Give what the shortlist consists of besides its rows, by name."""
+        """Return what the shortlist consists of besides its rows, by name."""
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """Give all arrays that must be saved, by name."""
+        """Return all arrays that must be saved, by name."""
         return {**self.rows.arrays(), **self.own_arrays()}
 
     def shortlist(self, pooled: Floats, slots: Floats) -> Shortlisted:

@@ -47,7 +47,7 @@ def _long(value: int) -> Any:
 
 
 def _address(context: Any, builder: Any, kind: Any, array: Any, offset: Any) -> Any:
-    """Give the address `offset` bytes after the start of an array."""
+    """Return the address `offset` bytes after the start of an array."""
     data = context.make_array(kind)(context, builder, array).data
     return builder.gep(builder.bitcast(data, _BYTE.as_pointer()), [offset])
 
@@ -142,7 +142,7 @@ def _add_product(builder: Any, total: Any, row: Any, vector: Any, *, whole: bool
 
 
 def _add_up(builder: Any, total: Any, *, whole: bool) -> Any:
-    """Give the sum of 16 running sums as a float32."""
+    """Return the sum of 16 running sums as a float32."""
     lanes = builder.load(total)
     if whole:
         return builder.sitofp(

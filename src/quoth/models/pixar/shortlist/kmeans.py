@@ -72,7 +72,7 @@ def fill_empty(cells: Tensor, fits: Tensor, *, num_cells: int) -> Tensor:  # (N,
 
 
 def cell_means(vectors: Tensor, cells: Tensor, *, num_cells: int) -> Tensor:  # (num_cells, D)
-    """Give the mean vector of each cell, 0 where a cell is empty.
+    """Return the mean vector of each cell, 0 where a cell is empty.
 
     >>> cell_means(torch.tensor([[1.0], [3.0]]), torch.tensor([1, 1]), num_cells=2).tolist()
     [[0.0], [2.0]]

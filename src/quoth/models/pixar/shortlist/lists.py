@@ -40,15 +40,15 @@ class Lists:
         return len(self.bounds) - 1
 
     def lengths(self) -> NDArray[np.int64]:
-        """Give how many places each list holds."""
+        """Return how many places each list holds."""
         return np.diff(self.bounds)
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """Give what the lists consist of, by name."""
+        """Return what the lists consist of, by name."""
         return {"members": self.members, "bounds": self.bounds}
 
     def join(self, chosen: Sequence[int], *, num_rows: int, length: int) -> Places:
-        """Give the places on some lists, ascending; only the first `length` of each count."""
+        """Return the places on some lists, ascending; only the first `length` of each count."""
         words = np.zeros((num_rows >> 6) + 1, dtype=np.uint64)
         for at in chosen:
             start, stop = self.bounds[at], self.bounds[at + 1]
@@ -57,12 +57,12 @@ class Lists:
         return places
 
     def follow(self, order: Places) -> Lists:
-        """Give the same lists for rows that were put in an order."""
+        """Return the same lists for rows that were put in an order."""
         return Lists(invert(order)[self.members], self.bounds)
 
 
 def invert(order: Places) -> Places:
-    """Give the place of each phrase, from the phrase of each place.
+    """Return the place of each phrase, from the phrase of each place.
 
     >>> invert(np.array([2, 0, 1], dtype=np.int32)).tolist()
     [1, 2, 0]

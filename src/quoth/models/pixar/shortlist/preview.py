@@ -41,6 +41,6 @@ class PreviewShortlist(Shortlist):
         return np.unique(top_rows(self._copy, vectors, depth=self.config.depth))
 
     def own_arrays(self) -> Mapping[str, NDArray[Any]]:
-        """Give the copy and what projects vectors for it."""
+        """Return the copy and what projects vectors for it."""
         own = {f"copy_{name}": array for name, array in self._copy.arrays().items()}
         return own if self._projection is None else {**own, "projection": self._projection}

@@ -75,12 +75,12 @@ class Rows:
         return len(self.codes)
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """Give what the rows consist of, by name."""
+        """Return what the rows consist of, by name."""
         own = {"rows": self.codes, "labels": self.labels}
         return own if self._order is None else {**own, "order": self._order}
 
     def phrase_ids_at(self, places: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Give the phrases of some places, ascending."""
+        """Return the phrases of some places, ascending."""
         return places if self._order is None else np.sort(self._order[places])
 
     def prepare(self, vectors: Floats) -> tuple[NDArray[Any], Floats]:
@@ -194,13 +194,13 @@ def to_bfloat16(numbers: Floats) -> NDArray[np.uint16]:
 
 
 def to_floats(tensor: Tensor) -> Floats:
-    """Give a tensor's numbers as an array in float32."""
+    """Return a tensor's numbers as an array in float32."""
     numbers: Floats = tensor.detach().float().cpu().numpy()
     return numbers
 
 
 def _empty(shape: tuple[int, int], dtype: Any) -> NDArray[Any]:
-    """Give an array, not yet filled, that begins where a line of memory begins."""
+    """Return an array, not yet filled, that begins where a line of memory begins."""
     size = shape[0] * shape[1] * np.dtype(dtype).itemsize
     memory = np.empty(size + _ALIGNMENT, dtype=np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
@@ -209,7 +209,7 @@ def _empty(shape: tuple[int, int], dtype: Any) -> NDArray[Any]:
 
 
 def padded_width(width: int) -> int:
-    """Give the number of columns that rows of a width are filled up to."""
+    """Return the number of columns that rows of a width are filled up to."""
     return _round_up(width, kernel.COLUMNS_AT_ONCE)
 
 

@@ -45,13 +45,13 @@ from quoth.search.generative.decode.score import (
     Int64,
     Kept,
     Lookup,
-    Sheet,
+    ScoreTable,
 )
 from quoth.search.generative.decode.score_table import (
     BagNorms,
     PhraseScores,
     check_scores,
-    fill_sheet,
+    fill_table,
     find_divisors,
     freeze,
 )
@@ -102,38 +102,38 @@ class Decoder:
         shortlist = freeze(scores.phrase_ids.astype(np.int32, copy=False))
         if self._depth == 0 or len(shortlist) == 0:
             return Decoded(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32))
-        sheet = fill_sheet(
+        table = fill_table(
             scores,
             self._config,
             places=mark_places(shortlist, self._num_phrases),
             divisors=self._divisors,
             phrase_weights=self._phrase_weights,
         )
-        found = [_as_decoded(kept) for kept in self._find(sheet, shortlist)]
+        found = [_as_decoded(kept) for kept in self._find(table, shortlist)]
         rows = np.concatenate([each.rows for each in found])
         values = np.concatenate([each.scores for each in found])
         order = np.lexsort((rows, -values))[: self._depth]
         return Decoded(rows[order], values[order])
 
-    def _find(self, sheet: Sheet, shortlist: Int32) -> list[Kept]:
+    def _find(self, table: ScoreTable, shortlist: Int32) -> list[Kept]:
         """Find the best of everything, or of each part of it."""
         config, depth = self._config, self._depth
         if config.missing == "floor":
-            return [scan_all(self._lookup, sheet, depth)]
+            return [scan_all(self._lookup, table, depth)]
         if config.method in ("exact", "skim"):
-            return self._scan(sheet, shortlist)
-        kept = walk_beam(self._lookup, sheet, shortlist, depth, config.beam)
+            return self._scan(table, shortlist)
+        kept = walk_beam(self._lookup, table, shortlist, depth, config.beam)
         if config.method == "beam":
             return [kept]
         threshold = float(kept.scores[0]) if kept.size[0] == depth else -math.inf
-        return [walk_best_first(self._lookup, sheet, shortlist, depth, threshold)]
+        return [walk_best_first(self._lookup, table, shortlist, depth, threshold)]
 
-    def _scan(self, sheet: Sheet, shortlist: Int32) -> list[Kept]:
+    def _scan(self, table: ScoreTable, shortlist: Int32) -> list[Kept]:
         reach, parts = int(self._lookup.length_rows[-1]), self._threads
         if self._config.method == "skim":  # few lists, and which of them depends on all before
             reach, parts = self._config.reach, 1
-        lists = order_lists(self._lookup, sheet, shortlist)
-        scan = partial(scan_lists, self._lookup, sheet, lists, self._depth, reach)
+        lists = order_lists(self._lookup, table, shortlist)
+        scan = partial(scan_lists, self._lookup, table, lists, self._depth, reach)
         others = [self._pool.submit(scan, part, parts) for part in range(1, parts)]
         return [scan(0, parts), *(each.result() for each in others)]
 

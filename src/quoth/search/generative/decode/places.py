@@ -41,7 +41,7 @@ def mark_places(shortlist: NDArray[np.int32], num_phrases: int) -> Places:
 
 @njit(cache=True, nogil=True)
 def has_bit(words: Words, phrase_id: int | np.int64) -> np.int64:
-    """Give 1 for a phrase that is marked, 0 for any other."""
+    """Return 1 for a phrase that is marked, 0 for any other."""
     number = np.uint64(phrase_id)  # without a sign, so that no index counts from the end
     return np.int64((words[number >> _SIX] >> (number & _ALL)) & np.uint64(1))
 

@@ -24,7 +24,7 @@ from quoth.search.generative.decode.score import (
     Int32,
     Kept,
     Lookup,
-    Sheet,
+    ScoreTable,
     make_kept,
     try_rows,
 )
@@ -49,30 +49,30 @@ class Lists(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def order_lists(lookup: Lookup, sheet: Sheet, shortlist: Int32) -> Lists:
+def order_lists(lookup: Lookup, table: ScoreTable, shortlist: Int32) -> Lists:
     """Find the lists to read, and the order."""
-    seconds = np.zeros(len(sheet.places.words), dtype=np.uint64)
+    seconds = np.zeros(len(table.places.words), dtype=np.uint64)
     mark(shortlist >> lookup.lost_bits, seconds)
-    scores, los, his = _find_lists(lookup.rarest_starts, sheet.best, shortlist)
+    scores, los, his = _find_lists(lookup.rarest_starts, table.best, shortlist)
     return Lists(scores, los, his, order_roughly(scores), _bucket_width(scores), seconds)
 
 
 @njit(cache=True, nogil=True)
 def scan_lists(
-    lookup: Lookup, sheet: Sheet, lists: Lists, depth: int, reach: int, part: int, parts: int
+    lookup: Lookup, table: ScoreTable, lists: Lists, depth: int, reach: int, part: int, parts: int
 ) -> Kept:
     """Read each `parts`-th list that may hold one of the best, from that of number `part` on.
 
     No further list is read once `reach` identifiers were looked at.
     """
-    kept = make_kept(sheet, depth, -np.inf)
+    kept = make_kept(table, depth, -np.inf)
     pairs, row_bits, seconds = lookup.rarest_pairs, lookup.row_bits, lists.seconds
     scores, los, his, order = lists.scores, lists.los, lists.his, lists.order
     rows, count, seen = np.empty(_AT_ONCE, dtype=np.int64), np.int64(0), 0
     for turn in range(part, len(order), parts):
         own = order[turn]
         is_due = (turn // parts) % _CHECK_EVERY == 0
-        if is_due and _is_done(sheet, kept, scores[own] + lists.step):
+        if is_due and _is_done(table, kept, scores[own] + lists.step):
             break
         if seen >= reach:
             break
@@ -89,9 +89,9 @@ def scan_lists(
                 count += has_bit(seconds, pair >> row_bits)
             at = end
             if count == _AT_ONCE:
-                try_rows(lookup, sheet, kept, rows)
+                try_rows(lookup, table, kept, rows)
                 count = np.int64(0)
-    try_rows(lookup, sheet, kept, rows[:count])
+    try_rows(lookup, table, kept, rows[:count])
     return kept
 
 
@@ -106,7 +106,7 @@ def _ask_for(pairs: NDArray[np.uint16], lo: int, hi: int) -> None:
 
 @njit(cache=True, nogil=True)
 def _find_lists(starts: Int32, best: Float32, shortlist: Int32) -> tuple[Float32, Int32, Int32]:
-    """Give the score, start and end of each list that holds anything.
+    """Return the score, start and end of each list that holds anything.
 
     Starts are looked up here in the order of phrases, which is that of memory.
     """
@@ -125,22 +125,22 @@ def _find_lists(starts: Int32, best: Float32, shortlist: Int32) -> tuple[Float32
 
 
 @njit(cache=True, nogil=True)
-def _is_done(sheet: Sheet, kept: Kept, best: float) -> bool:
+def _is_done(table: ScoreTable, kept: Kept, best: float) -> bool:
     """Say whether no identifier whose rarest phrase adds at most this can be kept."""
     for length in range(1, len(kept.needs)):
-        if best + sheet.others[length] >= kept.needs[length]:
+        if best + table.others[length] >= kept.needs[length]:
             return False
     return True
 
 
 @njit(cache=True, nogil=True)
-def scan_all(lookup: Lookup, sheet: Sheet, depth: int) -> Kept:
+def scan_all(lookup: Lookup, table: ScoreTable, depth: int) -> Kept:
     """Look at every identifier."""
-    kept = make_kept(sheet, depth, -np.inf)
+    kept = make_kept(table, depth, -np.inf)
     for length in range(1, len(lookup.length_rows) - 1):
-        end = lookup.length_rows[length + 1] if sheet.is_legal[length] else 0
+        end = lookup.length_rows[length + 1] if table.is_legal[length] else 0
         for lo in range(lookup.length_rows[length], end, _AT_ONCE):
-            try_rows(lookup, sheet, kept, np.arange(lo, min(lo + _AT_ONCE, end)))
+            try_rows(lookup, table, kept, np.arange(lo, min(lo + _AT_ONCE, end)))
     return kept
 
 

@@ -42,7 +42,7 @@ class Lookup(NamedTuple):
     first_starts: Int64  # (L + 2,) where the first phrases of each length start
 
 
-class Sheet(NamedTuple):
+class ScoreTable(NamedTuple):
     """All that scoring one query needs; L is the longest identifier, M the shortlist."""
 
     places: Places  # of phrases in the shortlist
@@ -70,55 +70,55 @@ class Kept(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def make_kept(sheet: Sheet, depth: int, threshold: float) -> Kept:
+def make_kept(table: ScoreTable, depth: int, threshold: float) -> Kept:
     """Start with nothing kept; whatever scores below the threshold will not be."""
     kept = Kept(
         np.empty(depth, dtype=np.float32),
         np.empty(depth, dtype=np.int64),
         np.zeros(1, dtype=np.int64),
-        np.empty(len(sheet.divisors), dtype=np.float64),
+        np.empty(len(table.divisors), dtype=np.float64),
     )
-    _set_needs(kept.needs, sheet, threshold)
+    _set_needs(kept.needs, table, threshold)
     return kept
 
 
 @njit(cache=True, nogil=True)
-def _set_needs(needs: Float64, sheet: Sheet, threshold: float) -> None:
+def _set_needs(needs: Float64, table: ScoreTable, threshold: float) -> None:
     """Say which sums are good enough, a little too low rather than too high."""
     for length in range(len(needs)):
-        if not sheet.is_legal[length]:
+        if not table.is_legal[length]:
             needs[length] = np.inf
         elif threshold == -np.inf:
             needs[length] = -np.inf
         else:
-            if len(sheet.norms):
-                need = threshold * sheet.norm_limits[length, 0 if threshold > 0.0 else 1]
+            if len(table.norms):
+                need = threshold * table.norm_limits[length, 0 if threshold > 0.0 else 1]
             else:
-                need = threshold * sheet.divisors[length] - sheet.offsets[length]
-            scale = abs(need) + abs(sheet.offsets[length]) + abs(sheet.others[length])
-            needs[length] = need - _SLACK * (scale + abs(sheet.rest[length, 0]))
+                need = threshold * table.divisors[length] - table.offsets[length]
+            scale = abs(need) + abs(table.offsets[length]) + abs(table.others[length])
+            needs[length] = need - _SLACK * (scale + abs(table.rest[length, 0]))
 
 
 @njit(cache=True, nogil=True)
-def bound_score(sheet: Sheet, length: int, total: float) -> float:
-    """Give the best score that an identifier with this sum, or a lower one, can have."""
-    if len(sheet.norms):
-        return float(total / sheet.norm_limits[length, 0 if total > 0.0 else 1])
-    return float((total + sheet.offsets[length]) / sheet.divisors[length])
+def bound_score(table: ScoreTable, length: int, total: float) -> float:
+    """Return the best score that an identifier with this sum, or a lower one, can have."""
+    if len(table.norms):
+        return float(total / table.norm_limits[length, 0 if total > 0.0 else 1])
+    return float((total + table.offsets[length]) / table.divisors[length])
 
 
 @njit(cache=True, nogil=True)
-def try_rows(lookup: Lookup, sheet: Sheet, kept: Kept, rows: Int64) -> None:
+def try_rows(lookup: Lookup, table: ScoreTable, kept: Kept, rows: Int64) -> None:
     """Score identifiers, each as far as it stays promising, and keep those among the best.
 
     Rows come many at a time, in steps that each ask memory for what the next one reads.
     """
     tried = _locate(lookup, rows)
-    if np.isnan(sheet.floor):
-        tried = _drop_incomplete(lookup.phrase_ids, sheet.places.words, tried)
-    tried, totals = _sum_up(lookup.phrase_ids, sheet, kept.needs, tried)
+    if np.isnan(table.floor):
+        tried = _drop_incomplete(lookup.phrase_ids, table.places.words, tried)
+    tried, totals = _sum_up(lookup.phrase_ids, table, kept.needs, tried)
     norms, needs, best, is_full = (
-        sheet.norms,
+        table.norms,
         kept.needs,
         kept.scores,
         kept.size[0] == len(kept.rows),
@@ -127,15 +127,15 @@ def try_rows(lookup: Lookup, sheet: Sheet, kept: Kept, rows: Int64) -> None:
         row, length, total = tried.rows[at], tried.lengths[at], totals[at]
         if total < needs[length]:
             continue
-        if sheet.is_assigned:
+        if table.is_assigned:
             start = tried.starts[at]
-            total = _sum_assigned(lookup.phrase_ids[start : start + length], sheet)
+            total = _sum_assigned(lookup.phrase_ids[start : start + length], table)
         if len(norms):
             score = np.float32(total / norms[row])
         else:
-            score = np.float32((total + sheet.offsets[length]) / sheet.divisors[length])
+            score = np.float32((total + table.offsets[length]) / table.divisors[length])
         if not is_full or score >= best[0]:  # asked here, since calls with so many arrays cost
-            is_full = _offer(kept, sheet, score, row)
+            is_full = _offer(kept, table, score, row)
 
 
 class _Tried(NamedTuple):
@@ -182,13 +182,13 @@ def _drop_incomplete(phrase_ids: Int32, words: Words, tried: _Tried) -> _Tried:
 
 @njit(cache=True, nogil=True)
 def _sum_up(
-    phrase_ids: Int32, sheet: Sheet, needs: Float64, tried: _Tried
+    phrase_ids: Int32, table: ScoreTable, needs: Float64, tried: _Tried
 ) -> tuple[_Tried, Float64]:
     """Add up phrases, leaving out identifiers whose sum can no longer be good enough."""
     rows, starts, lengths = tried
-    words, before = sheet.places
-    gains, best, rest, norms = sheet.gains, sheet.best, sheet.rest, sheet.norms
-    floor, is_ordered = sheet.floor, sheet.is_ordered
+    words, before = table.places
+    gains, best, rest, norms = table.gains, table.best, table.rest, table.norms
+    floor, is_ordered = table.floor, table.is_ordered
     totals = np.empty(len(rows))
     count = 0
     for at in range(len(rows)):
@@ -229,7 +229,7 @@ def _swap(kept: Kept, one: int, other: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _offer(kept: Kept, sheet: Sheet, score: np.float32, row: int) -> bool:
+def _offer(kept: Kept, table: ScoreTable, score: np.float32, row: int) -> bool:
     """Keep an identifier if it is among the best; once all places are taken, the worst goes.
 
     Gives whether they are.
@@ -243,7 +243,7 @@ def _offer(kept: Kept, sheet: Sheet, score: np.float32, row: int) -> bool:
             _swap(kept, at, (at - 1) // 2)
             at = (at - 1) // 2
         if size + 1 == depth:
-            _set_needs(kept.needs, sheet, 0.0 + kept.scores[0])
+            _set_needs(kept.needs, table, 0.0 + kept.scores[0])
         return bool(size + 1 == depth)
     if score < kept.scores[0] or (score == kept.scores[0] and row > kept.rows[0]):
         return True
@@ -259,7 +259,7 @@ def _offer(kept: Kept, sheet: Sheet, score: np.float32, row: int) -> bool:
         _swap(kept, child, at)
         at = child
     if kept.scores[0] != worst:
-        _set_needs(kept.needs, sheet, 0.0 + kept.scores[0])
+        _set_needs(kept.needs, table, 0.0 + kept.scores[0])
     return True
 
 
@@ -276,30 +276,30 @@ class _Assignment(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _sum_assigned(phrases: Int32, sheet: Sheet) -> float:
+def _sum_assigned(phrases: Int32, table: ScoreTable) -> float:
     """Give each phrase a slot of its own so that the sum is largest, and give that sum.
 
     The Hungarian method by shortest paths (Jonker and Volgenant 1987): phrases are placed one at a
     time, each along the cheapest chain of phrases that move to another slot.
     """
-    width = len(sheet.gains) + 1
+    width = len(table.gains) + 1
     own = _Assignment(
         np.zeros(width, np.int64), np.zeros(width, np.int64), np.zeros(width), np.zeros(width)
     )
     total, placed = 0.0, 0
     for phrase_id in phrases:
-        place = find_place(sheet.places, phrase_id)
+        place = find_place(table.places, phrase_id)
         if place < 0:
-            total += sheet.floor
+            total += table.floor
         else:
             placed += 1
             own.places[placed] = place
             own.holders[0] = placed
-            _assign(own, sheet.gains)
+            _assign(own, table.gains)
     for phrase in range(1, placed + 1):  # in the order of the phrases, as other sums are
         for slot in range(1, width):
             if own.holders[slot] == phrase:
-                total += sheet.gains[slot - 1, own.places[phrase]]
+                total += table.gains[slot - 1, own.places[phrase]]
     return total
 
 

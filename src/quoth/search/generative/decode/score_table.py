@@ -1,4 +1,4 @@
-"""From what a network says of a query to the sheet that its identifiers are scored with.
+"""From what a network says of a query to the table that its identifiers are scored with.
 
 Sums over identifiers are bounded by the best phrase of each slot: those bounds are what lets a
 search end early and still be exact. All arrays come out contiguous and read-only, so that one
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from quoth.errors import ConfigError
 from quoth.search.generative.decode.config import DecodeConfig
 from quoth.search.generative.decode.places import Places
-from quoth.search.generative.decode.score import Float32, Float64, Int32, Int64, Sheet
+from quoth.search.generative.decode.score import Float32, Float64, Int32, Int64, ScoreTable
 
 _BY_SLOT = ("ordered", "perm_slots")
 _BY_POOLED = ("pooled", "bag_cos")
@@ -75,14 +75,14 @@ def find_divisors(length_rows: Int64, config: DecodeConfig, *, norms: BagNorms |
     return Divisors(freeze(by_length), freeze(own), freeze(limits))
 
 
-def fill_sheet(
+def fill_table(
     scores: PhraseScores,
     config: DecodeConfig,
     *,
     places: Places,
     divisors: Divisors,
     phrase_weights: Float32 | None,
-) -> Sheet:
+) -> ScoreTable:
     """Put together what scoring a query's identifiers needs."""
     gains, best = _find_gains(scores, config, phrase_weights)
     num_lengths = len(divisors.by_length)
@@ -94,7 +94,7 @@ def fill_sheet(
         known = min(num_lengths, len(scores.end_scores))
         offsets[:known] = scores.end_scores[:known]
         is_legal[known:] = False
-    return Sheet(
+    return ScoreTable(
         places=places,
         gains=gains,
         best=best,
@@ -114,7 +114,7 @@ def fill_sheet(
 def _find_gains(
     scores: PhraseScores, config: DecodeConfig, phrase_weights: Float32 | None
 ) -> tuple[Float32, Float32]:
-    """Give what each phrase adds in each slot that matters, and the most it adds."""
+    """Return what each phrase adds in each slot that matters, and the most it adds."""
     if config.order in _BY_POOLED:
         best = np.asarray(scores.pooled_scores, dtype=np.float32)
         if phrase_weights is not None:

@@ -24,7 +24,7 @@ from quoth.search.generative.decode.score import (
     Int64,
     Kept,
     Lookup,
-    Sheet,
+    ScoreTable,
     bound_score,
     make_kept,
     try_rows,
@@ -48,70 +48,70 @@ class _Node(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def walk_best_first(
-    lookup: Lookup, sheet: Sheet, shortlist: Int32, depth: int, threshold: float
+    lookup: Lookup, table: ScoreTable, shortlist: Int32, depth: int, threshold: float
 ) -> Kept:
     """Follow the most promising state until none can lead to a better identifier.
 
     `threshold` is a score that `depth` identifiers are known to reach, or minus infinity.
     """
-    kept = make_kept(sheet, depth, threshold)
+    kept = make_kept(table, depth, threshold)
     everything = np.arange(len(shortlist), dtype=np.int32)
     # negated bound, sum, rows lo to hi, length, depth: an empty list of these
     nodes = [(0.0, 0.0, 0, 0, 0, 0)]
     nodes.pop()
     for length in range(1, len(lookup.length_rows) - 1):
         lo, hi = lookup.length_rows[length], lookup.length_rows[length + 1]
-        if sheet.is_legal[length] and lo < hi:
-            bound = bound_score(sheet, length, sheet.rest[length, 0])
+        if table.is_legal[length] and lo < hi:
+            bound = bound_score(table, length, table.rest[length, 0])
             heapq.heappush(nodes, (-bound, 0.0, lo, hi, length, 0))
     while len(nodes) > 0:
         _, total, lo, hi, length, level = heapq.heappop(nodes)
-        if total + sheet.rest[length, level] < kept.needs[length]:
+        if total + table.rest[length, level] < kept.needs[length]:
             continue
         if hi - lo <= _FEW or level == length:
-            try_rows(lookup, sheet, kept, np.arange(lo, hi))
+            try_rows(lookup, table, kept, np.arange(lo, hi))
             continue
-        gains = sheet.gains[level] if sheet.is_ordered else sheet.best
-        rest = sheet.rest[length, level + 1]
+        gains = table.gains[level] if table.is_ordered else table.best
+        rest = table.rest[length, level + 1]
         least = kept.needs[length] - total - rest
         node = _Node(lo, hi, length, level)
-        places, ranges = _branch(lookup, sheet.places, shortlist, everything, gains, node, least)
+        places, ranges = _branch(lookup, table.places, shortlist, everything, gains, node, least)
         for at in range(len(places)):
             own = total + gains[places[at]]
-            bound = bound_score(sheet, length, own + rest)
+            bound = bound_score(table, length, own + rest)
             lo, hi = ranges[at]
             heapq.heappush(nodes, (-bound, own, lo, hi, length, level + 1))
     return kept
 
 
 @njit(cache=True, nogil=True)
-def walk_beam(lookup: Lookup, sheet: Sheet, shortlist: Int32, depth: int, beam: int) -> Kept:
+def walk_beam(lookup: Lookup, table: ScoreTable, shortlist: Int32, depth: int, beam: int) -> Kept:
     """Keep the states with the highest sums at each depth, for each length by itself."""
-    kept = make_kept(sheet, depth, -np.inf)
-    fans = np.full((len(sheet.gains), min(_FAN * beam, len(shortlist))), -1, dtype=np.int32)
+    kept = make_kept(table, depth, -np.inf)
+    fans = np.full((len(table.gains), min(_FAN * beam, len(shortlist))), -1, dtype=np.int32)
     for length in range(1, len(lookup.length_rows) - 1):
         lo, hi = lookup.length_rows[length], lookup.length_rows[length + 1]
-        if sheet.rest[length, 0] < kept.needs[length] or lo == hi:
+        if table.rest[length, 0] < kept.needs[length] or lo == hi:
             continue
         states = [(0.0, lo, hi)]
         for level in range(length):
-            slot = level if sheet.is_ordered else 0
+            slot = level if table.is_ordered else 0
             if fans.size and fans[slot, 0] < 0:
-                scores = sheet.gains[slot] if sheet.is_ordered else sheet.best
+                scores = table.gains[slot] if table.is_ordered else table.best
                 fans[slot] = np.sort(order_roughly(scores)[: fans.shape[1]])
-            least = kept.needs[length] - sheet.rest[length, level + 1]
+            least = kept.needs[length] - table.rest[length, level + 1]
             states = _advance(
-                lookup, sheet, shortlist, fans[slot], states, length, level, beam, least
+                lookup, table, shortlist, fans[slot], states, length, level, beam, least
             )
         rows = np.array([row for _, row, _ in states], dtype=np.int64)
-        try_rows(lookup, sheet, kept, rows)
+        try_rows(lookup, table, kept, rows)
     return kept
 
 
 @njit(cache=True, nogil=True)
 def _advance(
     lookup: Lookup,
-    sheet: Sheet,
+    table: ScoreTable,
     shortlist: Int32,
     fan: Int32,
     states: list[tuple[float, int, int]],
@@ -123,12 +123,12 @@ def _advance(
     """Go one phrase on from each state, and keep the best; sums are to reach the least."""
     following = [(0.0, 0, 0)]
     following.pop()
-    gains = sheet.gains[level] if sheet.is_ordered else sheet.best
+    gains = table.gains[level] if table.is_ordered else table.best
     for total, lo, hi in states:
         node = _Node(lo, hi, length, level)
         if len(following) == beam:
             least = max(least, following[0][0])
-        places, ranges = _branch(lookup, sheet.places, shortlist, fan, gains, node, least - total)
+        places, ranges = _branch(lookup, table.places, shortlist, fan, gains, node, least - total)
         for at in range(len(places)):
             state = (total + gains[places[at]], ranges[at, 0], ranges[at, 1])
             if len(following) < beam:
@@ -148,7 +148,7 @@ def _branch(
     node: _Node,
     least: float,
 ) -> tuple[Int32, Int64]:
-    """Give the shortlisted phrases that go on from a state, and the rows each leads to.
+    """Return the shortlisted phrases that go on from a state, and the rows each leads to.
 
     Phrases that add less than `least` are left out, and, where more identifiers than phrases are to
     be looked at, those not in `fan` (places in the shortlist, ascending).
