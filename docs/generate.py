@@ -41,7 +41,8 @@ def pages() -> dict[Path, str]:
     architecture = (DOCS / "architecture.template.md").read_text()
     readme = (DOCS / "readme.template.md").read_text()
     return {
-        DOCS / "architecture.md": NOTICE + architecture.replace("{{layers}}", layer_table()),
+        DOCS / "architecture.md": NOTICE
+        + architecture.replace("{{layers}}", layer_table()).replace("{{folders}}", folder_table()),
         DOCS / "scale.md": NOTICE + scale_page(),
         DOCS / "benchmarks.md": NOTICE + benchmarks_page(quality, speed, hybrid, glow),
         DOCS.parent / "README.md": NOTICE
@@ -90,6 +91,18 @@ def layer_table() -> str:
         [
             [f"`{name}`", room["says"], ", ".join(room["may_import"]), room["torch"]]
             for name, room in layers["rooms"].items()
+        ],
+    )
+
+
+def folder_table() -> str:
+    """Draw the table of what folders inside rooms do and may import."""
+    layers = tomllib.loads((DOCS / "layers.toml").read_text())
+    return table(
+        ["folder", "what it does", "may import"],
+        [
+            [f"`{name}`", folder["says"], ", ".join(folder["may_import"]) or "nothing"]
+            for name, folder in layers["folders"].items()
         ],
     )
 

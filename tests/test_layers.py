@@ -1,4 +1,4 @@
-"""Guard: imports point only up the list of rooms, and nothing light pulls in anything heavy."""
+"""Guard: imports point only up the list of rooms and never in a circle; nothing light is heavy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import ast
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "quoth"
 LAYERS = tomllib.loads((ROOT / "docs" / "layers.toml").read_text())
-MODULES = sorted(PACKAGE.rglob("*.py"))
+ROOMS, FOLDERS = LAYERS["rooms"], LAYERS["folders"]
+MOST_MODULES = 20
 
 
 def _name(path: Path) -> str:
@@ -22,69 +25,141 @@ def _name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+MODULES = {_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
 def _imports(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield every import of our own package, those inside functions and TYPE_CHECKING included."""
+    """Yield the modules of ours that a file imports, inside functions and for types included."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
+            yield from ((node.lineno, alias.name) for alias in node.names if alias.name in MODULES)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno} imports relatively"
-            yield node.lineno, node.module or ""
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                found = name if name in MODULES else node.module or ""
+                if found in MODULES:
+                    yield node.lineno, found
 
 
-def _room(module: str) -> str:
-    parts = module.split(".")
-    return parts[1] if len(parts) > 1 else ""
+def _place(module: str) -> str:
+    """Name the folder that a module stands in; modules of the base are their own.
+
+    >>> _place("quoth.search.lexical.score"), _place("quoth.records")
+    ('search/lexical', 'records')
+    """
+    parts = module.split(".")[1:]
+    return "/".join(parts if module in MODULES and len(parts) < 2 else parts[:-1])
 
 
-def _allowed(room: str) -> set[str]:
-    named = LAYERS["rooms"][room]["may_import"]
-    base = set(LAYERS["base"]) if "base" in named else set()
-    return base | (set(named) - {"base"}) | {room}
+def _room(place: str) -> str:
+    return place.partition("/")[0]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_imports_point_up_the_list_of_rooms(path: Path) -> None:
-    room = _room(_name(path))
-    if room == "":
-        return  # the package itself: `Engine` and `Client` on demand
-    allowed = set(LAYERS["base"]) if room in LAYERS["base"] else _allowed(room)
+def _named(place: str) -> set[str]:
+    """List what a folder's entry says it may import, *base* spelt out."""
+    named = set((FOLDERS if "/" in place else ROOMS)[place]["may_import"])
+    return named | set(LAYERS["base"]) if "base" in named else named
+
+
+def _may_import(place: str, other: str) -> bool:
+    """Whether modules of a folder may import those of another: its own room's by folder."""
+    if place in LAYERS["base"]:
+        return other in LAYERS["base"]
+    target = other if _room(other) == _room(place) else _room(other)
+    return target == place or target in _named(place)
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name != "quoth"])
+def test_imports_point_up_the_list_of_rooms(module: str) -> None:
+    path, place = MODULES[module], _place(module)
+    if path.name == "__init__.py":
+        return  # one docstring, which test_exports.py holds
     wrong = [
-        f"line {line}: {module}"
-        for line, module in _imports(path)
-        if module.startswith("quoth.") and _room(module) not in allowed
+        f"line {line}: {other}"
+        for line, other in _imports(path)
+        if other != "quoth" and not _may_import(place, _place(other))
     ]
-    assert not wrong, f"{_name(path)} ({room}) may import {sorted(allowed)}: {wrong}"
+    assert not wrong, f"{module} ({place}) may not import {wrong}; see docs/layers.toml"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_imports_name_the_defining_module(path: Path) -> None:
-    packages = {_name(each) for each in MODULES if each.name == "__init__.py"} - {"quoth"}
+@pytest.mark.parametrize("module", list(MODULES))
+def test_imports_name_the_defining_module(module: str) -> None:
+    packages = {name for name, path in MODULES.items() if path.name == "__init__.py"} - {"quoth"}
     wrong = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(MODULES[module].read_text())):
         if isinstance(node, ast.ImportFrom) and node.module in packages:
-            modules = {_name(each) for each in MODULES}
-            wrong += [a.name for a in node.names if f"{node.module}.{a.name}" not in modules]
-    assert not wrong, f"{_name(path)} imports {wrong} from a package's __init__"
+            wrong += [a.name for a in node.names if f"{node.module}.{a.name}" not in MODULES]
+    assert not wrong, f"{module} imports {wrong} from a package's __init__"
 
 
-@pytest.mark.parametrize("room", list(LAYERS["rooms"]))
+@pytest.mark.parametrize("room", list(ROOMS))
 def test_rooms_below_are_never_imported_from_above(room: str) -> None:
-    order = list(LAYERS["rooms"])
-    assert all(
-        order.index(each) < order.index(room) for each in _allowed(room) - {room} if each in order
+    order = list(ROOMS)
+    above = set(order[: order.index(room)]) | {"base", *LAYERS["base"]}
+    inner = {each for each in FOLDERS if _room(each) == room}
+    assert set(ROOMS[room]["may_import"]) <= above | inner
+
+
+@pytest.mark.parametrize("folder", list(FOLDERS))
+def test_folders_import_what_their_room_may_import(folder: str) -> None:
+    room = _room(folder)
+    inner = {room, *(each for each in FOLDERS if _room(each) == room)} - {folder}
+    assert set(FOLDERS[folder]["may_import"]) <= set(ROOMS[room]["may_import"]) | inner
+
+
+def test_every_folder_is_listed_and_says_what_it_is_for() -> None:
+    there = {path.parent.relative_to(PACKAGE).as_posix() for path in MODULES.values()} - {"."}
+    assert there == ROOMS.keys() | FOLDERS.keys()
+    assert all(each["says"] for each in (*ROOMS.values(), *FOLDERS.values()))
+
+
+def test_folders_stay_small() -> None:
+    counts = Counter(
+        path.parent.relative_to(PACKAGE).as_posix()
+        for path in MODULES.values()
+        if path.name != "__init__.py"
     )
+    assert {name: count for name, count in counts.items() if count > MOST_MODULES} == {}
+
+
+# Circles ---------------------------------------------------------------------------------------
+
+
+def _circle(graph: Mapping[str, set[str]]) -> list[str]:
+    """Find modules that import each other in a circle, the first one again at the end."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    graph = {name: {other for _, other in _imports(path)} for name, path in MODULES.items()}
+    assert sum(map(len, graph.values())) > len(graph), "imports are not found"
+    assert not (found := _circle(graph)), " imports ".join(reversed(found))
+
+
+def test_a_circle_is_found() -> None:
+    assert _circle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+    assert set(_circle({"a": {"b"}, "b": {"c"}, "c": {"b"}})) == {"b", "c"}
+
+
+# Weight ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "module",
     [
         "quoth",
-        "quoth.client.client",
         "quoth.cli.main",
+        "quoth.client.client",
         "quoth.engine.engine",
-        "quoth.search.lexical.searcher",
         "quoth.evaluation.measures",
+        "quoth.search.lexical.searcher",
+        "quoth.settings.config",
+        "quoth.shards.opening",
     ],
 )
 def test_light_modules_do_not_import_torch(module: str) -> None:
