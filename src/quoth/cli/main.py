@@ -2,7 +2,8 @@
 
 Exit codes: 0 done; 1 done, but some input was skipped or damage was found; 2 wrong usage or
 settings; 3 the collection or the output cannot be used; 4 an input stopped the command (--strict);
-5 queries, judgements or measures are unusable; 130 interrupted.
+5 queries, judgements or measures are unusable; 6 a Ray cluster cannot be joined, or work on it
+failed; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ app = typer.Typer(
     context_settings={"token_normalize_func": with_hyphens},
     epilog="Exit codes: 0 done · 1 done, but some input was skipped or damage found · 2 usage or"
     " settings · 3 collection or output unusable · 4 stopped by --strict · 5 evaluation input"
-    " · 6 cluster out of reach · 130 interrupted.",
+    " · 6 cluster unreachable, or its work failed · 130 interrupted.",
 )
 
 _EXIT_CODES: tuple[tuple[type[QuothError], int], ...] = (
