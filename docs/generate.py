@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from generate_cluster import capacity_table, coefficients_table, extrapolation, fit, trial_note
+from generate_headlines import evidence_table, summary_section
 from generate_later import later_sections
 from generate_learning import (
     cpu_section,
     examples_section,
     found_section,
-    headline_learning,
     learn_section,
     negatives_section,
     rerank_section,
@@ -22,7 +22,6 @@ from generate_learning import (
 
 DOCS = Path(__file__).parent
 NOTICE = "<!-- made by docs/generate.py from templates and benchmarks/*/results -->\n"
-HEADLINE_SETS = ("scifact", "cranfield", "medquad", "tmdb", "cacm", "nq-mini")
 BENCHMARKS = DOCS.parent / "benchmarks"
 
 
@@ -46,15 +45,7 @@ def pages() -> dict[Path, str]:
         DOCS / "scale.md": NOTICE + scale_page(),
         DOCS / "benchmarks.md": NOTICE + benchmarks_page(quality, speed, hybrid, glow),
         DOCS.parent / "README.md": NOTICE
-        + readme.replace("{{quality}}", headline_table(quality))
-        .replace("{{speed}}", headline_speed(speed))
-        .replace("{{hybrid}}", headline_hybrid(hybrid))
-        .replace(
-            "{{learning}}",
-            headline_learning(
-                read_results("learn/results/learn.json"), read_results("learn/results/cpu.json")
-            ),
-        ),
+        + readme.replace("{{evidence}}", evidence_table(read_results, table)),
     }
 
 
@@ -107,41 +98,6 @@ def folder_table() -> str:
     )
 
 
-def headline_table(results: dict[str, Any]) -> str:
-    """Draw the few figures that the README shows."""
-    rows = [row for row in results["rows"] if row["set"] in HEADLINE_SETS]
-    cells = []
-    for row in rows:
-        joined, fields = (_find(row["results"], run, "nDCG@10") for run in ("joined", "fields"))
-        cells.append(f"{joined['mean']:.3f} → {fields['mean']:.3f}")
-    return table([row["set"] for row in rows], [cells])
-
-
-def headline_hybrid(results: dict[str, Any]) -> str:
-    """Say what fusing gains on average."""
-    means = [
-        sum(_find(row["results"], name, "nDCG@10")["mean"] for row in results["rows"])
-        / len(results["rows"])
-        for name in ("lexical", "dense", "hybrid")
-    ]
-    return (
-        f"Over {len(results['rows'])} test splits, mean nDCG@10: BM25 {means[0]:.3f}, vectors"
-        f" {means[1]:.3f}, hybrid {means[2]:.3f} (`python -m benchmarks.hybrid.quality`; not better"
-        " on every set: [the table](docs/benchmarks.md) says where)."
-    )
-
-
-def headline_speed(results: dict[str, Any]) -> str:
-    """Say how fast the largest corpus is searched."""
-    row = max(results["rows"], key=lambda each: each["passages"])
-    return (
-        f"Searching {row['passages']:,} passages through Quoth runs at"
-        f" {row['throughput_over_tantivy']['quoth']:.2f} times the throughput of plain tantivy"
-        f" in the same run; indexing them peaked at {row['build']['quoth']['peak_mb']:,.0f} MB"
-        f" ({results['machine']}; `python -m benchmarks.lexical.speed`)."
-    )
-
-
 def benchmarks_page(
     quality: dict[str, Any], speed: dict[str, Any], hybrid: dict[str, Any], glow: dict[str, Any]
 ) -> str:
@@ -153,6 +109,8 @@ def benchmarks_page(
             "Collections differ in licence and origin; each is cited in its own source note. Speed"
             " is given as ratios of systems measured in turns in one process, since machines are"
             " noisy; absolute figures belong to the machine named.",
+            "",
+            *summary_section(read_results, table),
             "",
             *quality_section(quality),
             "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 Table = Callable[[Sequence[str], Iterable[Sequence[str]]], str]
@@ -368,25 +369,22 @@ def _find(row: dict[str, Any], run: str, measure: str) -> dict[str, Any]:
     return next(r for r in row["results"] if (r["run_name"], r["measure"]) == (run, measure))
 
 
-def headline_learning(results: dict[str, Any], on_cpu: dict[str, Any]) -> str:
-    """Say what learning changed on average, and what it did on a CPU."""
+@dataclass(frozen=True)
+class MeanChanges:
+    """Changes of nDCG@10 through learning, in points, averaged over test splits."""
+
+    alone: float
+    fused: float
+    over_bm25: float
+    num_up: int
+    num_splits: int
+
+
+def mean_changes(results: dict[str, Any]) -> MeanChanges:
+    """Average what learning changed over the sets that the query generator had not seen."""
     rows = [row for row in results["rows"] if row["start"] == "pretrained" and row["set"] != SEEN]
     alone = _pairs(rows, "rumbart~half", "before")
     fused = _pairs(rows, "rumbart~half + bm25", "before + bm25")
     over = _pairs(rows, "rumbart~half + bm25", "bm25")
     means = [100 * sum(a - b for a, b in pairs) / len(pairs) for pairs in (alone, fused, over)]
-    up = sum(after > before for after, before in alone)
-    hybrid = {
-        each["run_name"].removeprefix("hybrid "): each["mean"]
-        for each in on_cpu["test"]
-        if each["run_name"].startswith("hybrid") and each["measure"] == "nDCG@10"
-    }
-    return (
-        f"Learning without labels (minutes on one GPU per set) lifts vectors by {means[0]:.1f}"
-        f" points of nDCG@10 in the mean, on {up} of {len(alone)} test splits; fused with BM25 the"
-        f" change is {means[1]:+.1f}, and the fusion lies {means[2]:.1f} above BM25"
-        " (`benchmarks.learn`). On a CPU, as a user runs it:"
-        f" {on_cpu['report']['num_documents']:,} text files, {on_cpu['cores']} cores,"
-        f" {on_cpu['minutes_taken']:.0f} minutes; hybrid nDCG@10 on test queries it never saw"
-        f" {hybrid['before']:.3f} → {hybrid['after']:.3f} (`python -m benchmarks.learn.cpu`)."
-    )
+    return MeanChanges(*means, sum(after > before for after, before in alone), len(alone))

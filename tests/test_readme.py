@@ -1,8 +1,8 @@
-"""Guard: what README.md shows can be run, and what the pages link to exists.
+"""Guard: the commands of README.md and docs/usage.md run, and the pages' links lead somewhere.
 
-Every fenced block tagged `sh` or `console` is run, all in one bash session; `python` blocks are run
-after them in the same folder. A block below the comment `<!-- not run -->` is left out, and so are
-lines that install or need the repository.
+Every fenced block of a page tagged `sh` or `console` is run, all in one bash session; `python`
+blocks are run after them in the same folder. A block below the comment `<!-- not run -->` is left
+out, and so are lines that install, need the repository, or serve until they are stopped.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
+USAGE = ROOT / "docs" / "usage.md"
 PAGES = [
     README,
     *(
@@ -30,7 +31,13 @@ PAGES = [
 _NOT_RUN = "<!-- not run -->"
 _FENCE = re.compile(r"^( *)(`{3,})(\w*)[^\n`]*\n(.*?)^\1\2`*[ ]*$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[[^\]]*\]\(\s*<?([^)\s>]+)>?[^)]*\)|(?:src|href)=\"([^\"]+)\"")
-_ELSEWHERE = re.compile(r"^(make\b|git clone\b|cd quoth\b|(python3? -m )?pip3? install\b)")
+_ELSEWHERE = re.compile(
+    r"^(make\b|git clone\b|cd quoth\b|(python3? -m )?pip3? install\b|quoth serve\b)"
+)
+_NOTES = {  # what README.md calls one's own files
+    "passport.md": "# Passport\n\nPassport renewal takes six weeks. Bring two photographs.\n",
+    "garden.txt": "Prune the apple tree in February, before the buds open.\n",
+}
 
 
 @dataclass(frozen=True)
@@ -90,23 +97,41 @@ def _run(script: Path, *command: str, folder: Path) -> None:
     assert done.returncode == 0, f"{script.read_text()}\n{done.stdout}\n{done.stderr}"
 
 
-def test_every_command_of_the_readme_works(tmp_path: Path) -> None:
-    blocks = find_blocks(README.read_text(encoding="utf-8"))
+def _write_notes(home: Path) -> None:
+    (home / "notes").mkdir(parents=True)
+    for name, text in _NOTES.items():
+        (home / "notes" / name).write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", [README, USAGE], ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_works(page: Path, tmp_path: Path) -> None:
+    blocks = find_blocks(page.read_text(encoding="utf-8"))
     shell = [block for block in blocks if block.language in ("sh", "console")]
     python = [block for block in blocks if block.language == "python"]
-    if not shell and not python:
-        pytest.skip("README.md shows no commands yet")
+    assert shell, f"{page.name} shows no commands"
     folder = tmp_path / "work"
-    for path in (folder, tmp_path / "home"):
-        path.mkdir()
+    folder.mkdir()
+    _write_notes(tmp_path / "home")
     session = tmp_path / "session.sh"
-    steps = "\n".join(f"# README.md:{block.line}\n{find_commands(block)}" for block in shell)
+    steps = "\n".join(f"# {page.name}:{block.line}\n{find_commands(block)}" for block in shell)
     session.write_text(f"set -e -o pipefail\n{steps}\n", encoding="utf-8")
     _run(session, "bash", "-x", folder=folder)
     for block in python:
-        script = tmp_path / f"readme_{block.line}.py"
+        script = tmp_path / f"page_{block.line}.py"
         script.write_text(block.text, encoding="utf-8")
         _run(script, sys.executable, "-W", "error", folder=folder)
+
+
+def test_the_readme_shows_five_commands_and_is_short() -> None:
+    text = README.read_text(encoding="utf-8")
+    shown = [block.text for block in find_blocks(text) if block.language == "sh"]
+    assert [line.split()[1] for block in shown for line in block.splitlines()] == [
+        *("add", "search", "encode", "ask", "serve")
+    ]
+    assert {"make demo", "make test"} <= {
+        line.partition("#")[0].strip() for line in text.split("\n")
+    }
+    assert len(text.splitlines()) <= 90
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -148,6 +173,7 @@ print(1)
 ```sh
 make demo
 quoth demo  # comment
+quoth serve c.quoth
 ```
 ```
 plain
@@ -162,7 +188,7 @@ def test_blocks_and_commands_are_found() -> None:
         ("console", 16),
         ("python", 20),
         ("sh", 23),
-        ("", 27),
+        ("", 28),
     ]
     assert find_commands(blocks[0]) == "quoth add c.quoth \\\n    notes/"
     assert find_commands(blocks[1]) == "echo one"
