@@ -47,8 +47,8 @@ class Served:
         self.lines: list[str] = []
         assert process.stderr is not None
         first = process.stderr.readline()
-        found = re.search(r"at (http://127\.0\.0\.1:\d+)$", first)
-        assert found, first + process.stderr.read()
+        found = re.search(r"at (http://127\.0\.0\.1:\d+)", first)
+        assert found, first
         self.url = found[1]
         self._reading = threading.Thread(target=self._read)
         self._reading.start()
@@ -139,7 +139,7 @@ def test_with_few_descriptors_everybody_is_answered(collection: Path, parser: st
         assert _ask_at_once(served.url, 4) == [200] * 4
         served.end(signal.SIGTERM)
     log = "\n".join(served.lines)
-    assert "at most 8 connections at a time instead of 1000" in log
+    assert re.search(r"at most \d+ connections at a time instead of 2000", log)
     assert 1 <= log.count("turned away with 503") <= 10
     assert "Traceback" not in log and "out of system resource" not in log
 
@@ -164,7 +164,7 @@ def test_too_few_descriptors_are_explained(collection: Path) -> None:
     command = [sys.executable, "-c", _LIMIT.format(50) + "; " + _SERVE.format(str(collection))]
     found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert found.returncode == 2 and "Traceback" not in found.stderr
-    assert "may open 50 files, but 4 workers need 64" in " ".join(found.stderr.split())
+    assert "may open 50 files, but 3 workers need 56" in " ".join(found.stderr.split())
 
 
 _SERVE = "import sys; sys.argv = ['quoth', 'serve', {!r}]; from quoth.cli.main import main; main()"

@@ -36,6 +36,7 @@ from quoth.errors import (
     Damaged,
     EvaluationError,
     FilterError,
+    Interrupted,
     MissingExtra,
     QuothError,
 )
@@ -52,6 +53,7 @@ app = typer.Typer(
     " · 6 cluster unreachable, or its work failed · 130 interrupted.",
 )
 
+_INTERRUPTED = 130
 _EXIT_CODES: tuple[tuple[type[QuothError], int], ...] = (
     (ConfigError, 2),
     (FilterError, 2),
@@ -60,9 +62,8 @@ _EXIT_CODES: tuple[tuple[type[QuothError], int], ...] = (
     (CorpusError, 4),
     (EvaluationError, 5),
     (ClusterError, 6),
+    (Interrupted, _INTERRUPTED),
 )
-
-_INTERRUPTED = 130
 
 
 def main() -> None:

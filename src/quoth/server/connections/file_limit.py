@@ -22,7 +22,8 @@ _logger = logging.getLogger(__name__)
 def fit_connections(config: ServerConfig) -> ServerConfig:
     """Raise this process's limit of open files, and lower `max_connections` to what it allows."""
     most = raise_limit()
-    allowed = count_connections(config.max_connections, open_files=most, workers=config.workers)
+    workers = config.workers + config.answer_workers
+    allowed = count_connections(config.max_connections, open_files=most, workers=workers)
     return replace(config, max_connections=allowed)
 
 
