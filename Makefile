@@ -30,9 +30,21 @@ $(VENV)/.bench: $(VENV)/.dev
 	$(PIP) -e ".[dev,bench]"
 	@touch $@
 
+# The page is tested in a real browser. Where none is found, Debian's is installed; this is tried once
+# and may fail, as without root: those tests are then skipped.
+FIND_BROWSER := command -v chromium || command -v chromium-browser || command -v google-chrome
+AS_ROOT      := $(shell test "$$(id -u)" = 0 || echo sudo -n) env DEBIAN_FRONTEND=noninteractive
+APT_GET      := $(AS_ROOT) timeout 900 apt-get -qq -o Acquire::Retries=1
+$(VENV)/.browser: | $(BIN)/python
+	@($(FIND_BROWSER)) >/dev/null || { \
+		$(APT_GET) update && $(APT_GET) install --yes --no-install-recommends chromium fonts-liberation; \
+	} >$@.log 2>&1 </dev/null || true
+	@touch $@
+
 demo: $(VENV)/.answers
 	$(BIN)/quoth demo
-test: $(VENV)/.dev
+test: $(VENV)/.dev $(VENV)/.browser
+	@($(FIND_BROWSER)) >/dev/null || echo "browser tests are skipped: install Chromium (apt-get install chromium) to run them"
 	OMP_NUM_THREADS=1 MALLOC_ARENA_MAX=2 $(BIN)/python -m pytest -n auto --dist loadfile
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow

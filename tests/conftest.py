@@ -1,4 +1,4 @@
-"""What every test must leave behind as it found it."""
+"""Rules for every test: leave the process as it was, and pass on a slow machine, too."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("any-speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-speed")
 
 
 @pytest.fixture(autouse=True)

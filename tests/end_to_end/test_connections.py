@@ -69,10 +69,10 @@ class Served:
             time.sleep(0.1)
         raise AssertionError("\n".join(self.lines))
 
-    def wait_until_started(self) -> None:
-        """Wait until it takes signals; from then on it answers, too."""
+    def wait_for_line(self, part: str) -> None:
+        """Wait until it has logged a line with this in it."""
         for _ in range(600):
-            if any("startup complete" in line for line in self.lines):
+            if any(part in line for line in self.lines):
                 return
             time.sleep(0.1)
         raise AssertionError("\n".join(self.lines))
@@ -199,7 +199,7 @@ def test_what_is_under_way_at_the_end_has_a_limit(collection: Path, parser: str)
         _sleeping(collection, "--server.shutdown-seconds", "1", parser=parser) as served,
         connected(served.url, SEARCH) as client,
     ):
-        time.sleep(0.5)
+        served.wait_for_line("searching")
         assert served.end(signal.SIGTERM) < 30  # one second, and five for closing files
         assert read_last_reply(client).status == 503
     assert served.process.returncode == 1
@@ -212,9 +212,9 @@ def test_a_second_signal_ends_at_once(collection: Path, number: signal.Signals) 
         _sleeping(collection, "--server.shutdown-seconds", "3600") as served,
         connected(served.url, SEARCH) as client,
     ):
-        time.sleep(0.5)
+        served.wait_for_line("searching")
         served.process.send_signal(number)
-        time.sleep(0.5)
+        served.wait_for_line("Shutting down")
         assert served.process.poll() is None
         assert served.end(number) < 20
         read_to_end(client)
@@ -223,11 +223,12 @@ def test_a_second_signal_ends_at_once(collection: Path, number: signal.Signals) 
 
 @contextmanager
 def _sleeping(collection: Path, *options: str, parser: str = "httptools") -> Iterator[Served]:
-    """Serve with searches that take hours."""
-    sleep = "import time; from quoth.server.workers.worker import WorkerEngine as engine"
-    sleep += "; engine.find = lambda *_given, **_named: time.sleep(3600)"
+    """Serve with searches that say that they have begun, and then take hours."""
+    sleep = "import os, time; from quoth.server.workers.worker import WorkerEngine as engine"
+    sleep += "; engine.find = lambda *_given, **_named:"
+    sleep += " os.write(2, b'searching\\n') and time.sleep(3600)"
     with serving(collection, *options, parser=parser, before=sleep) as served:
-        served.wait_until_started()
+        served.wait_for_line("startup complete")  # from then on it takes signals and answers
         yield served
 
 

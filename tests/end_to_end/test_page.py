@@ -11,13 +11,13 @@ from typing import Any, Protocol
 
 import page_server
 import pytest
-from browsing import CHROMIUM, Browsing
+from browsing import Browsing, needs_chromium
 from page_server import PageServer
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 QUESTION = "How does an owl find a vole under the snow?"
 
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not there")
+pytestmark = needs_chromium
 expect = playwright.expect
 
 

@@ -6,14 +6,14 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from browsing import CHROMIUM, Browsing
+from browsing import Browsing, needs_chromium
 from page_server import PageServer
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 MODES = ("search", "ask", "compare", "learning", "stats")
 LEAST_CONTRAST = 4.5  # WCAG 2.2, success criterion 1.4.3
 
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not there")
+pytestmark = needs_chromium
 expect = playwright.expect
 
 CONTRASTS = """root => {

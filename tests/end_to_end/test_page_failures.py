@@ -8,12 +8,12 @@ from urllib.parse import quote_plus
 
 import page_server
 import pytest
-from browsing import CHROMIUM, Browsing
+from browsing import Browsing, needs_chromium
 from page_server import KEY, OLD_KEY, PageServer
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not there")
+pytestmark = needs_chromium
 expect = playwright.expect
 
 

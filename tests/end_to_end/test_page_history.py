@@ -9,7 +9,7 @@ from typing import Any
 
 import page_server
 import pytest
-from browsing import CHROMIUM, Browsing, serve_collection
+from browsing import Browsing, needs_chromium, serve_collection
 from page_server import PageServer
 
 from quoth.engine.engine import Engine
@@ -17,7 +17,7 @@ from quoth.records import Document
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not there")
+pytestmark = needs_chromium
 expect = playwright.expect
 
 

@@ -6,13 +6,13 @@ import re
 from typing import Any, Protocol
 
 import pytest
-from browsing import CHROMIUM, Browsing
+from browsing import Browsing, needs_chromium
 from page_server import PageServer
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 MODES = ("search", "ask", "compare", "learning", "stats")
 
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not there")
+pytestmark = needs_chromium
 expect = playwright.expect
 
 

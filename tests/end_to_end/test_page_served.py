@@ -16,7 +16,7 @@ from urllib.parse import quote_plus
 
 import page_server
 import pytest
-from browsing import CHROMIUM, Browsing, serve_collection
+from browsing import Browsing, needs_chromium, serve_collection
 
 from quoth import Client
 from quoth.engine.engine import Engine
@@ -25,7 +25,7 @@ from quoth.shards.engine import ShardedEngine
 from quoth.shards.split_and_merge import split_collection
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not there")
+pytestmark = needs_chromium
 expect = playwright.expect
 ANSWER_MILLISECONDS = 300_000  # the first answer waits for the model to be loaded, or converted
 DOCIDS = ("..", ".", "a/../b", "a\nb", "%2F", "#?&=+", "/", " ", "\x1b\u202e", "\U0001f989")

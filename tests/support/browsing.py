@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,10 @@ from listening import listening
 
 from quoth.shards.opening import OpenedEngine
 
-CHROMIUM = Path("/usr/bin/chromium")
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next((path for name in _NAMES if (path := shutil.which(name))), None)
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+_PATIENCE = 60_000  # milliseconds; only a failure takes them, so a busy machine may have them
 SCREENSHOTS = Path(__file__).resolve().parents[2] / "docs" / "screenshots"
 
 
@@ -59,15 +63,16 @@ class Browsing:
 @contextlib.contextmanager
 def open_tab() -> Iterator[Any]:
     """One tab for all tests: every server has a port, so an origin and a storage, of its own."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=_PATIENCE)
     with sync_playwright() as playing:
         browser = playing.chromium.launch(
-            executable_path=str(CHROMIUM),
+            executable_path=CHROMIUM,
             args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
         )
         page = browser.new_page()
-        page.set_default_timeout(5000)
+        page.set_default_timeout(_PATIENCE)
         yield page
         browser.close()
 

@@ -1,6 +1,7 @@
 """Search a collection that is being written, and insist that every answer is one whole state.
 
-Prints how many searches were made and how many different states were seen.
+It goes on until it has seen so many different states, or a file says that no more will come.
+Prints how many it has seen.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import random
 import sys
 from pathlib import Path
+
+from paired_writer import SETTINGS
 
 from quoth.engine.engine import Engine
 from quoth.records import Hit
@@ -26,18 +29,17 @@ def _check(hits: tuple[Hit, ...]) -> None:
     assert list(hits) == sorted(hits, key=lambda hit: (-hit.score, hit.docid))
 
 
-def main(folder: str, stop: str, seed: str) -> None:
+def main(folder: str, stop: str, enough: str, seed: str) -> None:
     chance = random.Random(int(seed))
-    searches, states = 0, set()
-    with Engine.open(folder) as engine:
-        while not Path(stop).exists():
+    states = set()
+    with Engine.open(folder, settings=SETTINGS) as engine:
+        while len(states) < int(enough) and not Path(stop).exists():
             query = chance.choice(["owl", "filler", '"owl token3"', "owl -token5", "token7 token8"])
             hits = engine.search(query, k=999, where=chance.choice(["", "n < 20"]))
             _check(hits)
             if query == "owl":
                 states.add(tuple(sorted(hit.docid for hit in hits)))
-            searches += 1
-    sys.stdout.write(f"{searches} {len(states)}\n")
+    sys.stdout.write(f"{len(states)}\n")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -20,11 +21,15 @@ WIRES = [(parser, loop) for parser in ("httptools", "h11") for loop in ("asyncio
 GET = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 HALF_HEAD = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half:"
 HALF_BODY = post("/length", b"half").replace(b"Content-Length: 4", b"Content-Length: 8")
+HELD = GET.replace(b"/ ", b"/held ")
 LARGE = 16 * 1024 * 1024
 
 
-def make_app() -> FastAPI:
-    """Make a small application: one route answers at once, one reads a body, one takes its time."""
+def make_app(begun: threading.Semaphore, free: threading.Event) -> FastAPI:
+    """Make a small application: one route answers at once, one reads a body, one is held.
+
+    The held one says that it has begun, and answers when it is set free.
+    """
     app = FastAPI()
 
     @app.get("/")
@@ -35,9 +40,11 @@ def make_app() -> FastAPI:
     async def length(request: Request) -> int:
         return len(await request.body())
 
-    @app.get("/slow")
-    async def slow() -> str:
-        await asyncio.sleep(1.0)
+    @app.get("/held")
+    async def held() -> str:
+        begun.release()
+        while not free.is_set():
+            await asyncio.sleep(0.01)
         return "done"
 
     @app.get("/large")
@@ -53,6 +60,8 @@ class Wire:
     def __init__(self, parser: str, loop: str) -> None:
         self._parser = parser
         self._loop = loop
+        self.begun = threading.Semaphore(0)
+        self.free = threading.Event()
 
     @classmethod
     def installed(cls, parser: str, loop: str) -> Wire:
@@ -64,7 +73,7 @@ class Wire:
 
     def make(self, config: ServerConfig) -> uvicorn.Server:
         """Make a server of the small application."""
-        server = make_server(make_app(), config)
+        server = make_server(make_app(self.begun, self.free), config)
         server.config.http, server.config.loop = self._parser, self._loop
         return server
 
@@ -72,4 +81,7 @@ class Wire:
     def serve(self, config: ServerConfig) -> Iterator[str]:
         """Serve the small application; gives its address."""
         with listening(self.make(config)) as url:
-            yield url
+            try:
+                yield url
+            finally:
+                self.free.set()

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import io
 import os
+import threading
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -51,7 +52,7 @@ class PhraseVectorCache:
         if not joined or not self._max_bytes:
             return
         path = self._path(passage)
-        temporary = path.with_suffix(f".{os.getpid()}.tmp")
+        temporary = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.tmp")
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             with temporary.open("wb") as stream:

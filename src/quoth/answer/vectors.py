@@ -4,7 +4,9 @@ A phrase is encoded alone, so its vector depends on its subwords only and serves
 Phrases that begin another one come from the same causal pass: what is encoded are the longest.
 
 Kept in memory by subwords, the least recently used given up first; and, where a cache is given, on
-disk by passage, so that a collection's passages need no encoding in the next session.
+disk by passage, so that a collection's passages need no encoding in the next session. Vectors are
+rounded to the disk's half precision as soon as they are encoded: an answer must not depend on
+whether its phrases were encoded just now or read from disk.
 """
 
 from __future__ import annotations
@@ -60,7 +62,8 @@ class PhraseVectors:
 
     def _encode(self, phrases: Sequence[Subwords]) -> None:
         rows, lengths = share_rows(phrases)
-        vectors = self._model.encode_phrases(rows, lengths=lengths)
+        exact = self._model.encode_phrases(rows, lengths=lengths)
+        vectors = exact.to(torch.float16).to(exact.dtype)  # the same as after a trip to the disk
         encoded = (row[:length] for row, own in zip(rows, lengths, strict=True) for length in own)
         self._kept.update(zip(encoded, vectors, strict=True))
 

@@ -206,7 +206,9 @@ STRANGE = st.text(alphabet='ab [1]\\\n<|im_end|>"大鸦ไทยé😀‍\x00', 
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.lists(STRANGE, max_size=3), st.integers(0, 99))
 def test_strange_passages_are_quoted_rightly_or_not_at_all(

@@ -214,7 +214,9 @@ steps = st.lists(
 
 
 @settings(
-    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=40,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(steps=steps, cuts=st.lists(st.integers(0, 14), min_size=2, max_size=4))
 def test_a_mirror_that_follows_the_log_is_the_store_at_every_change(

@@ -165,7 +165,7 @@ def next_done(waiting: list[Any]) -> Any:
 
 
 def test_a_request_that_takes_too_long_is_answered_503(engine: Engine) -> None:
-    app = create_app(engine, ServerConfig(workers=1, timeout_seconds=0.05))
+    app = create_app(engine, ServerConfig(workers=1, timeout_seconds=1.0))
     block = Block()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WorkerEngine, "status", lambda self: {"said": block(self)})

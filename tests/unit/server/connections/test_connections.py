@@ -13,8 +13,8 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from small_server import GET, HALF_BODY, HALF_HEAD, LARGE, WIRES, Wire
-from wire import connected, post, read_last_reply, read_reply, read_to_end, send
+from small_server import GET, HALF_BODY, HALF_HEAD, HELD, LARGE, WIRES, Wire
+from wire import SECONDS, connected, post, read_last_reply, read_reply, read_to_end, send
 
 from quoth.errors import ConfigError
 from quoth.server.connections.connections import Connection, Connections
@@ -31,7 +31,7 @@ def wire(request: pytest.FixtureRequest) -> Wire:
 
 
 def test_a_request_that_stops_half_way_is_answered_408(wire: Wire) -> None:
-    with wire.serve(ServerConfig(header_seconds=0.3, body_seconds=0.6)) as url:
+    with wire.serve(ServerConfig(header_seconds=1.0, body_seconds=1.0)) as url:
         for half in (HALF_HEAD, HALF_BODY):
             with connected(url, half) as client:
                 reply = read_last_reply(client)
@@ -75,19 +75,22 @@ def test_a_silent_connection_is_closed_without_an_answer(wire: Wire) -> None:
 
 
 def test_rest_between_requests_is_no_stall_but_half_a_second_one_is(wire: Wire) -> None:
-    config = ServerConfig(header_seconds=0.3, body_seconds=0.3, keep_alive_seconds=60)
+    config = ServerConfig(header_seconds=1.0, body_seconds=1.0, keep_alive_seconds=60)
     with wire.serve(config) as url, connected(url) as client:
         for request in (GET, post("/length", b"body")):
             send(client, request)
             assert read_reply(client).status == 200
-            time.sleep(1.0)
+            time.sleep(1.5)
         send(client, HALF_HEAD)
         assert read_last_reply(client).status == 408
 
 
 def test_work_is_not_cut_by_the_limits_of_arrival(wire: Wire) -> None:
-    config = ServerConfig(header_seconds=0.2, body_seconds=0.2)
-    with wire.serve(config) as url, connected(url, GET.replace(b"/ ", b"/slow ")) as client:
+    config = ServerConfig(header_seconds=1.0, body_seconds=1.0)
+    with wire.serve(config) as url, connected(url, HELD) as client:
+        assert wire.begun.acquire(timeout=SECONDS)
+        time.sleep(1.5)
+        wire.free.set()
         assert read_reply(client).body == b'"done"'
 
 
@@ -188,23 +191,23 @@ def test_the_connection_that_rested_longest_gives_way(wire: Wire) -> None:
 def test_beyond_the_limit_a_connection_is_answered_503(
     wire: Wire, caplog: pytest.LogCaptureFixture
 ) -> None:
-    slow = GET.replace(b"/ ", b"/slow ")
     with (
         caplog.at_level(logging.WARNING),
         wire.serve(ServerConfig(max_connections=2)) as url,
         ExitStack() as stack,
     ):
-        working = [stack.enter_context(connected(url, slow)) for _ in range(2)]
-        time.sleep(0.2)
+        working = [stack.enter_context(connected(url, HELD)) for _ in range(2)]
+        assert all(wire.begun.acquire(timeout=SECONDS) for _ in working)
         for _ in range(20):
             reply = read_last_reply(stack.enter_context(connected(url, GET)))
             assert reply.status == 503 and reply.headers["retry-after"] == "1"
             assert reply.error()["kind"] == "Overloaded"
+        wire.free.set()
         assert [read_reply(each).status for each in working] == [200, 200]
         time.sleep(0.3)
         assert read_reply(stack.enter_context(connected(url, GET))).status == 200
     lines = [each.getMessage() for each in caplog.records if "turned away" in each.getMessage()]
-    assert 1 <= len(lines) <= 3
+    assert 1 <= len(lines) < 20  # one in five seconds
 
 
 class Exhausted(socket.socket):

@@ -15,7 +15,7 @@ TIDY = settings(
     deadline=None,
     derandomize=True,
     max_examples=60,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -151,9 +150,7 @@ def test_compiled_modules(read):
 
 
 def test_standard_library(read):
-    begun = time.perf_counter()
     reading = read("python:stdlib")
-    assert time.perf_counter() - begun < 30
     assert reading.problems == []
     assert len(reading.located) > 5000
     assert len(set(reading.docids)) == len(reading.docids)

@@ -134,7 +134,7 @@ cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"
     deadline=None,
     derandomize=True,
     max_examples=60,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(rows=st.lists(st.tuples(cells, cells), max_size=6))
 def test_round_trip(read_bytes, rows):
