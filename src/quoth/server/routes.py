@@ -7,6 +7,7 @@ with its message, what nobody foresaw without details.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 from collections.abc import AsyncIterator, Callable
@@ -146,16 +147,28 @@ def _lifespan(
     service: Service, assistants: MCPServer | None
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
-    async def live(_app: FastAPI) -> AsyncIterator[None]:
+    async def live(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             if assistants is not None:
                 await stack.enter_async_context(assistants.session_manager.run())
-            warming = asyncio.create_task(service.warm_up())
+            warming = asyncio.create_task(_warm_up(app, service))
             yield
             warming.cancel()
             await asyncio.to_thread(service.close)
 
     return live
+
+
+async def _warm_up(app: FastAPI, service: Service) -> None:
+    """Load models; where the process is for the server alone, they are never looked at as garbage.
+
+    Python's full collection of garbage takes a good part of a second with a language model loaded,
+    and nobody is answered meanwhile.
+    """
+    await service.warm_up()
+    if getattr(app.state, "has_process", False):
+        gc.collect()
+        gc.freeze()
 
 
 def _add_pages(app: FastAPI) -> None:

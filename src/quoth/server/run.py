@@ -69,7 +69,7 @@ def run_server(
         _logger.info("serving %s at %s", engine.folder, address_of(listening))
         log_difference(config, fitted)
         sys.setswitchinterval(_SWITCH_SECONDS)
-        server.ends_process = True
+        server.ends_process = app.state.has_process = True
         server.run(sockets=[listening])
 
 

@@ -38,12 +38,13 @@ from quoth.shards.opening import OpenedEngine
 
 Event = tuple[str, dict[str, Any]]
 _LEARNING = "learning"  # where `jobs/learn/job.py` puts it, which needs torch
+_LONG_CONDITION_CHARS = 200
 _T = TypeVar("_T")
 _logger = logging.getLogger(__name__)
 
 
 class Service:
-    """A served collection: threads that search, threads that answer, and one that writes."""
+    """A served collection: threads that search, filter and answer, and one that writes."""
 
     def __init__(self, engine: OpenedEngine, config: ServerConfig) -> None:
         self.metrics = Metrics()
@@ -64,8 +65,11 @@ class Service:
             capacity=config.queue,
             patience=config.answer_patience_seconds,
         )
+        self._filterers = WorkerPool(
+            "filter", make, workers=1, capacity=config.queue, patience=config.patience_seconds
+        )
         self._writer = WorkerPool("write", make, workers=1, capacity=config.queue)
-        self._pools = (self._readers, self._answerers, self._writer)
+        self._pools = (self._readers, self._filterers, self._answerers, self._writer)
         self._readiness = Readiness(self._readers)
 
     # Life ------------------------------------------------------------------------------------
@@ -97,7 +101,11 @@ class Service:
     # Reading ---------------------------------------------------------------------------------
 
     async def search(self, asked: SearchRequest) -> dict[str, Any]:
-        """Find a page of hits."""
+        """Find a page of hits.
+
+        Searches with long conditions have a worker of their own, so that a few of them never keep
+        all others waiting.
+        """
 
         def work(engine: Worker) -> dict[str, Any]:
             with self.metrics.stages.of_one_request() as seconds:
@@ -120,7 +128,9 @@ class Service:
                     **partial_record(engine.unreachable),
                 }
 
-        return await self.on_reader(work)
+        is_long = sum(map(len, asked.where)) > _LONG_CONDITION_CHARS
+        pool = self._filterers if is_long else self._readers
+        return await pool.run(work, seconds=self._config.timeout_seconds)
 
     async def explain(self, asked: ExplainRequest) -> dict[str, Any]:
         """Explain the scores of documents."""

@@ -198,6 +198,26 @@ def test_searches_are_not_kept_waiting_by_questions(
         asking.join(LONG)
 
 
+def test_searches_are_not_kept_waiting_by_long_conditions(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy, find = Busy(), WorkerEngine.find
+
+    def look(self: WorkerEngine, query: str, **given: Any) -> Any:
+        return busy() if query == "slow" else find(self, query, **given)
+
+    monkeypatch.setattr(WorkerEngine, "find", look)
+    hostile = {"query": "slow", "where": [" and ".join(["year > 1900"] * 20)]}
+    app = create_app(engine, ServerConfig(workers=1))
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        asking = threading.Thread(target=client.post, args=("/search",), kwargs={"json": hostile})
+        asking.start()
+        assert busy.begun.wait(LONG)
+        assert client.post("/search", json={"query": "owl"}).json()["hits"]
+        busy.ended.set()
+        asking.join(LONG)
+
+
 def test_too_many_questions_are_refused_while_others_wait(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
