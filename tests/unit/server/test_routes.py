@@ -281,7 +281,7 @@ def test_stats_and_metrics_tell_of_requests(own: TestClient) -> None:
     assert stats["stages"]["search lexical"]["count"] >= 3
     stage = stats["stages"]["request"]
     assert 0 < stage["p50"] <= stage["p95"] <= stage["p99"]
-    assert stats["queue"] == {"length": 0, "capacity": 3 * 64}
+    assert stats["queue"] == {"length": 0, "capacity": 4 * 64}
     assert stats["memory_bytes"] > 1_000_000 and stats["errors"] == 0
     assert stats["requests"] == before + 5
     lines = own.get("/metrics").text.splitlines()
