@@ -176,7 +176,7 @@ def test_times_of_a_running_server_are_printed(collection: Path, quoth: Quoth) -
         code, out, _err = quoth("--stats", address)
     assert code == 0
     assert re.search(r"search lexical\W+\d+\W+[\d.]+\W+[\d.]+\W+[\d.]+", out)
-    assert "queue: 0 of 192" in out and "memory: " in out and "p99 ms" in out
+    assert "queue: 0 of 256" in out and "memory: " in out and "p99 ms" in out
     code, _out, err = quoth("--stats", address)
     assert code == 2 and "is a server running?" in err
 
