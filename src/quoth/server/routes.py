@@ -162,8 +162,8 @@ def _lifespan(
 async def _warm_up(app: FastAPI, service: Service) -> None:
     """Load models; where the process is for the server alone, they are never looked at as garbage.
 
-    Python's full collection of garbage takes a good part of a second with a language model loaded,
-    and nobody is answered meanwhile.
+    A full collection of garbage visits every object that was loaded, and nobody is answered
+    meanwhile.
     """
     await service.warm_up()
     if getattr(app.state, "has_process", False):
