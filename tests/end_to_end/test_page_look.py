@@ -110,7 +110,7 @@ def test_an_address_says_what_is_shown(browsing: Browsing) -> None:
     expect(page.locator("#where")).to_have_value("year > 2000")
     page.locator(".modes a", has_text="Compare").click()
     expect(page.locator(".columns .hit")).to_have_count(4)
-    assert "mode=compare" in page.url
+    expect(page).to_have_url(re.compile("mode=compare"))
     page.go_back()
     expect(page.locator("#search .hit")).to_have_count(2)
     page.goto(page.url.partition("?")[0] + "?mode=unknown&searcher=none")
@@ -125,8 +125,8 @@ def test_the_learning_report_has_its_plots(browsing: Browsing, shoot: Shoot) -> 
     expect(page.locator(".verdict h2")).to_have_text("Search uses what was learnt")
     plots = page.locator("svg.plot")
     expect(plots).to_have_count(4)
-    assert plots.first.locator("circle.after").count() == 8
-    assert plots.first.locator("circle.before").count() == 7
+    expect(plots.first.locator("circle.after")).to_have_count(8)
+    expect(plots.first.locator("circle.before")).to_have_count(7)
     expect(page.locator("blockquote").nth(1)).to_contain_text("<script>alert(1)</script>")
     shoot(page, "learning")
 

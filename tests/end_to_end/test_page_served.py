@@ -47,7 +47,7 @@ def test_the_real_server_serves_the_page(tab: Any, tmp_path: Path) -> None:
             page = browsing.open("/?q=owl")
             expect(page.locator(".hit")).to_have_count(3)
             expect(page.locator("#status")).to_contain_text("3 hits by lexical search")
-            assert page.locator("#searcher option:disabled").count() == 3
+            expect(page.locator("#searcher option:disabled")).to_have_count(3)
             page.locator(".why-open").first.click()
             expect(page.locator(".why figcaption")).to_contain_text("Its words, by BM25")
             page.fill("#query", "attacked")
