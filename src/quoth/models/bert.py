@@ -109,13 +109,19 @@ class Bert:
         self.shape = shape
         self._tensors = tensors
 
-    def states(self, subword_ids: Tensor, mask: Tensor) -> Tensor:  # both (B, T) -> (B, T, D)
-        """Read sequences, each from its first position on; the mask is False where padded."""
+    def states(
+        self, subword_ids: Tensor, mask: Tensor, field_ids: Tensor | None = None
+    ) -> Tensor:  # all (B, T) -> (B, T, D)
+        """Read sequences, each from its first position on; the mask is False where padded.
+
+        Without `field_ids`, everything is of the first kind.
+        """
         words, positions, fields = (
             self._tensors[f"embeddings.{name}_embeddings.weight"]
             for name in ("word", "position", "token_type")
         )
-        states = words[subword_ids] + fields[0] + positions[: subword_ids.shape[1]]
+        kinds = fields[0] if field_ids is None else fields[field_ids]
+        states = words[subword_ids] + kinds + positions[: subword_ids.shape[1]]
         states = self._normalise(_EMBEDDED, states)
         seen = None if bool(mask.all()) else mask[:, None, None, :]
         for layer in range(self.shape.num_layers):
@@ -181,7 +187,7 @@ class SentenceEncoder:
 def open_sentence_encoder(folder: Path) -> SentenceEncoder | None:
     """Open the encoder in a folder; None where that is left to `GlowEncoder`."""
     shape = read_shape(folder)
-    tensors = None if shape is None else _read_weights(folder, shape)
+    tensors = None if shape is None else read_weights(folder, shape)
     if shape is None or tensors is None or (folder / SETTINGS_FILE).exists():
         return None
     config, tokenizer = published_config(folder), load_tokenizer(folder)
@@ -218,7 +224,7 @@ def mean_unit(states: Tensor, mask: Tensor) -> Tensor:  # (B, T, D), (B, T) -> (
     return functional.normalize(kept.sum(1) / mask.sum(1, keepdim=True), dim=-1)
 
 
-def _read_weights(folder: Path, shape: BertShape) -> dict[str, Tensor] | None:
+def read_weights(folder: Path, shape: BertShape) -> dict[str, Tensor] | None:
     """Map a model's tensors into memory, in fp32; None where they are not those of its shape."""
     try:
         tensors = load_file(str(folder / _WEIGHTS_FILE))

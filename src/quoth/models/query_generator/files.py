@@ -10,29 +10,24 @@ A frozen encoder is named, not copied: six layers of decoder take 14 MiB instead
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from quoth.errors import ConfigError, Damaged
 from quoth.models.pretrained import EncoderSource, load_encoder
+from quoth.models.quantised import dequantise, digest, quantise, read_sealed
 from quoth.models.query_generator.config import QueryGeneratorConfig
 from quoth.models.query_generator.network import QueryGeneratorNetwork
 
 KIND, FORMAT = "query-generator", 1
 CONFIG_FILE, DECODER_FILE, ENCODER_FOLDER = "config.json", "decoder.safetensors", "encoder"
-DTYPES = ("int8", "bf16", "fp32")
-_SCALE = ".scale"
 _ENCODER = "encoder."
 
 
@@ -84,9 +79,8 @@ def load_network(
 ) -> QueryGeneratorNetwork:
     """Load the encoder in `base` and the decoder, in fp32; altered weights are refused."""
     network = build_network(load_bert(base), saved.config, start_id=start_id)
-    tensors = _read_tensors(folder, saved)
     own = decoder_tensors(network)
-    loaded = dequantise(tensors)
+    loaded = dequantise(read_sealed(folder / DECODER_FILE, sha256=saved.sha256))
     wrong = [
         name
         for name in own.keys() | loaded.keys()
@@ -141,16 +135,15 @@ def save_network(
 
     The tokenizer goes with an encoder that was trained; a named one has its own.
     """
-    if dtype not in DTYPES:
-        raise ConfigError(f"dtype is {dtype!r}, expected one of {', '.join(DTYPES)}")
     if folder.exists() and any(folder.iterdir()) and not is_own(folder):
         raise ConfigError(
             f"{folder} holds something else than a query generator; name a new folder"
         )
+    tensors = quantise(decoder_tensors(network), dtype=dtype)
     unfinished = folder.with_name(folder.name + ".tmp")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
-    save_file(quantise(decoder_tensors(network), dtype=dtype), unfinished / DECODER_FILE)
+    save_file(tensors, unfinished / DECODER_FILE)
     if config.train_encoder:
         network.encoder.save_pretrained(str(unfinished / ENCODER_FOLDER))  # type: ignore[operator]
         tokenizer.save(str(unfinished / ENCODER_FOLDER / "tokenizer.json"))
@@ -160,7 +153,7 @@ def save_network(
         "config": asdict(config),
         "encoder": asdict(encoder),
         "dtype": dtype,
-        "sha256": _digest(unfinished / DECODER_FILE),
+        "sha256": digest(unfinished / DECODER_FILE),
     }
     text = json.dumps(content, indent=1, sort_keys=True) + "\n"
     (unfinished / CONFIG_FILE).write_text(text, encoding="utf-8")
@@ -177,52 +170,6 @@ def decoder_tensors(network: QueryGeneratorNetwork) -> dict[str, Tensor]:
     }
 
 
-def quantise(tensors: Mapping[str, Tensor], *, dtype: str) -> dict[str, Tensor]:
-    """Shrink tensors: matrices to int8 rows with a scale each (or bf16), the rest to fp16.
-
-    >>> small = quantise({"w": torch.tensor([[1.27, -0.64]])}, dtype="int8")
-    >>> small["w"].tolist(), round(float(small["w.scale"]), 6)
-    ([[127, -64]], 0.01)
-    """
-    if dtype == "fp32":
-        return {name: tensor.float() for name, tensor in tensors.items()}
-    if dtype == "bf16":
-        return {name: tensor.to(torch.bfloat16) for name, tensor in tensors.items()}
-    small: dict[str, Tensor] = {}
-    for name, tensor in tensors.items():
-        if tensor.ndim < 2:
-            small[name] = tensor.half()
-            continue
-        scale = tensor.float().abs().amax(1) / 127
-        safe = scale.clamp_min(torch.finfo(torch.float32).tiny)
-        small[name] = (tensor / safe[:, None]).round().clamp(-127, 127).to(torch.int8)
-        small[name + _SCALE] = scale
-    return small
-
-
-def dequantise(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return tensors in fp32."""
-    whole = {}
-    for name, tensor in tensors.items():
-        if tensor.dtype == torch.int8:
-            whole[name] = tensor.float() * tensors[name + _SCALE][:, None]
-        elif not name.endswith(_SCALE):
-            whole[name] = tensor.float()
-    return whole
-
-
-def _read_tensors(folder: Path, saved: SavedGenerator) -> dict[str, Tensor]:
-    path = folder / DECODER_FILE
-    if not path.exists():
-        raise Damaged(f"{path} is missing; copy the folder anew")
-    if _digest(path) != saved.sha256:
-        raise Damaged(f"{path} was altered or cut since it was written; copy the folder anew")
-    try:
-        return load_file(str(path))
-    except SafetensorError as error:
-        raise Damaged(f"{path} cannot be read ({error}); copy the folder anew") from error
-
-
 def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG_FILE
     try:
@@ -234,7 +181,3 @@ def _read_config(folder: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ConfigError(f"{path} is not an object; name a folder that holds a model")
     return content
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,245 @@
+"""Train the reader on a GPU, or for a few steps on a CPU, and measure it on held-out questions.
+
+    python3 -m benchmarks.reader.train_gpu --encoder FOLDER --out OUT --steps 4000 [--name joint]
+    python -m benchmarks.reader.train_gpu --encoder FOLDER --out OUT --steps 3 --batch 4 --judge 16
+
+Needs torch, transformers, tokenizers, safetensors, the files that `pack` wrote, and MiniLM in the
+Hugging Face layout (fp16 will do). Neighbours by MiniLM's vectors join BM25's as hard negatives of
+the pairs. `--leave-out` names sources that nothing is trained on, to see what carries over to them.
+Writes OUT/NAME (int8 weights, ready to be shipped) and OUT/NAME.json; figures are measured after
+the weights were read back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))  # not installed there
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from quoth.models.bert import mean_unit, read_shape
+from quoth.models.pretrained import (
+    DEFAULT_NAME,
+    DEFAULT_SHA256,
+    EncoderSource,
+    load_encoder,
+    load_tokenizer,
+)
+from quoth.models.quantised import dequantise, quantise
+from quoth.models.reader.config import ReaderConfig
+from quoth.models.reader.files import own_tensors, save_reader
+from quoth.models.reader.inputs import ReaderInputs
+from quoth.models.reader.network import ReaderNetwork
+from quoth.training.loop import Progress
+from quoth.training.reading.groups import GroupConfig
+from quoth.training.reading.set import Ragged, ReadingSet, join_sets, open_reading_set
+from quoth.training.recipes.reader import ReaderRecipe, measure_reader, train_reader
+
+CACHE = Path("benchmarks/.cache/reader")
+NEAR, TOO_NEAR = 16, 0.98
+
+
+def main() -> None:
+    """Train, quantise, measure, write."""
+    given = arguments()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    torch.manual_seed(given.seed)  # the heads start at random
+    network = ReaderNetwork(load_encoder(given.encoder))
+    tokenizer = load_tokenizer(given.encoder)
+    inputs = ReaderInputs(tokenizer, ReaderConfig())
+    mark_id = tokenizer.token_to_id("?")
+    began = time.perf_counter()
+    reading = open_sets(given, network.encoder, inputs, device)
+    print(f"{len(reading):,} examples after {time.perf_counter() - began:.0f} s", flush=True)
+    recipe = make_recipe(given)
+    rows = training_rows(reading, given)
+    clock = Clock(recipe.batch_size)
+    network, report = train_reader(
+        network, reading, inputs, recipe, device=device, mark_id=mark_id, rows=rows, progress=clock
+    )
+    seconds = time.perf_counter() - clock.began
+    shape = read_shape(given.encoder)
+    assert shape is not None
+    tensors = own_tensors(network, shape)
+    encoder = EncoderSource(DEFAULT_NAME, DEFAULT_SHA256)
+    save_reader(given.out / given.name, tensors, inputs.config, encoder=encoder, dtype=given.dtype)
+    _load(network, dequantise(quantise(tensors, dtype=given.dtype)))
+    qualities = measure(network, reading, inputs, given, device=device, mark_id=mark_id)
+    content = {
+        "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
+        "settings": {key: str(value) for key, value in vars(given).items()},
+        "recipe": asdict(recipe),
+        "examples": {
+            name: int((reading.source_ids[rows] == at).sum())
+            for at, name in enumerate(reading.sources)
+        },
+        "steps": report.steps,
+        "seconds": round(seconds, 1),
+        "losses": report.losses,
+        "held_out": qualities,
+    }
+    (given.out / f"{given.name}.json").write_text(json.dumps(content, indent=1) + "\n")
+    print(f"{seconds:.0f} s of training, {time.perf_counter() - began:.0f} s in all", flush=True)
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--encoder", type=Path, required=True, help="folder of MiniLM")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--name", default="reader")
+    parser.add_argument("--reading", type=Path, default=CACHE / "reading.bin")
+    parser.add_argument("--pairs", type=Path, default=CACHE / "pairs.bin")
+    parser.add_argument("--only", default="", choices=("", "reading", "pairs"))
+    parser.add_argument("--leave-out", default="", help="sources, with commas between them")
+    parser.add_argument("--steps", type=int, default=4_000)
+    parser.add_argument("--batch", type=int, default=96)
+    parser.add_argument("--rate", type=float, default=2e-4)
+    parser.add_argument("--passages", type=int, default=5)
+    parser.add_argument("--evidence", type=float, default=0.5)
+    parser.add_argument("--relevance", type=float, default=1.0)
+    parser.add_argument("--crop", type=float, default=0.3)
+    parser.add_argument("--judge", type=int, default=1_500, help="held-out examples of a source")
+    parser.add_argument("--dtype", default="int8")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    return given
+
+
+def make_recipe(given: argparse.Namespace) -> ReaderRecipe:
+    """Turn the command line into a recipe."""
+    return ReaderRecipe(
+        steps=given.steps,
+        batch_size=given.batch,
+        learning_rate=given.rate,
+        evidence_weight=given.evidence,
+        relevance_weight=given.relevance,
+        groups=GroupConfig(num_passages=given.passages, crop_share=given.crop),
+        seed=given.seed,
+    )
+
+
+def open_sets(
+    given: argparse.Namespace, encoder: nn.Module, inputs: ReaderInputs, device: torch.device
+) -> ReadingSet:
+    """Open what is trained on; pairs with their neighbours by vectors."""
+    reading = open_reading_set(given.reading)
+    if given.only == "reading":
+        return reading
+    pairs = add_near(open_reading_set(given.pairs), encoder.to(device).eval(), inputs, device)
+    return pairs if given.only == "pairs" else join_sets(reading, pairs)
+
+
+def training_rows(reading: ReadingSet, given: argparse.Namespace) -> NDArray[np.int64]:
+    """Choose what is trained on."""
+    left_out = [reading.sources.index(each) for each in given.leave_out.split(",") if each]
+    used = ~reading.held_out & ~np.isin(reading.source_ids, left_out)
+    return np.flatnonzero(used)
+
+
+def add_near(
+    pairs: ReadingSet, encoder: nn.Module, inputs: ReaderInputs, device: torch.device
+) -> ReadingSet:
+    """Add the passages nearest to each query by vectors; those as near as its own stay out."""
+    texts = torch.cat(list(vectors(pairs.texts, encoder, inputs, device)))
+    queries = torch.cat(list(vectors(pairs.questions, encoder, inputs, device)))
+    found = []
+    for at in range(0, len(queries), 1024):
+        own = torch.from_numpy(pairs.passage_rows[at : at + 1024]).to(device)
+        cosines = queries[at : at + 1024] @ texts.T
+        limit = TOO_NEAR * cosines.gather(1, own[:, None])
+        cosines.scatter_(1, own[:, None], -1.0)
+        cosines.masked_fill_(cosines > limit, -1.0)
+        best = cosines.topk(min(NEAR, cosines.shape[1]), dim=1)
+        found.append(torch.where(best.values > -1.0, best.indices, -1).cpu().numpy())
+    near = np.concatenate([np.concatenate(found), pairs.neighbours], axis=1)
+    return replace(pairs, neighbours=near)
+
+
+@torch.inference_mode()
+def vectors(table: Ragged, encoder: nn.Module, inputs: ReaderInputs, device: torch.device) -> Any:
+    """Yield unit vectors of rows, in blocks."""
+    nothing = np.zeros(0, dtype=np.int64)
+    for at in range(0, len(table.offsets) - 1, 512):
+        rows = range(at, min(at + 512, len(table.offsets) - 1))
+        own = [inputs.join(nothing, nothing, table[row].astype(np.int64)) for row in rows]
+        sequences = [np.delete(each.subword_ids, 1) for each in own]  # [CLS] text [SEP]
+        longest = max(map(len, sequences))
+        ids = np.stack([np.pad(each, (0, longest - len(each))) for each in sequences])
+        ids = torch.from_numpy(ids).to(device)
+        mask = (
+            torch.arange(longest, device=device)
+            < torch.tensor([len(each) for each in sequences], device=device)[:, None]
+        )
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            states = encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+        yield mean_unit(states.float(), mask)
+
+
+def measure(
+    network: ReaderNetwork,
+    reading: ReadingSet,
+    inputs: ReaderInputs,
+    given: argparse.Namespace,
+    *,
+    device: torch.device,
+    mark_id: int,
+) -> dict[str, Any]:
+    """Measure each source's held-out examples; all of a source that was left out."""
+    qualities = {}
+    left_out = given.leave_out.split(",")
+    for at, source in enumerate(reading.sources):
+        own = reading.source_ids == at
+        rows = np.flatnonzero(own if source in left_out else own & reading.held_out)
+        rows = np.random.default_rng(0).permutation(rows)[: given.judge]
+        quality = measure_reader(
+            network, reading, inputs, np.sort(rows), device=device, mark_id=mark_id
+        )
+        qualities[source] = asdict(quality)
+        values = " ".join(f"{value:.3f}" for value in list(qualities[source].values())[1:])
+        print(f"{source:24} {quality.num_questions:5} {values}", flush=True)
+    has_spans = [each for each in qualities.values() if each["num_questions"]]
+    total = max(1, sum(each["num_questions"] for each in has_spans))
+    for name in ("exact", "sentence", "evidence", "silence_area", "swapped_area"):
+        mean = sum(each[name] * each["num_questions"] for each in has_spans) / total
+        print(f"{name}: {mean:.4f}", flush=True)
+    return qualities
+
+
+def _load(network: ReaderNetwork, tensors: dict[str, torch.Tensor]) -> None:
+    """Put the weights as they are shipped into a network."""
+    heads = ("places.", "relevance.")
+    state = {
+        name if name.startswith(heads) else f"encoder.{name}": tensor
+        for name, tensor in tensors.items()
+    }
+    network.load_state_dict(state, strict=False)
+
+
+class Clock:
+    """Prints progress with the examples per second so far."""
+
+    def __init__(self, batch_size: int) -> None:
+        self.began = time.perf_counter()
+        self._batch_size = batch_size
+
+    def __call__(self, progress: Progress) -> None:
+        """Print one line."""
+        if progress.step % 200 == 0 or progress.step < 200:
+            rate = progress.step * self._batch_size / (time.perf_counter() - self.began)
+            print(f"  step {progress.step}: loss {progress.loss:.4f}, {rate:,.0f}/s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

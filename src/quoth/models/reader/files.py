@@ -1,0 +1,129 @@
+"""Readers on disk: layers and heads in one safetensors file, and what they are.
+
+    config.json         kind, format, settings, encoder they started from, checksum of the weights
+    reader.safetensors  int8 per row with fp32 row scales (symmetric; biases and norms fp16), or
+                        bf16, or fp32
+
+The table of words, half of a small encoder, is never trained: it is the encoder's and not copied.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save_file
+from torch import Tensor
+
+from quoth.errors import ConfigError, Damaged
+from quoth.models.bert import BertShape, read_shape, read_weights, tensor_sizes
+from quoth.models.pretrained import EncoderSource
+from quoth.models.quantised import dequantise, digest, quantise, read_sealed
+from quoth.models.reader.config import ReaderConfig
+from quoth.models.reader.network import ReaderNetwork
+
+KIND, FORMAT = "reader", 1
+CONFIG_FILE, WEIGHTS_FILE = "config.json", "reader.safetensors"
+WORDS = "embeddings.word_embeddings.weight"
+_HEADS = {"places": 3, "relevance": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class SavedReader:
+    """What `config.json` says."""
+
+    config: ReaderConfig
+    encoder: EncoderSource
+    sha256: str
+
+
+def read_saved(folder: Path) -> SavedReader:
+    """Read what a reader is."""
+    content = _read_config(folder)
+    if content.get("kind") != KIND or content.get("format") != FORMAT:
+        raise ConfigError(
+            f"{folder} holds a {content.get('kind')} of format {content.get('format')}, expected a"
+            f" {KIND} of format {FORMAT}; name another folder, or train a reader"
+        )
+    try:
+        config = replace(ReaderConfig(), **content["config"])
+        return SavedReader(config, EncoderSource(**content["encoder"]), content["sha256"])
+    except (TypeError, KeyError) as error:
+        raise Damaged(f"{folder / CONFIG_FILE} cannot be read ({error}); copy it anew") from error
+
+
+def load_tensors(
+    folder: Path, saved: SavedReader, *, base: Path
+) -> tuple[dict[str, Tensor], BertShape]:
+    """Load layers and heads in fp32, with the table of words of the encoder in `base`."""
+    shape = read_shape(base)
+    whole = None if shape is None else read_weights(base, shape)
+    if shape is None or whole is None:
+        raise ConfigError(f"{base} holds no plain BERT, which readers are made of")
+    tensors = dequantise(read_sealed(folder / WEIGHTS_FILE, sha256=saved.sha256))
+    sizes = own_sizes(shape)
+    if sizes != {name: tuple(tensor.shape) for name, tensor in tensors.items()}:
+        raise Damaged(f"{folder / WEIGHTS_FILE} does not fit its encoder; copy the folder anew")
+    return {WORDS: whole[WORDS], **tensors}, shape
+
+
+def own_sizes(shape: BertShape) -> dict[str, tuple[int, ...]]:
+    """List the tensors that a reader's file holds, each with its size."""
+    sizes = tensor_sizes(shape)
+    del sizes[WORDS]
+    for name, count in _HEADS.items():
+        sizes |= {f"{name}.weight": (count, shape.width), f"{name}.bias": (count,)}
+    return sizes
+
+
+def own_tensors(network: ReaderNetwork, shape: BertShape) -> dict[str, Tensor]:
+    """Take from a network what a reader's file holds."""
+    state = {name.removeprefix("encoder."): tensor for name, tensor in network.state_dict().items()}
+    return {name: state[name].detach().cpu().contiguous() for name in own_sizes(shape)}
+
+
+def save_reader(
+    folder: Path,
+    tensors: Mapping[str, Tensor],
+    config: ReaderConfig,
+    *,
+    encoder: EncoderSource,
+    dtype: str = "int8",
+) -> None:
+    """Write a reader, over an older one only when complete."""
+    small = quantise(tensors, dtype=dtype)
+    if folder.exists() and any(folder.iterdir()) and _read_config(folder).get("kind") != KIND:
+        raise ConfigError(f"{folder} holds something else than a reader; name a new folder")
+    unfinished = folder.with_name(folder.name + ".tmp")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    save_file(small, unfinished / WEIGHTS_FILE)
+    content = {
+        "kind": KIND,
+        "format": FORMAT,
+        "config": asdict(config),
+        "encoder": asdict(encoder),
+        "dtype": dtype,
+        "sha256": digest(unfinished / WEIGHTS_FILE),
+    }
+    text = json.dumps(content, indent=1, sort_keys=True) + "\n"
+    (unfinished / CONFIG_FILE).write_text(text, encoding="utf-8")
+    shutil.rmtree(folder, ignore_errors=True)
+    unfinished.rename(folder)
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG_FILE
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"{folder} holds no model: {CONFIG_FILE} cannot be read ({error})"
+        ) from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path} is not an object; name a folder that holds a model")
+    return content

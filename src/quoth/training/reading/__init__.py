@@ -1,0 +1,1 @@
+"""Readers: their sets, batches and losses."""
