@@ -51,6 +51,7 @@ MAX_TEXT_SUBWORDS, MAX_PAIR_SUBWORDS = 400, 176
 MAX_ANSWER_SUBWORDS, MAX_PLACES = 40, 6
 PAIR_CAPS = {"forum_title": 9_000, "forum_question": 9_000, "acl": 9_000, "debian": 7_000}
 MAX_PAIRS = 7_000  # of any other source
+PAIR_WORDS = 150
 
 
 @dataclass(frozen=True)
@@ -78,14 +79,13 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--out", type=Path, default=CACHE)
     parser.add_argument("--limit", type=int, default=0, help="examples of a source; 0 for all")
+    parser.add_argument("--only", default="", choices=("", "reading", "pairs"))
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    for name, examples in (
-        ("reading", list(questions(given.data))),
-        ("pairs", list(pairs(given.data / "text" / "pairs.jsonl.zst"))),
-    ):
+    read = {"reading": questions, "pairs": pairs}
+    for name in [given.only] if given.only else read:
         began = time.perf_counter()
-        packed = pack(_limit(examples, given.limit))
+        packed = pack(_limit(list(read[name](given.data)), given.limit))
         path = given.out / f"{name}.bin"
         save_reading_set(path, packed)
         report(path, packed)
@@ -132,15 +132,16 @@ def _as_written(answer: str, text: str) -> str:
     return text[at : at + len(answer)] if at >= 0 else ""
 
 
-def pairs(path: Path) -> Iterator[Example]:
+def pairs(data: Path) -> Iterator[Example]:
     """Read natural pairs, at most so many of a source, drawn by a seed."""
-    rows = list(_read_zst(path))
+    rows = list(_read_zst(data / "text" / "pairs.jsonl.zst"))
     taken: Counter[str] = Counter()
     for at in np.random.default_rng(0).permutation(len(rows)):
         row = rows[at]
         taken[row["source"]] += 1
         if taken[row["source"]] <= PAIR_CAPS.get(row["source"], MAX_PAIRS):
-            yield Example(row["source"], row["query"], Text("", row["passage"]), kind=PAIR)
+            text = " ".join(row["passage"].split()[:PAIR_WORDS])
+            yield Example(row["source"], row["query"], Text("", text), kind=PAIR)
 
 
 def pack(examples: Sequence[Example]) -> ReadingSet:

@@ -37,8 +37,8 @@ class Reader:
         self._inputs = inputs
 
     @classmethod
-    def load(cls, name: str = SHIPPED) -> Self:
-        """Load a reader: the shipped one, or one's folder."""
+    def load(cls, name: str = SHIPPED, *, quick: bool = True) -> Self:
+        """Load a reader: the shipped one, or one's folder; exact in fp32 unless `quick`."""
         folder = Path(name) if Path(name).is_dir() else find_shipped(name)
         saved = read_saved(folder)
         base = saved.encoder.find(folder)

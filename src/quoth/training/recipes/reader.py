@@ -145,12 +145,9 @@ def train_reader(
     if rows is None:
         rows = np.flatnonzero(~reading.held_out)
     maker = GroupMaker(reading, inputs, recipe.groups, mark_id=mark_id)
-    batches = Batches(
-        reading.passage_rows[rows],
-        np.arange(len(rows)),
-        batch_size=min(recipe.batch_size, len(rows)),
-        seed=recipe.seed,
-    )
+    each = np.arange(len(rows))  # groups share nothing, so nothing clashes in a batch
+    size = min(recipe.batch_size, len(rows))
+    batches = Batches(each, each, batch_size=size, seed=recipe.seed)
 
     def loss_step(model: nn.Module, at: Rows, _strength: float) -> Tensor:
         own = rows[at]

@@ -1,0 +1,120 @@
+"""Where the answer stands: what a reader says of all passages of a question, weighed together.
+
+Every sentence gets one score, a weighted sum of signs: of the spans that begin in it, of its
+evidence, of its passage's relevance and of "not here" in its passage. The softmax over all
+sentences is how probable it is that the answer stands there, if it stands anywhere. Weights are
+fitted on held-out training questions and stored beside the reader.
+
+Pure: readings in, numbers and places out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from quoth.answer.nearness import Numbers, Sentence, sentences_of
+from quoth.models.reader.spans import Reading, best_span, log_sum_exp, sentence_scores, span_scores
+from quoth.records import Span
+from quoth.vocabulary.dynamic import Source
+
+SIGNS = ("spans", "evidence", "relevance", "silence")
+"""What is weighed of a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A stretch of a passage, and how probable it is as the short answer, if there is one."""
+
+    source: Source
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was found in the passages of one question."""
+
+    sentences: tuple[Sentence, ...]
+    probabilities: Numbers  # (N,) of holding the answer, if one holds it
+    short: Place | None
+    margin: float
+    """How far the best span of any passage is above "not here"."""
+    relevance: float
+    """Of the most relevant passage."""
+
+
+def sentence_signs(
+    passages: Sequence[str], readings: Sequence[Reading]
+) -> tuple[list[Sentence], Numbers]:  # (N, F)
+    """Return the sentences of all passages with their signs."""
+    sentences = sentences_of(passages)
+    rows = []
+    for number, reading in enumerate(readings):
+        own = [each.span for each in sentences if each.passage == number]
+        whole = np.array([reading.relevance, reading.silence])
+        rows.append(np.column_stack([sentence_scores(reading, own), np.tile(whole, (len(own), 1))]))
+    return sentences, np.concatenate([np.zeros((0, len(SIGNS))), *rows])
+
+
+def find_answer(
+    passages: Sequence[str], readings: Sequence[Reading], *, weights: Sequence[float]
+) -> Findings:
+    """Weigh what a reader says of passages."""
+    sentences, signs = sentence_signs(passages, readings)
+    readable = np.isfinite(signs).all(axis=1)
+    kept = [each for each, is_kept in zip(sentences, readable, strict=True) if is_kept]
+    probabilities = softmax(signs[readable] @ np.array(weights))
+    margins = [
+        found.score - reading.silence for reading in readings if (found := best_span(reading))
+    ]
+    return Findings(
+        tuple(kept),
+        probabilities,
+        _short_answer(kept, probabilities, readings),
+        max(margins, default=-np.inf),
+        max((reading.relevance for reading in readings), default=-np.inf),
+    )
+
+
+def softmax(scores: Numbers) -> Numbers:
+    """Turn scores into probabilities; none into none.
+
+    >>> softmax(np.log([1.0, 3.0])).round(6).tolist(), softmax(np.zeros(0)).tolist()
+    ([0.25, 0.75], [])
+    """
+    if not len(scores):
+        return scores
+    found: Numbers = np.exp(scores - log_sum_exp(scores, axis=0))
+    return found
+
+
+def _short_answer(
+    sentences: Sequence[Sentence], probabilities: Numbers, readings: Sequence[Reading]
+) -> Place | None:
+    """Take the best span of the most probable sentence."""
+    if not len(sentences):
+        return None
+    best = int(probabilities.argmax())
+    sentence = sentences[best]
+    inside = _within(readings[sentence.passage], sentence.span)
+    found = best_span(inside)
+    if found is None:
+        return None
+    share = np.exp(found.score - log_sum_exp(span_scores(inside).ravel(), axis=0))
+    source = Source(sentence.passage, found.span)
+    return Place(source, float(probabilities[best] * share))
+
+
+def _within(reading: Reading, span: Span) -> Reading:
+    """Keep what begins within a stretch of the text."""
+    own = (reading.spans[:, 0] >= span.start) & (reading.spans[:, 0] < span.end)
+    return Reading(
+        reading.spans[own],
+        reading.starts[own],
+        reading.ends[own],
+        reading.evidence[own],
+        reading.silence,
+        reading.relevance,
+    )
