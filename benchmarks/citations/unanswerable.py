@@ -8,6 +8,7 @@
 | article | another passage of the same article, which the question is about |
 | aspect | the document on the same disease that the question is about (medquad) |
 | swapped | what is asked: a name, number or word of the question is replaced by another |
+| (trained on alone) | what is asked: a word of the question is its opposite (`contradict`) |
 
 A passage with a sentence cut out is asked what it still answers, too, so that its looks say
 nothing. Two in five passages are asked in lower case without a question mark, as search engines
@@ -30,6 +31,30 @@ LOWER_CASE_SHARE = 0.4
 _NAME = re.compile(r"(?<!^)(?<![.?!] )\b[A-Z][\w'’-]+(?:\s+(?:of |the )?[A-Z][\w'’-]+)*")
 _NUMBER = re.compile(r"\b\d[\d,.]*\d\b|\b\d\b")
 _WORD = re.compile(r"(?<!^)\b[a-z]{5,}\b")
+_WORDS = re.compile(r"\b[A-Za-z]+\b")
+_VERB = re.compile(r"\b(?:did|does|is|was|were|are|has|had|could|would|should)\b(?! not|n't)")
+_PAIRS = """
+    first last / most least / more less / largest smallest / biggest smallest / highest lowest /
+    before after / north south / east west / northern southern / eastern western / early late /
+    old new / oldest newest / long short / longest shortest / increase decrease / rise fall /
+    increased decreased / rose fell / gain lose / gained lost / win lose / won lost / best worst /
+    good bad / start end / started ended / begin end / began ended / beginning end /
+    inside outside / above below / male female / men women / man woman /
+    father mother / son daughter /
+    allow forbid / allowed forbidden / accept reject /
+    accepted rejected / support oppose / supported opposed /
+    add remove / added removed / buy sell / bought sold / open close / opened closed / join leave /
+    joined left / arrive leave / arrived departed / enter leave / positive negative / always never /
+    public private / major minor / rich poor / strong weak / hot cold / high low / higher lower /
+    maximum minimum / earliest latest / fastest slowest / popular unpopular / common rare /
+    include exclude / included excluded / likely unlikely / successful unsuccessful / during after /
+    appear disappear / create destroy / created destroyed / built demolished / internal external
+"""
+_OPPOSITES = {
+    one: other
+    for pair in _PAIRS.replace("\n", " ").split("/")
+    for one, other in (pair.split(), pair.split()[::-1])
+}
 
 
 @dataclass(frozen=True)
@@ -129,6 +154,24 @@ def swap(question: str, texts: Sequence[str], chance: np.random.Generator) -> st
             chosen = alike[int(chance.integers(len(alike)))]
             return question[: place.start()] + chosen + question[place.end() :]
     return ""
+
+
+def contradict(question: str, chance: np.random.Generator) -> str:
+    """Turn a word of a question into its opposite, or deny its verb; "" where neither is found.
+
+    >>> contradict("Which owl is the largest?", np.random.default_rng(0))
+    'Which owl is the smallest?'
+    >>> contradict("Who did Poe admire?", np.random.default_rng(0))
+    "Who didn't Poe admire?"
+    """
+    opposites = [each for each in _WORDS.finditer(question) if each[0].lower() in _OPPOSITES]
+    verbs = list(_VERB.finditer(question))
+    chosen = opposites or verbs
+    if not chosen:
+        return ""
+    place = chosen[int(chance.integers(len(chosen)))]
+    new = _OPPOSITES[place[0].lower()] if opposites else f"{place[0]}n't"
+    return question[: place.start()] + new + question[place.end() :]
 
 
 def holds(texts: Sequence[str], answers: Sequence[str]) -> bool:

@@ -5,7 +5,8 @@
 `reading.bin`: questions of squad-train-slice, of the sources in text/reading and of fairytaleqa,
 each with the passage that answers it and twelve that BM25 finds for it among the passages of all
 sources and that hold none of its answers; and questions in which a name, number or word was
-replaced (`benchmarks.citations.unanswerable`), so that their passage does not answer them.
+replaced or turned into its opposite (`benchmarks.citations.unanswerable`), so that their passage
+does not answer them.
 `pairs.bin`: natural pairs with BM25's neighbours among the other pairs' passages. Three in a
 hundred passages are held out with all their questions, and those of squad-train-slice that
 `benchmarks.citations.calibrate` asks about. Nothing of any dev or test split is read.
@@ -27,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.citations.unanswerable import holds, swap
+from benchmarks.citations.unanswerable import contradict, holds, swap
 from benchmarks.generation import pack as generation
 from quoth.models.pretrained import DEFAULT_NAME, find_folder, load_tokenizer
 from quoth.models.reader.config import ReaderConfig
@@ -45,7 +46,7 @@ from quoth.training.reading.set import (
 
 CACHE = Path("benchmarks/.cache/reader")
 HELD_OUT = 0.03
-SWAPPED_SHARE = 0.15
+SWAPPED_SHARE, CONTRARY_SHARE = 0.3, 0.2
 NEIGHBOURS, SEARCHED = 12, 40
 MAX_TEXT_SUBWORDS, MAX_PAIR_SUBWORDS = 400, 176
 MAX_ANSWER_SUBWORDS, MAX_PLACES = 40, 6
@@ -150,13 +151,13 @@ def pack(examples: Sequence[Example]) -> ReadingSet:
     passages = list(dict.fromkeys(each.passage for each in examples))
     row_by_passage = {each: row for row, each in enumerate(passages)}
     near = find_neighbours(examples, passages, row_by_passage)
-    swapped = [
+    unanswered = [
         (Example(each.source, asked, each.passage, kind=UNANSWERED), own)
         for each, own in zip(examples, near, strict=True)
-        if each.kind == ANSWERED and chance.random() < SWAPPED_SHARE
-        if (asked := swap(each.question, _texts(each, own, passages, chance), chance))
+        if each.kind == ANSWERED
+        for asked in _spoil(each, [passages[row].text for row in own[:4]], chance)
     ]
-    every = [*zip(examples, near, strict=True), *swapped]
+    every = [*zip(examples, near, strict=True), *unanswered]
     is_pair = examples[0].kind == PAIR
     texts = _Tokenised(passages, most=MAX_PAIR_SUBWORDS if is_pair else MAX_TEXT_SUBWORDS)
     located = [
@@ -184,12 +185,15 @@ def find_neighbours(
     return near
 
 
-def _texts(
-    example: Example, near: Sequence[int], passages: Sequence[Text], chance: np.random.Generator
-) -> list[str]:
-    """Choose where the word that replaces another comes from: the passage, or its neighbours."""
-    own = [example.passage.text]
-    return own if chance.random() < 0.5 or not near else [passages[row].text for row in near[:4]]
+def _spoil(example: Example, near: Sequence[str], chance: np.random.Generator) -> Iterator[str]:
+    """Ask what the passage does not answer: another name, number or word, or the opposite."""
+    if chance.random() < SWAPPED_SHARE:
+        own = [example.passage.text]
+        texts = own if chance.random() < 0.5 or not near else near
+        if asked := swap(example.question, texts, chance):
+            yield asked
+    if chance.random() < CONTRARY_SHARE and (asked := contradict(example.question, chance)):
+        yield asked
 
 
 class _Tokenised:

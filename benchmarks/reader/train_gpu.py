@@ -6,8 +6,8 @@
 Needs torch, transformers, tokenizers, safetensors, the files that `pack` wrote, and MiniLM in the
 Hugging Face layout (fp16 will do). Neighbours by MiniLM's vectors join BM25's as hard negatives of
 the pairs. `--leave-out` names sources that nothing is trained on, to see what carries over to them.
-Writes OUT/NAME (int8 weights, ready to be shipped) and OUT/NAME.json; figures are measured after
-the weights were read back.
+Writes OUT/NAME (int8 weights, ready to be shipped), OUT/NAME.json and OUT/NAME.npz (what it says of
+held-out questions, for `signs`); figures are measured with the weights as they are shipped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from benchmarks.reader.signs import gather_signs
 from quoth.models.bert import mean_unit, read_shape
 from quoth.models.pretrained import (
     DEFAULT_NAME,
@@ -47,6 +50,7 @@ from quoth.training.recipes.reader import ReaderRecipe, measure_reader, train_re
 
 CACHE = Path("benchmarks/.cache/reader")
 NEAR, TOO_NEAR = 16, 0.98
+TIMED_STEPS = 40
 
 
 def main() -> None:
@@ -61,12 +65,14 @@ def main() -> None:
     began = time.perf_counter()
     reading = open_sets(given, network.encoder, inputs, device)
     print(f"{len(reading):,} examples after {time.perf_counter() - began:.0f} s", flush=True)
-    recipe = make_recipe(given)
     rows = training_rows(reading, given)
+    recipe = make_recipe(given)
+    settings = {"device": device, "mark_id": mark_id, "workers": given.workers}
+    learn = partial(train_reader, network, reading, inputs, **settings)
+    if given.minutes:
+        recipe = replace(recipe, steps=plan_steps(learn, rows, recipe, given.minutes))
     clock = Clock(recipe.batch_size)
-    network, report = train_reader(
-        network, reading, inputs, recipe, device=device, mark_id=mark_id, rows=rows, progress=clock
-    )
+    network, report = learn(recipe, rows=rows, progress=clock)
     seconds = time.perf_counter() - clock.began
     shape = read_shape(given.encoder)
     assert shape is not None
@@ -74,6 +80,9 @@ def main() -> None:
     encoder = EncoderSource(DEFAULT_NAME, DEFAULT_SHA256)
     save_reader(given.out / given.name, tensors, inputs.config, encoder=encoder, dtype=given.dtype)
     _load(network, dequantise(quantise(tensors, dtype=given.dtype)))
+    held_out = np.flatnonzero(reading.held_out)
+    signs = gather_signs(network, reading, inputs, held_out, device=device, mark_id=mark_id)
+    np.savez_compressed(given.out / f"{given.name}.npz", **signs)
     qualities = measure(network, reading, inputs, given, device=device, mark_id=mark_id)
     content = {
         "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
@@ -102,7 +111,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--pairs", type=Path, default=CACHE / "pairs.bin")
     parser.add_argument("--only", default="", choices=("", "reading", "pairs"))
     parser.add_argument("--leave-out", default="", help="sources, with commas between them")
-    parser.add_argument("--steps", type=int, default=4_000)
+    parser.add_argument("--minutes", type=float, default=0.0, help="time to train for")
+    parser.add_argument("--steps", type=int, default=4_000, help="where no minutes are given")
     parser.add_argument("--batch", type=int, default=96)
     parser.add_argument("--rate", type=float, default=2e-4)
     parser.add_argument("--passages", type=int, default=5)
@@ -111,6 +121,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--crop", type=float, default=0.3)
     parser.add_argument("--judge", type=int, default=1_500, help="held-out examples of a source")
     parser.add_argument("--dtype", default="int8")
+    parser.add_argument("--workers", type=int, default=0, help="processes that make batches")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
@@ -139,6 +150,21 @@ def open_sets(
         return reading
     pairs = add_near(open_reading_set(given.pairs), encoder.to(device).eval(), inputs, device)
     return pairs if given.only == "pairs" else join_sets(reading, pairs)
+
+
+def plan_steps(
+    learn: Callable[..., Any], rows: NDArray[np.int64], recipe: ReaderRecipe, minutes: float
+) -> int:
+    """Time some steps, and say how many fit into the minutes."""
+    seconds = 0.0
+    for steps in (10, TIMED_STEPS):  # the first warm up
+        began = time.perf_counter()
+        learn(replace(recipe, steps=steps), rows=rows)
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        seconds = (time.perf_counter() - began) / steps
+    print(f"{1000 * seconds:.0f} ms per step", flush=True)
+    return max(1, int(60 * minutes / seconds))
 
 
 def training_rows(reading: ReadingSet, given: argparse.Namespace) -> NDArray[np.int64]:

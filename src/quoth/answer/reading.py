@@ -5,23 +5,53 @@ evidence, of its passage's relevance and of "not here" in its passage. The softm
 sentences is how probable it is that the answer stands there, if it stands anywhere. Weights are
 fitted on held-out training questions and stored beside the reader.
 
-Pure: readings in, numbers and places out.
+Pure: readings in, numbers and places out, but for the two functions that keep the weights.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from quoth.answer.nearness import Numbers, Sentence, sentences_of
+from quoth.artifact import write_text_atomically
+from quoth.errors import Damaged
 from quoth.models.reader.spans import Reading, best_span, log_sum_exp, sentence_scores, span_scores
 from quoth.records import Span
 from quoth.vocabulary.dynamic import Source
 
 SIGNS = ("spans", "evidence", "relevance", "silence")
 """What is weighed of a sentence."""
+
+WEIGHTS_FILE = "sentences.json"
+_BY_SPANS = (1.0, 0.0, 0.0, 0.0)
+
+
+def save_weights(folder: Path, weights: Sequence[float]) -> None:
+    """Keep the weights of the signs beside the reader they were fitted with."""
+    content = {"signs": SIGNS, "weights": [round(each, 4) for each in weights]}
+    write_text_atomically(folder / WEIGHTS_FILE, json.dumps(content) + "\n")
+
+
+def open_weights(folder: Path) -> tuple[float, ...]:
+    """Read the weights of the signs; the spans alone count where a reader has none."""
+    path = folder / WEIGHTS_FILE
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        weights = tuple(map(float, content["weights"]))
+        if tuple(content["signs"]) != SIGNS or not np.isfinite(weights).all():
+            raise ValueError(f"expected finite weights of {', '.join(SIGNS)}")
+        return weights
+    except FileNotFoundError:
+        return _BY_SPANS
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Damaged(
+            f"{path} cannot be read ({error}); restore it, or remove it to go by spans alone"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ from quoth.evaluation.citations_abstention import ranking_area
 from quoth.models.reader.inputs import ReaderInputs
 from quoth.models.reader.network import ReaderNetwork, ReaderScores
 from quoth.models.reader.spans import MAX_SUBWORDS
-from quoth.training.batching import Batches
 from quoth.training.loop import LoopConfig, Progress, TrainingReport, train
+from quoth.training.reading.ahead import MadeBatches
 from quoth.training.reading.groups import GroupBatch, GroupConfig, GroupMaker, RowBatch
 from quoth.training.reading.losses import reading_losses, sentence_means, sum_rows
 from quoth.training.reading.set import ANSWERED, PAIR, UNANSWERED, ReadingSet
@@ -140,19 +140,27 @@ def train_reader(
     rows: Rows | None = None,
     progress: Callable[[Progress], None] | None = None,
     checkpoint: Path | None = None,
+    workers: int = 0,
 ) -> tuple[ReaderNetwork, TrainingReport]:
-    """Train a copy of a network on what is not held out, or on some rows."""
+    """Train a copy of a network on what is not held out, or on some rows.
+
+    `workers` is how many processes put batches together; the run is the same with any number.
+    """
     if rows is None:
         rows = np.flatnonzero(~reading.held_out)
     maker = GroupMaker(reading, inputs, recipe.groups, mark_id=mark_id)
-    each = np.arange(len(rows))  # groups share nothing, so nothing clashes in a batch
-    size = min(recipe.batch_size, len(rows))
-    batches = Batches(each, each, batch_size=size, seed=recipe.seed)
+    chosen = rows
 
-    def loss_step(model: nn.Module, at: Rows, _strength: float) -> Tensor:
-        own = rows[at]
-        chance = np.random.default_rng([recipe.seed, *own[:8].tolist()])
-        loss: Tensor = model(maker.make(own, chance).to(device))
+    def make(places: Rows) -> GroupBatch:
+        own = chosen[places]
+        return maker.make(own, np.random.default_rng([recipe.seed, *own[:8].tolist()]))
+
+    size = min(recipe.batch_size, len(rows))
+    batches = MadeBatches(len(rows), make, size=size, seed=recipe.seed, workers=workers)
+
+    def loss_step(model: nn.Module, _places: Rows, _strength: float) -> Tensor:
+        assert batches.made is not None
+        loss: Tensor = model(batches.made.to(device))
         return loss
 
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
@@ -249,7 +257,7 @@ class _Judge:
         groups = batch.groups.cpu().numpy()
         positive = batch.is_positive.cpu().numpy()
         found = np.zeros((batch.num_groups, 5))
-        for group in range(batch.num_groups):
+        for group in np.unique(groups).tolist():  # one without neighbours may be empty
             own = np.flatnonzero(groups == group)
             score, margin, exact, sentence, evidence, holds = rows[own][:, :6].T
             relevance = rows[own][:, 6]

@@ -71,8 +71,10 @@ def test_a_tiny_reader_learns_where_answers_are(tiny: TinyReader) -> None:
 def test_the_same_seed_gives_the_same_reader(tiny: TinyReader) -> None:
     short = replace(RECIPE, steps=3, groups=replace(RECIPE.groups, crop_share=0.5, least_crop=2))
     states = [
-        train_reader(tiny.network, make_set(), tiny.inputs, own, device=CPU, mark_id=MARK)[0]
-        for own in (short, short, replace(short, seed=1))
+        train_reader(
+            tiny.network, make_set(), tiny.inputs, own, device=CPU, mark_id=MARK, workers=workers
+        )[0]
+        for own, workers in ((short, 0), (short, 1), (replace(short, seed=1), 0))
     ]
     first, second, third = (each.state_dict()["places.weight"] for each in states)
     assert torch.equal(first, second) and not torch.equal(first, third)
