@@ -7,6 +7,7 @@ rest, and everything on other processors, is fp32.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -21,7 +22,8 @@ _ENGINE = "onednn"
 
 def quicken(tensors: Mapping[str, Tensor], shape: BertShape) -> Bert:
     """Return the network that reads quickest here."""
-    quick = torch.cpu._is_vnni_supported() and _ENGINE in torch.backends.quantized.supported_engines
+    multiplies = torch.cpu._is_vnni_supported() and hasattr(torch, "quantize_per_channel")
+    quick = multiplies and _ENGINE in torch.backends.quantized.supported_engines
     return Int8Bert(tensors, shape) if quick else Bert(tensors, shape)
 
 
@@ -52,7 +54,9 @@ def _pack(weight: Tensor, bias: Tensor) -> Any:
     """Round a matrix to int8 by rows and lay it out for products."""
     scales = (weight.abs().amax(1) / 127).clamp_min(torch.finfo(torch.float32).tiny)
     zeros = torch.zeros(len(scales), dtype=torch.long)
-    small = torch.quantize_per_channel(weight, scales.double(), zeros, 0, torch.qint8)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="torch.quantize_per_tensor", category=UserWarning)
+        small = torch.quantize_per_channel(weight, scales.double(), zeros, 0, torch.qint8)
     return torch.ops.quantized.linear_prepack(small, bias)
 
 

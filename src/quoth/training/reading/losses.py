@@ -18,6 +18,7 @@ from torch import Tensor
 from quoth.models.reader.network import ReaderScores
 from quoth.training.reading.groups import GroupBatch, RowBatch
 
+_TINY = 1e-30
 _NEVER = -1e4  # like −inf, but with gradients where nothing else is left
 
 
@@ -102,7 +103,8 @@ def group_log_sum_exp(values: Tensor, groups: Tensor, num_groups: int) -> Tensor
     start = torch.full((num_groups,), 2 * _NEVER, device=values.device)
     highest = start.scatter_reduce(0, groups, values.detach(), "amax")
     shifted = (values - highest[groups]).exp()
-    return torch.zeros_like(highest).scatter_add(0, groups, shifted).log() + highest
+    total = torch.zeros_like(highest).scatter_add(0, groups, shifted)
+    return total.clamp_min(_TINY).log() + highest  # a group may have lost all its rows
 
 
 def _listwise(among: Tensor, right: Tensor, batch: GroupBatch, *, counted: Tensor) -> Tensor:

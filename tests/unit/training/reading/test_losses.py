@@ -97,7 +97,8 @@ def test_where_nothing_is_known_nothing_is_lost() -> None:
     rows = rows_of([-1, -1], [(2, 6), (1, 5)])
     scores = ReaderScores(*(each.requires_grad_() for each in scores_of(2, seed=3)))
     none = torch.zeros(2, dtype=torch.bool)
-    batch = GroupBatch((rows,), torch.zeros(2, dtype=torch.long), none, none, none, 1)
+    empty = 3  # groups, of which two have no rows
+    batch = GroupBatch((rows,), torch.zeros(2, dtype=torch.long), none, none, none, empty)
     losses = reading_losses([sum_rows(scores, rows)], batch)
     assert [float(each.detach()) for each in losses] == [0.0] * 4
     sum(losses).backward()  # type: ignore[union-attr,no-untyped-call]
