@@ -170,6 +170,18 @@ class Citation:
 
 
 @dataclass(frozen=True, slots=True)
+class ShortAnswer:
+    """The few words of an answer that were asked for, and how probable it is that they are right.
+
+    `text` equals `answer.text[span.start : span.end]`.
+    """
+
+    text: str
+    span: Span
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """Generated text with a citation for every quotation in it, in order and apart.
 
@@ -182,3 +194,4 @@ class Answer:
     passages: tuple[Passage, ...] = ()
     support: float = 1.0
     abstained: bool = False
+    short: ShortAnswer | None = None

@@ -1,8 +1,10 @@
 """Decide whether the passages hold an answer at all.
 
-Four signs are weighed by a logistic regression: how probable the model finds the refusal it was
-trained to give, how many of the question's telling words the passages and their best sentence hold,
-and how near the nearest sentence is by the vectors of a sentence encoder. Weights are fitted on
+Signs are weighed by a logistic regression. A language model gives four: how probable it finds the
+refusal it was trained to give, how many of the question's telling words the passages and their best
+sentence hold, and how near the nearest sentence is by the vectors of a sentence encoder. A reader
+gives two of its own beside the words: how far its best span is above "not here", and how relevant
+the most relevant passage is. Weights are fitted on
 questions with known outcome and stored beside the model; where none are, the probability of the
 refusal decides alone. A sign may only speak its own way: more of the question in the passages never
 speaks for silence, however the questions of the fit were made.
@@ -26,9 +28,12 @@ from quoth.errors import ConfigError, Damaged
 
 FILE_NAME = "abstention.json"
 FEATURES = ("refusal", "coverage", "best sentence", "nearest sentence")
-"""What the columns of features mean."""
+"""What the columns of features mean, where a language model answers."""
 
-_DIRECTIONS = np.array([1.0, -1.0, -1.0, -1.0])  # the refusal speaks for silence, nearness against
+READER_FEATURES = ("margin", "relevance", "coverage", "best sentence")
+"""What they mean where a reader does."""
+
+_FOR_SILENCE = ("refusal",)  # everything else speaks against it
 _FEATURES_BEFORE = ("refusal", "coverage", "best sentence", "best score")  # of which 3 counted
 _LEAST = 1e-9
 _ROUNDS = 50
@@ -40,19 +45,21 @@ class Abstention:
 
     weights: tuple[float, ...]
     bias: float
+    features: tuple[str, ...] = FEATURES
 
     def __post_init__(self) -> None:
         numbers = (*self.weights, self.bias)
-        if len(self.weights) != len(FEATURES) or not all(map(math.isfinite, numbers)):
+        if len(self.weights) != len(self.features) or not all(map(math.isfinite, numbers)):
             raise ConfigError(
-                f"an abstention has {len(self.weights)} weights, expected {len(FEATURES)} finite"
-                f" ones ({', '.join(FEATURES)}) and a bias"
+                f"an abstention has {len(self.weights)} weights, expected {len(self.features)}"
+                f" finite ones ({', '.join(self.features)}) and a bias"
             )
 
     @property
     def needs_vectors(self) -> bool:
         """Whether the nearest sentence by vectors has any weight."""
-        return self.weights[FEATURES.index("nearest sentence")] != 0.0
+        weights = dict(zip(self.features, self.weights, strict=True))
+        return weights.get("nearest sentence", 0.0) != 0.0
 
     def probabilities(self, features: Numbers) -> Numbers:  # (N,)
         """Return the probability that there is no answer, for features (N, F)."""
@@ -61,6 +68,9 @@ class Abstention:
 
 REFUSAL_ALONE = Abstention((1.0, 0.0, 0.0, 0.0), 0.0)
 """No calibration: what the model itself finds probable."""
+
+MARGIN_ALONE = Abstention((-0.5, 0.0, 0.0, 0.0), 0.0, READER_FEATURES)
+"""No calibration of a reader: a span beats "not here", or it does not."""
 
 
 def make_features(
@@ -71,15 +81,22 @@ def make_features(
     `nearest` is the cosine of the nearest sentence, 0 where nothing encodes sentences.
     """
     refusal = min(max(refusal, _LEAST), 1 - _LEAST)
+    odds = math.log(refusal / (1 - refusal))
+    return np.array([odds, *_coverages(question, passages), nearest])
+
+
+def make_reader_features(
+    question: str, passages: Sequence[str], *, margin: float, relevance: float
+) -> Numbers:  # (F,)
+    """Gather the signs that a reader gives for one question."""
+    return np.array([margin, relevance, *_coverages(question, passages)])
+
+
+def _coverages(question: str, passages: Sequence[str]) -> tuple[float, float]:
+    """Return how much of the question all passages hold, and their best sentence."""
     telling = telling_words(question)
-    return np.array(
-        [
-            math.log(refusal / (1 - refusal)),
-            coverage(telling, " ".join(passages)),
-            max((coverage(telling, each.text) for each in sentences_of(passages)), default=0.0),
-            nearest,
-        ]
-    )
+    best = max((coverage(telling, each.text) for each in sentences_of(passages)), default=0.0)
+    return coverage(telling, " ".join(passages)), best
 
 
 def fit_abstention(
@@ -88,6 +105,7 @@ def fit_abstention(
     *,
     ridge: float = 1.0,
     counts: Numbers | None = None,
+    names: tuple[str, ...] = FEATURES,
 ) -> Abstention:
     """Fit weights to features (N, F); a label is True where there is no answer.
 
@@ -97,9 +115,9 @@ def fit_abstention(
     how often each question counts, once unless given.
     """
     truths = np.asarray(labels, dtype=np.float64)
-    if features.shape != (len(truths), len(FEATURES)):
+    if features.shape != (len(truths), len(names)):
         raise ConfigError(
-            f"features have the shape {features.shape}, expected {(len(truths), len(FEATURES))}"
+            f"features have the shape {features.shape}, expected {(len(truths), len(names))}"
         )
     if not np.isfinite(features).all() or len(set(truths.tolist())) < 2:
         raise ConfigError(
@@ -110,30 +128,32 @@ def fit_abstention(
     scales = np.where(spread > 1e-12, spread, 1.0)
     standard = np.column_stack([(features - means) / scales, np.ones(len(truths))])
     repeats = np.ones(len(truths)) if counts is None else counts
-    solved = _fit_directed(standard, truths, ridge=ridge, counts=repeats)
+    directions = np.array([1.0 if name in _FOR_SILENCE else -1.0 for name in names])
+    solved = _fit_directed(standard, truths, directions, ridge=ridge, counts=repeats)
     weights = solved[:-1] / scales
-    return Abstention(tuple(weights.tolist()), float(solved[-1] - weights @ means))
+    return Abstention(tuple(weights.tolist()), float(solved[-1] - weights @ means), names)
 
 
 def save_abstention(folder: Path, abstention: Abstention) -> None:
     """Keep a calibration beside the model it was fitted with."""
-    content = {"features": FEATURES, **asdict(abstention)}
+    content = asdict(abstention)
     write_text_atomically(folder / FILE_NAME, json.dumps(content, indent=1) + "\n")
 
 
-def open_abstention(folder: Path) -> Abstention:
-    """Read the calibration of a model; the refusal alone where it has none."""
+def open_abstention(folder: Path, *, without: Abstention = REFUSAL_ALONE) -> Abstention:
+    """Read the calibration of a model; `without` decides where it has none."""
     path = folder / FILE_NAME
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         weights = tuple(map(float, content["weights"]))
         named = tuple(content["features"])
         is_before = named == _FEATURES_BEFORE and weights[-1] == 0.0  # fitted without scores
-        if named != FEATURES and not is_before:
-            raise ConfigError(f"it weighs {', '.join(named)}; this release {', '.join(FEATURES)}")
-        return Abstention(weights, float(content["bias"]))
+        expected = without.features
+        if named != expected and not (is_before and expected == FEATURES):
+            raise ConfigError(f"it weighs {', '.join(named)}; this release {', '.join(expected)}")
+        return Abstention(weights, float(content["bias"]), expected)
     except FileNotFoundError:
-        return REFUSAL_ALONE
+        return without
     except (OSError, ValueError, KeyError, TypeError, IndexError, ConfigError) as error:
         raise Damaged(
             f"{path} cannot be read as a calibration ({error}); restore it, train the model again,"
@@ -141,14 +161,16 @@ def open_abstention(folder: Path) -> Abstention:
         ) from error
 
 
-def _fit_directed(features: Numbers, truths: Numbers, *, ridge: float, counts: Numbers) -> Numbers:
+def _fit_directed(
+    features: Numbers, truths: Numbers, directions: Numbers, *, ridge: float, counts: Numbers
+) -> Numbers:
     """Fit weights to standardised features (N, F + 1), of which the last is constant."""
-    penalty = np.array([ridge] * len(FEATURES) + [1e-9])
+    penalty = np.array([ridge] * len(directions) + [1e-9])
     kept = list(range(len(penalty)))
     while True:
         solved = np.zeros(len(penalty))
         solved[kept] = _newton(features[:, kept], truths, penalty=penalty[kept], counts=counts)
-        wrong = solved[:-1] * _DIRECTIONS
+        wrong = solved[:-1] * directions
         if wrong.min() >= 0.0:
             return solved
         kept.remove(int(wrong.argmin()))

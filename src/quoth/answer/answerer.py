@@ -23,7 +23,7 @@ from quoth.answer.phrase_vector_cache import PhraseVectorCache
 from quoth.answer.vectors import PhraseVectors
 from quoth.errors import ConfigError
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
-from quoth.records import Answer, Passage
+from quoth.records import Answer, Passage, ShortAnswer
 from quoth.vocabulary.dynamic import NO_ANSWER, DynamicVocabulary
 
 _REFUSAL_SUBWORDS = 4  # "The documents do not": what no other answer begins with
@@ -264,6 +264,7 @@ class AnswerStream:
         self.support = 1.0
         self.abstains = False
         self.is_continuation = False
+        self.short: ShortAnswer | None = None
         self.source: Iterator[Piece] = iter(())
 
     def __iter__(self) -> Iterator[Piece]:
@@ -283,7 +284,7 @@ class AnswerStream:
         refused = not answer.text or answer.text.startswith(NO_ANSWER)
         if refused:
             return Answer(NO_ANSWER, (), self.passages, self.support, abstained=True)
-        return replace(answer, support=self.support)
+        return replace(answer, support=self.support, short=self.short)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,9 @@ from quoth.errors import ConfigError
 SHIPPED = "dynamic-vocabulary"
 """The name of the language model with a dynamic vocabulary that `quoth-weights` holds."""
 
+SHIPPED_READER = "reader"
+"""The name of the reader that `quoth-weights` holds."""
+
 _SOURCES = ("ngrams", "chunks")
 _METHODS = ("greedy", "nucleus")
 _NO_REPEAT_SUBWORDS = 8  # of answers; an answer never says the same twice
@@ -22,6 +25,22 @@ class AnswerConfig:
     model: str = SHIPPED
     """The language model: the shipped one, the folder of a trained one, or any causal language
     model by folder or hub name, which then answers without quoting."""
+
+    reader: str = SHIPPED_READER
+    """What finds the sentences that answer, which are then quoted: the shipped reader, or the
+    folder of another; empty leaves answers to the language model."""
+
+    passages_per_document: int = 3
+    """Passages of each document that are read for a question."""
+
+    most_quotations: int = 3
+    """Most sentences quoted in an answer."""
+
+    quotation_share: float = 0.4
+    """A further sentence is quoted where its probability is at least this share of the first's."""
+
+    quotation_words: int = 30
+    """Longer sentences are quoted from one comma, or its like, to another around the answer."""
 
     prompt_subwords: int = 900
     """Most subwords of the passages in the prompt; later passages are cut, then left out."""
@@ -62,6 +81,13 @@ class AnswerConfig:
         for name in ("far_penalty", "splice_penalty"):
             if not 0.0 <= getattr(self, name) < math.inf:
                 problems.append(f"{name} is {getattr(self, name)}, expected 0 or more")
+        for name in ("passages_per_document", "most_quotations", "quotation_words"):
+            if getattr(self, name) < 1:
+                problems.append(f"{name} is {getattr(self, name)}, expected at least 1")
+        if not 0.0 < self.quotation_share <= 1.0:
+            problems.append(
+                f"quotation_share is {self.quotation_share}, expected above 0, at most 1"
+            )
         if self.cache_megabytes < 0:
             problems.append(f"cache_megabytes is {self.cache_megabytes}, expected 0 or more")
         if problems:

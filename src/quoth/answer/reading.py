@@ -68,7 +68,10 @@ class Findings:
 
     sentences: tuple[Sentence, ...]
     probabilities: Numbers  # (N,) of holding the answer, if one holds it
+    spans: tuple[Span | None, ...]
+    """The best short answer of each sentence."""
     short: Place | None
+    """The best short answer of the most probable sentence."""
     margin: float
     """How far the best span of any passage is above "not here"."""
     relevance: float
@@ -94,14 +97,16 @@ def find_answer(
     """Weigh what a reader says of passages."""
     sentences, signs = sentence_signs(passages, readings)
     readable = np.isfinite(signs).all(axis=1)
-    kept = [each for each, is_kept in zip(sentences, readable, strict=True) if is_kept]
+    kept = tuple(each for each, is_kept in zip(sentences, readable, strict=True) if is_kept)
     probabilities = softmax(signs[readable] @ np.array(weights))
     margins = [
         found.score - reading.silence for reading in readings if (found := best_span(reading))
     ]
+    spans = tuple(_best_within(readings[each.passage], each) for each in kept)
     return Findings(
-        tuple(kept),
+        kept,
         probabilities,
+        spans,
         _short_answer(kept, probabilities, readings),
         max(margins, default=-np.inf),
         max((reading.relevance for reading in readings), default=-np.inf),
@@ -127,14 +132,17 @@ def _short_answer(
     if not len(sentences):
         return None
     best = int(probabilities.argmax())
-    sentence = sentences[best]
-    inside = _within(readings[sentence.passage], sentence.span)
+    inside = _within(readings[sentences[best].passage], sentences[best].span)
     found = best_span(inside)
-    if found is None:
-        return None
+    assert found is not None, "a sentence that was read has subwords"
     share = np.exp(found.score - log_sum_exp(span_scores(inside).ravel(), axis=0))
-    source = Source(sentence.passage, found.span)
+    source = Source(sentences[best].passage, found.span)
     return Place(source, float(probabilities[best] * share))
+
+
+def _best_within(reading: Reading, sentence: Sentence) -> Span | None:
+    found = best_span(_within(reading, sentence.span))
+    return None if found is None else found.span
 
 
 def _within(reading: Reading, span: Span) -> Reading:

@@ -44,8 +44,7 @@ def answer_text(answer: Answer, *, before: str = "") -> Group:
     """
     if answer.abstained:
         return Group(*_abstention_lines(answer))
-    whole = Text.assemble((make_safe(before), "dim"), (make_safe(with_markers(answer)), "bold"))
-    parts: list[RenderableType] = [whole]
+    parts: list[RenderableType] = [Text.assemble((make_safe(before), "dim"), _marked(answer))]
     for passage, number in number_sources(answer).items():
         parts.append(Text())
         parts.append(_source_heading(passage, number))
@@ -63,10 +62,22 @@ def answer_record(question: str, answer: Answer) -> dict[str, Any]:
         "marked": with_markers(answer),
         "abstained": answer.abstained,
         "support": answer.support,
+        "short": None if answer.short is None else asdict(answer.short),
         "citations": [_citation_record(each, numbers[each.passage]) for each in answer.citations],
         "unquoted": [asdict(span) for span in unquoted(answer)],
         "passages": [asdict(passage) for passage in answer.passages],
     }
+
+
+def _marked(answer: Answer) -> Text:
+    """Write an answer with markers, in bold; of one with a short answer that alone."""
+    if answer.short is None:
+        return Text(make_safe(with_markers(answer)), style="bold")
+    shown, short = Text(make_safe(with_markers(answer))), make_safe(answer.short.text)
+    start = shown.plain.find(short, answer.short.span.start)  # markers only move it on
+    if start >= 0:
+        shown.stylize("bold", start, start + len(short))
+    return shown
 
 
 def _citation_record(citation: Citation, number: int) -> dict[str, Any]:

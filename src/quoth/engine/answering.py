@@ -1,4 +1,4 @@
-"""Questions to a collection: from its hits to an answer, with the engine's language model."""
+"""Questions to a collection: from its hits to an answer, by a reader or a language model."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quoth.engine.models import LoadedModels
-from quoth.records import Answer, Hit, Passage
+from quoth.answer.config import SHIPPED, SHIPPED_READER
+from quoth.engine.models import LoadedModels, missing_neural
+from quoth.errors import ConfigError
+from quoth.records import Answer, Document, Hit, Passage
 from quoth.settings.config import Config
+from quoth.text.passages import cut_document
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
     from quoth.answer.answerer import Answerer, AnswerStream
     from quoth.answer.nearness import EncodeSentences
+    from quoth.answer.reading_answerer import FittedReader, TitledPassage
     from quoth.engine.language_model import OpenedModel
 
 _CACHE = "phrase-vectors"
@@ -25,7 +29,7 @@ _BYTES = 1_000_000
 
 
 class Asking:
-    """Answers for one engine; the language model is opened when first needed, and once only.
+    """Answers for one engine; models are opened when first needed, and once only.
 
     Engines that share models give the way to the shared one (`open_model`).
     """
@@ -37,6 +41,7 @@ class Asking:
         self._open_model = open_model
         self._models: dict[str, OpenedModel] = {}
         self._answerers: dict[tuple[Hashable, ...], Answerer] = {}
+        self._readers: dict[str, FittedReader | None] = {}
         self._loaded = LoadedModels()
         self._encode_sentences: EncodeSentences | None = None
 
@@ -44,15 +49,41 @@ class Asking:
         """Let go of the models, which would otherwise stay until Python collects its garbage."""
         self._models.clear()
         self._answerers.clear()
+        self._readers.clear()
         self._loaded = LoadedModels()
         self._encode_sentences = None
 
-    def ask(self, question: str, hits: Sequence[Hit], *, config: Config) -> AnswerStream:
-        """Answer from the passages of hits, piece by piece."""
+    def ask(
+        self,
+        question: str,
+        hits: Sequence[Hit],
+        *,
+        config: Config,
+        passages: Sequence[TitledPassage] = (),
+    ) -> AnswerStream:
+        """Answer from the passages of hits, or of their documents where given, piece by piece."""
+        reader = self._fitted_reader(config)
+        if reader is not None:
+            from quoth.answer.reading_answerer import ReadingAnswerer, TitledPassage
+
+            shown = [TitledPassage(each) for each in passages_of(hits)]
+            return ReadingAnswerer(reader, config.answer).stream(question, passages or shown)
         answerer = self._answerer(
             replace(config, decoding=config.answer.for_answering(config.decoding))
         )
         return answerer.stream(question, passages_of(hits))
+
+    def reads(self, config: Config) -> bool:
+        """Whether a reader answers, which takes several passages of a document."""
+        return self._fitted_reader(config) is not None
+
+    def _fitted_reader(self, config: Config) -> FittedReader | None:
+        """Open the reader, once; None where the language model is to answer."""
+        is_wanted = config.answer.model == SHIPPED and config.decoding.phrases
+        name = config.answer.reader if is_wanted else ""
+        if name not in self._readers:
+            self._readers[name] = open_reader(name)
+        return self._readers[name]
 
     def generate(self, prefix: str, hits: Sequence[Hit], *, config: Config) -> AnswerStream:
         """Continue a text with the phrases of hits, piece by piece."""
@@ -130,16 +161,36 @@ class AnsweringEngine(ABC):
     ) -> tuple[Hit, ...]:
         """Find the k best documents for a query, each with its best passage."""
 
+    @abstractmethod
+    def document(self, docid: str) -> Document:
+        """Fetch a document."""
+
     def ask(
-        self, question: str, *, k: int = 3, where: str = "", searcher: str = "lexical"
+        self, question: str, *, k: int = 5, where: str = "", searcher: str = "lexical"
     ) -> AnswerStream:
         """Answer from the k best documents, piece by piece: iterate, then take `answer()`."""
-        self.config.answer.check(question)
+        config = self.config
+        config.answer.check(question)
         hits = self.search(question, k=k, where=where, searcher=searcher, syntax=False)
-        return self._asking.ask(question, hits, config=self.config)
+        passages = self._passages(question, hits) if self._asking.reads(config) else ()
+        return self._asking.ask(question, hits, config=config, passages=passages)
+
+    def _passages(self, question: str, hits: Sequence[Hit]) -> list[TitledPassage]:
+        """List what is read for a question: the best passages of each hit's document."""
+        from quoth.answer.passages import passages_to_read
+
+        config = self.config
+        documents = {hit.docid: self.document(hit.docid) for hit in hits}
+        cut = {
+            docid: (document, cut_document(document, config.passages))
+            for docid, document in documents.items()
+        }
+        return passages_to_read(
+            question, hits, cut, per_document=config.answer.passages_per_document
+        )
 
     def answer(
-        self, question: str, *, k: int = 3, where: str = "", searcher: str = "lexical"
+        self, question: str, *, k: int = 5, where: str = "", searcher: str = "lexical"
     ) -> Answer:
         """Answer in the documents' own words, with a citation for every quotation."""
         return self.ask(question, k=k, where=where, searcher=searcher).answer()
@@ -151,6 +202,29 @@ class AnsweringEngine(ABC):
         self.config.answer.check(prefix)
         hits = self.search(prefix, k=k, where=where, searcher=searcher, syntax=False)
         return self._asking.generate(prefix, hits, config=self.config)
+
+
+def open_reader(name: str) -> FittedReader | None:
+    """Open a reader; None where none is named, or the shipped one is not installed."""
+    try:
+        from quoth.answer.reading_answerer import FittedReader
+    except ImportError as error:
+        raise missing_neural(error, what="answers") from error
+    folder = _reader_folder(name)
+    return None if folder is None else FittedReader.open(folder)
+
+
+def _reader_folder(name: str) -> Path | None:
+    from quoth.models.pretrained import find_shipped
+
+    if Path(name).is_dir() and name:
+        return Path(name)
+    try:
+        return find_shipped(name) if name else None
+    except ConfigError:
+        if name == SHIPPED_READER:  # not installed, or an older release
+            return None
+        raise
 
 
 def passages_of(hits: Sequence[Hit]) -> list[Passage]:

@@ -28,7 +28,7 @@ def ask(
     collection: Collection,
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="A question in words.")],
     *,
-    k: Passages = 3,
+    k: Passages = 5,
     where: Where = "",
     searcher: With = "lexical",
     no_phrases: NoPhrases = False,

@@ -1,0 +1,139 @@
+"""Answer questions by reading: the sentences that answer, quoted, and the short answer in them.
+
+A reader scores every sentence of the passages; whether there is an answer is decided by its signs,
+and if so the most probable sentences are quoted as they stand. Nothing is generated, so that a
+whole answer takes no longer than reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from quoth.answer.abstain import MARGIN_ALONE, Abstention, make_reader_features, open_abstention
+from quoth.answer.answerer import AnswerStream
+from quoth.answer.cite import Piece
+from quoth.answer.config import AnswerConfig
+from quoth.answer.nearness import Numbers
+from quoth.answer.quotations import QuotationLimits, choose_quotations
+from quoth.answer.reading import Findings, Place, find_answer, open_weights
+from quoth.models.reader.inputs import TitledText
+from quoth.models.reader.reader import Reader
+from quoth.records import Answer, Passage, ShortAnswer, Span
+from quoth.vocabulary.dynamic import Source
+
+_LEAST_MARGIN = -60.0  # of passages without any text
+
+
+@dataclass(frozen=True, slots=True)
+class TitledPassage:
+    """A passage, and the title of its document; empty where it has none."""
+
+    passage: Passage
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FittedReader:
+    """A reader with what was fitted for it: weights of a sentence's signs, and when to abstain."""
+
+    reader: Reader
+    weights: tuple[float, ...]
+    abstention: Abstention
+
+    @classmethod
+    def open(cls, folder: Path) -> FittedReader:
+        """Open the reader in a folder."""
+        abstention = open_abstention(folder, without=MARGIN_ALONE)
+        return cls(Reader.load(str(folder)), open_weights(folder), abstention)
+
+
+class ReadingAnswerer:
+    """Answers with a reader."""
+
+    def __init__(self, fitted: FittedReader, config: AnswerConfig) -> None:
+        self._reader = fitted.reader
+        self._weights = fitted.weights
+        self._abstention = fitted.abstention
+        self._config = config
+
+    def answer(
+        self, questions: Sequence[str], passages: Sequence[Sequence[TitledPassage]]
+    ) -> list[Answer]:
+        """Answer each question from its own passages, best hit first."""
+        return [
+            self.stream(question, own).answer()
+            for question, own in zip(questions, passages, strict=True)
+        ]
+
+    def stream(self, question: str, passages: Sequence[TitledPassage]) -> AnswerStream:
+        """Answer one question piece by piece: iterate over it, then take its `answer()`."""
+        stream = AnswerStream(question)
+        stream.source = self._pieces(question, passages, stream)
+        return stream
+
+    def features(self, question: str, passages: Sequence[TitledPassage]) -> Numbers:  # (F,)
+        """Return what abstention is decided by, for fitting it."""
+        return self._signs(question, passages, self._find(question, passages))
+
+    def _pieces(
+        self, question: str, passages: Sequence[TitledPassage], stream: AnswerStream
+    ) -> Iterator[Piece]:
+        self._config.check(question)
+        findings = self._find(question, passages)
+        stream.passages = tuple(each.passage for each in passages if each.passage.text.strip())
+        stream.support = 0.0
+        if findings.sentences:
+            signs = self._signs(question, passages, findings)
+            stream.support = 1.0 - float(self._abstention.probabilities(signs[None])[0])
+        stream.abstains = not findings.sentences or 1.0 - stream.support > self._config.threshold
+        if stream.abstains:
+            return
+        limits = QuotationLimits(
+            self._config.most_quotations, self._config.quotation_share, self._config.quotation_words
+        )
+        numbers = {passage: at for at, passage in enumerate(stream.passages)}
+        written = ""
+        for source in choose_quotations(findings, limits):
+            passage = passages[source.passage].passage
+            gap = " " if written else ""
+            begin = len(written + gap)
+            stream.short = stream.short or _short(findings.short, source, begin, stream, passage)
+            piece = Piece(
+                gap + passage.text[source.span.start : source.span.end],
+                (Source(numbers[passage], source.span),),
+            )
+            written += piece.text
+            yield piece
+
+    def _find(self, question: str, passages: Sequence[TitledPassage]) -> Findings:
+        texts = [TitledText(each.title, each.passage.text) for each in passages]
+        readings = self._reader.read(question, texts)
+        return find_answer([each.text for each in texts], readings, weights=self._weights)
+
+    def _signs(
+        self, question: str, passages: Sequence[TitledPassage], findings: Findings
+    ) -> Numbers:
+        return make_reader_features(
+            question,
+            [each.passage.text for each in passages],
+            margin=float(np.maximum(findings.margin, _LEAST_MARGIN)),
+            relevance=float(np.maximum(findings.relevance, _LEAST_MARGIN)),
+        )
+
+
+def _short(
+    place: Place | None, quoted: Source, begin: int, stream: AnswerStream, passage: Passage
+) -> ShortAnswer | None:
+    """Say where the short answer stands in an answer, if it is part of what is quoted."""
+    if place is None or place.source.passage != quoted.passage:
+        return None
+    span = place.source.span
+    if not quoted.span.start <= span.start < span.end <= quoted.span.end:
+        return None
+    start = begin + span.start - quoted.span.start
+    text = passage.text[span.start : span.end]
+    return ShortAnswer(text, Span(start, start + len(text)), stream.support * place.probability)

@@ -1,0 +1,224 @@
+"""Answers by reading: sentences weighed, stretches chosen, and the short answer inside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pytest
+
+from quoth.answer.abstain import (
+    MARGIN_ALONE,
+    READER_FEATURES,
+    Abstention,
+    fit_abstention,
+    open_abstention,
+    save_abstention,
+)
+from quoth.answer.config import AnswerConfig
+from quoth.answer.passages import passages_to_read
+from quoth.answer.quotations import QuotationLimits, choose_quotations, trim
+from quoth.answer.reading import SIGNS, find_answer, open_weights, save_weights, softmax
+from quoth.answer.reading_answerer import FittedReader, ReadingAnswerer, TitledPassage
+from quoth.errors import ConfigError, Damaged
+from quoth.models.reader.inputs import TitledText
+from quoth.models.reader.reader import Reader
+from quoth.models.reader.spans import Reading
+from quoth.records import Answer, Document, Hit, Passage, Span
+from quoth.vocabulary.dynamic import NO_ANSWER, Source
+
+OWLS = "Barn owls hunt at night. Ravens speak. Hens sleep."
+SWIFTS = "Swifts sleep on the wing. They hunt by day."
+SPANS = (1.0, 0.0, 0.0, 0.0)
+
+
+def read(text: str, answers: dict[str, float], *, silence: float = 0.0) -> Reading:
+    """Return a reading by whole words in which some words score high as an answer."""
+    words, at = [], 0
+    for word in text.split():
+        start = text.index(word, at)
+        words.append((start, start + len(word.rstrip("."))))
+        at = start + len(word)
+    scores = np.array([answers.get(text[a:b], -5.0) / 2 for a, b in words])
+    return Reading(np.array(words).reshape(-1, 2), scores, scores, scores, silence, silence)
+
+
+class FakeReader:
+    """Scores the words it is told."""
+
+    def __init__(self, answers: dict[str, float]) -> None:
+        self.answers = answers
+        self.read_texts: list[TitledText] = []
+
+    def read(self, _question: str, passages: Sequence[TitledText]) -> list[Reading]:
+        self.read_texts += passages
+        return [read(each.text, self.answers) for each in passages]
+
+
+def make(
+    answers: dict[str, float], *, abstention: Abstention = MARGIN_ALONE, **given: object
+) -> ReadingAnswerer:
+    fitted = FittedReader(cast(Reader, FakeReader(answers)), SPANS, abstention)
+    return ReadingAnswerer(fitted, AnswerConfig(**given))  # type: ignore[arg-type]
+
+
+def titled(*texts: str) -> list[TitledPassage]:
+    return [
+        TitledPassage(Passage(f"d{at}", "text", Span(100, 100 + len(text)), text))
+        for at, text in enumerate(texts)
+    ]
+
+
+# --- weighing ------------------------------------------------------------------------------------
+
+
+def test_the_most_probable_sentence_holds_the_short_answer() -> None:
+    readings = [read(OWLS, {"night": 4.0, "speak": 3.0}), read(SWIFTS, {"day": 1.0})]
+    found = find_answer([OWLS, SWIFTS], readings, weights=SPANS)
+    assert [each.text for each in found.sentences][0] == "Barn owls hunt at night."
+    assert len(found.sentences) == 5 and found.probabilities.sum() == pytest.approx(1.0)
+    assert int(found.probabilities.argmax()) == 0
+    assert found.short is not None and found.short.source == Source(0, Span(18, 23))
+    assert 0.0 < found.short.probability < found.probabilities[0]
+    assert found.margin == pytest.approx(4.0) and found.relevance == 0.0
+
+
+def test_weights_decide_what_counts() -> None:
+    readings = [read(OWLS, {"night": 4.0}), read(SWIFTS, {"day": 3.0}, silence=2.0)]
+    by_relevance = find_answer([OWLS, SWIFTS], readings, weights=(0.0, 0.0, 5.0, 0.0))
+    assert by_relevance.sentences[int(by_relevance.probabilities.argmax())].passage == 1
+
+
+def test_without_text_nothing_is_found() -> None:
+    found = find_answer([""], [read("", {})], weights=SPANS)
+    assert found.sentences == () and found.short is None and found.margin == -np.inf
+    assert softmax(np.zeros(0)).shape == (0,)
+
+
+def test_weights_are_kept_with_the_reader(tmp_path: Path) -> None:
+    assert open_weights(tmp_path) == SPANS
+    save_weights(tmp_path, (0.25, 0.5, 0.0, -0.125))
+    assert open_weights(tmp_path) == (0.25, 0.5, 0.0, -0.125) and len(SIGNS) == 4
+    (tmp_path / "sentences.json").write_text('{"signs": ["owl"], "weights": [1]}')
+    with pytest.raises(Damaged, match="expected finite weights of spans, evidence"):
+        open_weights(tmp_path)
+
+
+# --- choosing what is quoted ---------------------------------------------------------------------
+
+
+def quoted(answers: dict[str, float], limits: QuotationLimits) -> list[str]:
+    texts = [OWLS, SWIFTS]
+    found = find_answer(texts, [read(each, answers) for each in texts], weights=SPANS)
+    return [
+        texts[each.passage][each.span.start : each.span.end]
+        for each in choose_quotations(found, limits)
+    ]
+
+
+def test_further_sentences_are_quoted_where_they_are_nearly_as_probable() -> None:
+    one = QuotationLimits(most=1, share=0.4, words=30)
+    some = QuotationLimits(most=3, share=0.4, words=30)
+    assert quoted({"night": 9.0, "day": 9.0}, one) == ["Barn owls hunt at night."]
+    both = quoted({"night": 9.0, "day": 8.9}, some)
+    assert both == ["Barn owls hunt at night.", "They hunt by day."]
+    assert quoted({"night": 9.0, "day": 2.0}, some) == ["Barn owls hunt at night."]
+    side_by_side = quoted({"speak": 9.0, "night": 8.9}, some)
+    assert side_by_side == ["Barn owls hunt at night.", "Ravens speak."], "as they stand"
+
+
+def test_what_is_said_twice_is_quoted_once() -> None:
+    found = find_answer([OWLS, OWLS], [read(OWLS, {"night": 9.0})] * 2, weights=SPANS)
+    limits = QuotationLimits(most=3, share=0.4, words=30)
+    assert choose_quotations(found, limits) == [Source(0, Span(0, 24))]
+
+
+@pytest.mark.parametrize("words", [3, 6, 9, 40])
+def test_a_trimmed_sentence_keeps_the_answer(words: int) -> None:
+    text = "In 1856, when it was rebuilt, the harbour got a lighthouse (a tall one), which stands."
+    for answer in ("1856", "rebuilt", "lighthouse", "tall one", "stands."):
+        start = text.index(answer)
+        kept = trim(text, Span(start, start + len(answer)), words=words)
+        assert answer in text[kept.start : kept.end]
+        assert kept == Span(0, len(text)) or len(text[kept.start : kept.end].split()) <= max(words, 6)
+
+
+# --- answers -------------------------------------------------------------------------------------
+
+
+def test_an_answer_quotes_exactly_and_marks_the_short_answer() -> None:
+    passages = titled(OWLS, SWIFTS)
+    (answer,) = make({"night": 9.0, "day": 8.9}).answer(["When do owls hunt?"], [passages])
+    assert answer.text == "Barn owls hunt at night. They hunt by day."
+    for citation in answer.citations:
+        own, source = citation.answer_span, citation.passage_span
+        assert answer.text[own.start : own.end] == citation.passage.text[source.start : source.end]
+    assert [each.passage.docid for each in answer.citations] == ["d0", "d1"]
+    assert answer.short is not None and answer.short.text == "night"
+    span = answer.short.span
+    assert answer.text[span.start : span.end] == "night"
+    assert 0.0 < answer.short.probability < answer.support < 1.0
+    stream = make({"night": 9.0, "day": 8.9}).stream("When do owls hunt?", passages)
+    assert [piece.text for piece in stream] == ["Barn owls hunt at night.", " They hunt by day."]
+    assert stream.answer() == answer
+
+
+def test_where_nothing_beats_not_here_quoth_says_so() -> None:
+    passages = titled(OWLS)
+    (silent,) = make({}).answer(["Who reads?"], [passages])
+    assert silent == Answer(
+        NO_ANSWER, (), (passages[0].passage,), support=silent.support, abstained=True
+    )
+    assert silent.support < 0.3
+    (spoken,) = make({}, threshold=1.0).answer(["Who reads?"], [passages])
+    assert not spoken.abstained and spoken.support == pytest.approx(silent.support)
+    (nothing,) = make({}, threshold=1.0).answer(["Who reads?"], [titled("", "  ")])
+    assert nothing == Answer(NO_ANSWER, (), (), support=0.0, abstained=True)
+
+
+def test_an_empty_question_is_refused() -> None:
+    with pytest.raises(ConfigError, match="the text is empty"):
+        make({}).stream("  ", titled(OWLS)).answer()
+
+
+def test_titles_are_read_and_never_quoted() -> None:
+    fake = FakeReader({"night": 9.0, "Barn": 10.0})
+    answerer = ReadingAnswerer(
+        FittedReader(cast(Reader, fake), SPANS, MARGIN_ALONE), AnswerConfig()
+    )
+    passage = titled("They hunt at night.")[0].passage
+    answer = answerer.stream("Who?", [TitledPassage(passage, "Barn owl")]).answer()
+    assert fake.read_texts == [TitledText("Barn owl", "They hunt at night.")]
+    assert answer.text == "They hunt at night."
+
+
+def test_abstention_is_fitted_to_a_readers_signs(tmp_path: Path) -> None:
+    chance = np.random.default_rng(0)
+    features = chance.normal(size=(200, 4))
+    labels = (features[:, 0] + 0.5 * chance.normal(size=200) < 0).tolist()
+    fitted = fit_abstention(features, labels, names=READER_FEATURES)
+    assert fitted.weights[0] < -1.0 and max(fitted.weights) <= 0.0
+    save_abstention(tmp_path, fitted)
+    assert open_abstention(tmp_path, without=MARGIN_ALONE) == fitted
+    with pytest.raises(Damaged, match="it weighs margin"):
+        open_abstention(tmp_path)
+
+
+# --- passages ------------------------------------------------------------------------------------
+
+
+def test_several_passages_of_a_document_are_read() -> None:
+    texts = ("Owls are birds.", "The barn owl hunts at night.", "Hens sleep.", "Owls see well.")
+    document = Document("d", {"title": ("Owls",), "text": texts})
+    passages = [
+        Passage("d", "text", Span(0, len(text)), text, at) for at, text in enumerate(texts)
+    ]
+    title = Passage("d", "title", Span(0, 4), "Owls")
+    hits = [Hit("d", 1.0, passages[0]), Hit("gone", 0.5, passages[1]), Hit("bare", 0.2)]
+    found = passages_to_read(
+        "When does the barn owl hunt?", hits, {"d": (document, [title, *passages])}, per_document=3
+    )
+    assert [each.passage.text for each in found] == [texts[0], texts[1], texts[3]]
+    assert {each.title for each in found} == {"Owls"}
