@@ -2,13 +2,14 @@
 
     python -m benchmarks.citations.calibrate --pack                       # needs the data
     python3 -m benchmarks.citations.calibrate --base FOLDER --model FOLDER
+    python -m benchmarks.citations.calibrate --reader FOLDER
 
 Questions are those of squad-train-slice and medquad whose passages `benchmarks.generation.pack`
-holds out, so that the model knows none of them, put to passages that answer them and to several
-kinds that do not (`unanswerable.py`). Answerable questions count as much as all others, and every
-kind of these alike. Writes `abstention.json` into the model's folder and prints areas under the
-curve, of each sign alone and of fits by five folds of passages: to all kinds, and to all but the
-one judged.
+holds out, so that the model (or the reader) knows none of them, put to passages that answer them
+and to several kinds that do not (`unanswerable.py`). Answerable questions count as much as all
+others, and every kind of these alike. Writes `abstention.json` into the model's folder and prints
+areas under the curve, of each sign alone and of fits by five folds of passages: to all kinds, and
+to all but the one judged.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))  # not installed there
@@ -27,8 +28,10 @@ from numpy.typing import NDArray
 
 from benchmarks.citations.pack import CACHE, Question, open_questions, save_questions
 from benchmarks.citations.unanswerable import NUM_PASSAGES, Asked, Scene, make_cases
-from quoth.answer.abstain import FEATURES, fit_abstention, save_abstention
+from quoth.answer.abstain import FEATURES, READER_FEATURES, fit_abstention, save_abstention
 from quoth.answer.answerer import Answerer, AnswerSettings
+from quoth.answer.config import AnswerConfig
+from quoth.answer.reading_answerer import FittedReader, ReadingAnswerer, TitledPassage
 from quoth.evaluation.citations_abstention import ranking_area
 from quoth.models.dynamic_lm.dynamic_lm import open_dynamic_lm
 from quoth.models.glow.encoder import GlowEncoder
@@ -51,6 +54,7 @@ def main() -> None:
     parser.add_argument("--questions", type=Path, default=CACHE)
     parser.add_argument("--base", type=Path)
     parser.add_argument("--model", type=Path)
+    parser.add_argument("--reader", type=Path, help="fit a reader instead of a language model")
     parser.add_argument("--encoder", default=DEFAULT_NAME, help="name, or its folder")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
@@ -145,6 +149,26 @@ def _answered(passage: str, asked: Sequence[Asked]) -> tuple[Asked, ...]:
 
 def fit(given: argparse.Namespace, questions: Sequence[Question]) -> None:
     """Gather the signs, fit, and keep the weights."""
+    gather = gather_reader(given) if given.reader else gather_model(given)
+    names = READER_FEATURES if given.reader else FEATURES
+    parts, began = [], time.perf_counter()
+    for at in range(0, len(questions), given.batch):
+        own = questions[at : at + given.batch]
+        parts.append(gather(own))
+        seconds = time.perf_counter() - began
+        print(f"{at + len(own)} of {len(questions)} questions, {seconds:.0f} s", flush=True)
+    features = np.concatenate(parts)
+    kinds = np.array([each.set for each in questions])
+    labels = (kinds != "own").tolist()
+    fitted = fit_abstention(features, labels, counts=even_counts(kinds), names=names)
+    save_abstention(given.reader or given.model, fitted)
+    sources = np.array([each.qid.split(".")[0] for each in questions])
+    folds = np.array([scene_of(each) % FOLDS for each in questions])
+    report(features, kinds, names, sources=sources, folds=folds)  # a scene is in one fold
+
+
+def gather_model(given: argparse.Namespace) -> Callable[[Sequence[Question]], Numbers]:
+    """Return what gathers a language model's signs."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     dtype = getattr(torch, given.dtype)
     model = open_dynamic_lm(given.model, base=given.base, device=device, dtype=dtype)
@@ -153,22 +177,17 @@ def fit(given: argparse.Namespace, questions: Sequence[Question]) -> None:
     answerer = Answerer(
         model, AnswerSettings(), encode=lambda texts: encoder.encode_queries(texts).vectors
     )
-    parts, began = [], time.perf_counter()
-    for at in range(0, len(questions), given.batch):
-        own = questions[at : at + given.batch]
-        found = answerer.features([each.text for each in own], [passages_of(each) for each in own])
-        parts.append(found)
-        seconds = time.perf_counter() - began
-        print(f"{at + len(own)} of {len(questions)} questions, {seconds:.0f} s", flush=True)
-    features = np.concatenate(parts)
-    kinds = np.array([each.set for each in questions])
-    labels = kinds != "own"
-    save_abstention(
-        given.model, fit_abstention(features, labels.tolist(), counts=even_counts(kinds))
+    return lambda own: answerer.features(
+        [each.text for each in own], [passages_of(each) for each in own]
     )
-    sources = np.array([each.qid.split(".")[0] for each in questions])
-    folds = np.array([scene_of(each) % FOLDS for each in questions])
-    report(features, kinds, sources=sources, folds=folds)  # a scene is in one fold
+
+
+def gather_reader(given: argparse.Namespace) -> Callable[[Sequence[Question]], Numbers]:
+    """Return what gathers a reader's signs."""
+    answerer = ReadingAnswerer(FittedReader.open(given.reader), AnswerConfig())
+    return lambda own: np.stack(
+        [answerer.features(each.text, list(map(TitledPassage, passages_of(each)))) for each in own]
+    )
 
 
 def scene_of(question: Question) -> int:
@@ -203,6 +222,7 @@ def even_counts(kinds: NDArray[np.str_]) -> Numbers:  # (N,)
 def report(
     features: Numbers,
     kinds: NDArray[np.str_],
+    names: tuple[str, ...],
     *,
     sources: NDArray[np.str_],
     folds: NDArray[np.int64],
@@ -219,20 +239,22 @@ def report(
 
     others = sorted({*kinds.tolist()} - {"own"})
     print(f"{'':24}" + "".join(f"{each:>12}" for each in others))
-    for column, name in enumerate(FEATURES):
+    for column, name in enumerate(names):
         signed = features[:, column] * (1.0 if name == "refusal" else -1.0)
         print(f"{name:24}" + "".join(f"{area_of(signed, each):12.3f}" for each in others))
     for name, leaves_out in (("fitted", False), ("fitted to other kinds", True)):
         row = []
         for kind in others:
             used = kinds != kind if leaves_out else np.ones(len(kinds), dtype=np.bool_)
-            row.append(area_of(by_folds(features, kinds, folds=folds, used=used), kind))
+            found = by_folds(features, kinds, names, folds=folds, used=used)
+            row.append(area_of(found, kind))
         print(f"{name:24}" + "".join(f"{each:12.3f}" for each in row))
 
 
 def by_folds(
     features: Numbers,
     kinds: NDArray[np.str_],
+    names: tuple[str, ...],
     *,
     folds: NDArray[np.int64],
     used: NDArray[np.bool_],
@@ -245,6 +267,7 @@ def by_folds(
             features[chosen],
             (kinds[chosen] != "own").tolist(),
             counts=even_counts(kinds[chosen]),
+            names=names,
         )
         found[own] = fitted.probabilities(features[own])
     return found

@@ -1,13 +1,17 @@
 """Answer the packed questions with every system, by the same code.
 
     python3 -m benchmarks.citations.run --base FOLDER [--arm quoth=FOLDER …] --out OUT [--limit 3]
+    python -m benchmarks.citations.run --no-base --reader FOLDER --out OUT
 
-An arm answers twice: with phrases of the passages (its name), whose citations are by construction,
-and without them (its name and *plain*). *base* is the untouched language model, shown one example
-of an answer with markers [1], [2], … as ALCE does; what it cites are the markers it writes. All
-read the same passages, without their titles, and decode greedily. Abstaining is switched off, so
-that every question is answered; how much each answer is supported is written down for the report.
-Writes OUT/answers.jsonl.gz. Needs torch, transformers, tokenizers and safetensors.
+*reader* answers as `quoth ask` does by default: the sentences that a reader finds, quoted. *reader,
+one sentence* is its best sentence alone, whole. *nearest* and *nearest two* quote the sentences
+whose MiniLM vectors are nearest to the question's: what every other system has to beat. An arm
+answers twice: with phrases of the passages (its name), whose citations are by construction, and
+without them (its name and *plain*). *base* is the untouched language model, shown one example of an
+answer with markers [1], [2], … as ALCE does; what it cites are the markers it writes. All read the
+same passages, without their titles, and decode greedily. Abstaining is switched off, so that every
+question is answered; how much each answer is supported is written down for the report. Writes
+OUT/answers.jsonl.gz. Needs torch, transformers, tokenizers and safetensors.
 """
 
 from __future__ import annotations
@@ -24,19 +28,23 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))  # not installed there
 
+import numpy as np
 import torch
 
 from benchmarks.citations.pack import CACHE, Question, open_questions
 from quoth.answer.abstain import open_abstention
 from quoth.answer.answerer import Answerer, AnswerSettings
+from quoth.answer.cite import Piece, cite
 from quoth.answer.config import AnswerConfig, CandidateConfig, DecodingConfig
 from quoth.answer.generate import Prompt, generate
+from quoth.answer.nearness import sentence_cosines, sentences_of
+from quoth.answer.reading_answerer import FittedReader, ReadingAnswerer, TitledPassage
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM, open_dynamic_lm
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.pretrained import DEFAULT_NAME
 from quoth.records import Answer, Passage, Span
-from quoth.vocabulary.dynamic import DynamicVocabulary
+from quoth.vocabulary.dynamic import DynamicVocabulary, Source
 
 SETS = ("asqa", "nq", "quotesum", "clapnq", "nq-mini", "squad")
 MAX_SUBWORDS = 96
@@ -74,7 +82,9 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--base", type=Path, required=True)
+    parser.add_argument("--base", type=Path, help="folder of the untouched language model")
+    parser.add_argument("--reader", type=Path, help="folder of a reader")
+    parser.add_argument("--no-nearest", action="store_true", help="leave out the baselines")
     parser.add_argument("--arm", action="append", default=[], help="name=folder")
     parser.add_argument("--no-base", action="store_true")
     parser.add_argument("--no-plain", action="store_true", help="leave out answers without phrases")
@@ -100,6 +110,14 @@ def arguments() -> argparse.Namespace:
 def systems(given: argparse.Namespace, device: torch.device) -> Iterator[tuple[str, Respond]]:
     """Yield each system by name; one model is in memory at a time."""
     dtype = getattr(torch, given.dtype)
+    if not given.no_nearest:
+        yield "nearest", nearest(given, count=1)
+        yield "nearest two", nearest(given, count=2)
+    if given.reader:
+        fitted = FittedReader.open(given.reader)
+        yield "reader", reading(fitted, AnswerConfig(threshold=1.0))
+        whole = AnswerConfig(threshold=1.0, most_quotations=1, quotation_words=1_000)
+        yield "reader, one sentence", reading(fitted, whole)
     if not given.no_base:
         config = DynamicLMConfig(template="plain")
         model = DynamicLM.start(given.base, config=config, device=device, dtype=dtype)
@@ -111,6 +129,37 @@ def systems(given: argparse.Namespace, device: torch.device) -> Iterator[tuple[s
         model.network.merge()
         for label, has_phrases in ((name, True), (f"{name} plain", False))[: 2 - given.no_plain]:
             yield label, answering(model, Path(folder), given, phrases=has_phrases)
+
+
+def nearest(given: argparse.Namespace, *, count: int) -> Respond:
+    """Quote the sentences whose vectors are nearest to the question's."""
+    encoder = GlowEncoder.load(given.encoder)
+
+    def respond_one(question: Question) -> dict[str, Any]:
+        sentences = sentences_of(question.passages)
+        cosines = sentence_cosines(
+            question.text, sentences, encode=lambda texts: encoder.encode_queries(texts).vectors
+        )
+        chosen = np.sort(np.argsort(-cosines, kind="stable")[:count])
+        quoted = [sentences[at] for at in chosen]
+        pieces = [Piece(f" {each.text}", (Source(each.passage, each.span),)) for each in quoted]
+        answer = cite(pieces, _passages(question))
+        return _record(replace(answer, support=float(cosines.max(initial=0.0))))
+
+    return lambda questions: [respond_one(each) for each in questions]
+
+
+def reading(fitted: FittedReader, config: AnswerConfig) -> Respond:
+    """Answer as `quoth ask` does, by reading."""
+    answerer = ReadingAnswerer(fitted, config)
+
+    def respond_one(question: Question) -> dict[str, Any]:
+        passages = list(map(TitledPassage, _passages(question)))
+        answer = answerer.stream(question.text, passages).answer()
+        short = None if answer.short is None else [answer.short.text, answer.short.probability]
+        return {**_record(answer), "short": short}
+
+    return lambda questions: [respond_one(each) for each in questions]
 
 
 def answering(

@@ -36,10 +36,10 @@ class AnswerConfig:
     most_quotations: int = 3
     """Most sentences quoted in an answer."""
 
-    quotation_share: float = 0.4
+    quotation_share: float = 0.5
     """A further sentence is quoted where its probability is at least this share of the first's."""
 
-    quotation_words: int = 30
+    quotation_words: int = 25
     """Longer sentences are quoted from one comma, or its like, to another around the answer."""
 
     prompt_subwords: int = 900
