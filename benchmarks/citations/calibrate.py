@@ -185,8 +185,8 @@ def gather_model(given: argparse.Namespace) -> Callable[[Sequence[Question]], Nu
 def gather_reader(given: argparse.Namespace) -> Callable[[Sequence[Question]], Numbers]:
     """Return what gathers a reader's signs."""
     answerer = ReadingAnswerer(FittedReader.open(given.reader), AnswerConfig())
-    return lambda own: np.stack(
-        [answerer.features(each.text, list(map(TitledPassage, passages_of(each)))) for each in own]
+    return lambda own: answerer.features(
+        [each.text for each in own], [list(map(TitledPassage, passages_of(each))) for each in own]
     )
 
 

@@ -153,13 +153,12 @@ def reading(fitted: FittedReader, config: AnswerConfig) -> Respond:
     """Answer as `quoth ask` does, by reading."""
     answerer = ReadingAnswerer(fitted, config)
 
-    def respond_one(question: Question) -> dict[str, Any]:
-        passages = list(map(TitledPassage, _passages(question)))
-        answer = answerer.stream(question.text, passages).answer()
-        short = None if answer.short is None else [answer.short.text, answer.short.probability]
-        return {**_record(answer), "short": short}
+    def respond(questions: Sequence[Question]) -> list[dict[str, Any]]:
+        passages = [list(map(TitledPassage, _passages(each))) for each in questions]
+        answers = answerer.answer([each.text for each in questions], passages)
+        return [{**_record(each), "short": _short(each)} for each in answers]
 
-    return lambda questions: [respond_one(each) for each in questions]
+    return respond
 
 
 def answering(
@@ -256,6 +255,10 @@ def _record(answer: Answer) -> dict[str, Any]:
         "support": answer.support,
         "abstained": answer.abstained,
     }
+
+
+def _short(answer: Answer) -> list[Any] | None:
+    return None if answer.short is None else [answer.short.text, answer.short.probability]
 
 
 def _thin(questions: Sequence[Question], limit: int) -> list[Question]:

@@ -38,9 +38,9 @@ from quoth.models.pretrained import (
     load_encoder,
     load_tokenizer,
 )
-from quoth.models.quantised import dequantise, quantise
+from quoth.models.quantised import dequantise, quantise, read_sealed
 from quoth.models.reader.config import ReaderConfig
-from quoth.models.reader.files import own_tensors, save_reader
+from quoth.models.reader.files import WEIGHTS_FILE, own_tensors, read_saved, save_reader
 from quoth.models.reader.inputs import ReaderInputs
 from quoth.models.reader.network import ReaderNetwork
 from quoth.training.loop import Progress
@@ -59,6 +59,9 @@ def main() -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(given.seed)  # the heads start at random
     network = ReaderNetwork(load_encoder(given.encoder))
+    if given.start:
+        sealed = given.start / WEIGHTS_FILE
+        _load(network, dequantise(read_sealed(sealed, sha256=read_saved(given.start).sha256)))
     tokenizer = load_tokenizer(given.encoder)
     inputs = ReaderInputs(tokenizer, ReaderConfig())
     mark_id = tokenizer.token_to_id("?")
@@ -109,6 +112,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--name", default="reader")
     parser.add_argument("--reading", type=Path, default=CACHE / "reading.bin")
     parser.add_argument("--pairs", type=Path, default=CACHE / "pairs.bin")
+    parser.add_argument("--start", type=Path, help="go on from this reader")
     parser.add_argument("--only", default="", choices=("", "reading", "pairs"))
     parser.add_argument("--leave-out", default="", help="sources, with commas between them")
     parser.add_argument("--minutes", type=float, default=0.0, help="time to train for")

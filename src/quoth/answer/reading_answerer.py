@@ -63,56 +63,75 @@ class ReadingAnswerer:
     def answer(
         self, questions: Sequence[str], passages: Sequence[Sequence[TitledPassage]]
     ) -> list[Answer]:
-        """Answer each question from its own passages, best hit first."""
-        return [
-            self.stream(question, own).answer()
-            for question, own in zip(questions, passages, strict=True)
-        ]
+        """Answer each question from its own passages, best hit first; all are read together."""
+        streams = [AnswerStream(each) for each in questions]
+        found = self._find(questions, passages)
+        for stream, own, findings in zip(streams, passages, found, strict=True):
+            stream.source = self._write(own, findings, stream)
+        return [stream.answer() for stream in streams]
 
     def stream(self, question: str, passages: Sequence[TitledPassage]) -> AnswerStream:
         """Answer one question piece by piece: iterate over it, then take its `answer()`."""
         stream = AnswerStream(question)
-        stream.source = self._pieces(question, passages, stream)
+        stream.source = self._read_and_write(passages, stream)
         return stream
 
-    def features(self, question: str, passages: Sequence[TitledPassage]) -> Numbers:  # (F,)
+    def features(
+        self, questions: Sequence[str], passages: Sequence[Sequence[TitledPassage]]
+    ) -> Numbers:  # (N, F)
         """Return what abstention is decided by, for fitting it."""
-        return self._signs(question, passages, self._find(question, passages))
+        asked = zip(questions, passages, self._find(questions, passages), strict=True)
+        return np.stack([self._signs(*each) for each in asked])
 
-    def _pieces(
-        self, question: str, passages: Sequence[TitledPassage], stream: AnswerStream
+    def _read_and_write(
+        self, passages: Sequence[TitledPassage], stream: AnswerStream
     ) -> Iterator[Piece]:
-        self._config.check(question)
-        findings = self._find(question, passages)
+        """Read when the first piece is asked for."""
+        (findings,) = self._find([stream.question], [passages])
+        yield from self._write(passages, findings, stream)
+
+    def _write(
+        self, passages: Sequence[TitledPassage], findings: Findings, stream: AnswerStream
+    ) -> Iterator[Piece]:
+        """Decide whether there is an answer, and quote it; what is decided is noted."""
         stream.passages = tuple(each.passage for each in passages if each.passage.text.strip())
         stream.support = 0.0
         if findings.sentences:
-            signs = self._signs(question, passages, findings)
+            signs = self._signs(stream.question, passages, findings)
             stream.support = 1.0 - float(self._abstention.probabilities(signs[None])[0])
         stream.abstains = not findings.sentences or 1.0 - stream.support > self._config.threshold
-        if stream.abstains:
-            return
+        if not stream.abstains:
+            yield from self._quote(passages, findings, stream)
+
+    def _quote(
+        self, passages: Sequence[TitledPassage], findings: Findings, stream: AnswerStream
+    ) -> Iterator[Piece]:
+        """Write what is quoted, each stretch with its place."""
         limits = QuotationLimits(
             self._config.most_quotations, self._config.quotation_share, self._config.quotation_words
         )
         numbers = {passage: at for at, passage in enumerate(stream.passages)}
-        written = ""
+        begin = 0
         for source in choose_quotations(findings, limits):
             passage = passages[source.passage].passage
-            gap = " " if written else ""
-            begin = len(written + gap)
-            stream.short = stream.short or _short(findings.short, source, begin, stream, passage)
-            piece = Piece(
-                gap + passage.text[source.span.start : source.span.end],
-                (Source(numbers[passage], source.span),),
-            )
-            written += piece.text
-            yield piece
+            gap = " " if begin else ""
+            text = gap + passage.text[source.span.start : source.span.end]
+            short = _short(findings.short, source, begin + len(gap), stream, passage)
+            stream.short = stream.short or short
+            begin += len(text)
+            yield Piece(text, (Source(numbers[passage], source.span),))
 
-    def _find(self, question: str, passages: Sequence[TitledPassage]) -> Findings:
-        texts = [TitledText(each.title, each.passage.text) for each in passages]
-        readings = self._reader.read(question, texts)
-        return find_answer([each.text for each in texts], readings, weights=self._weights)
+    def _find(
+        self, questions: Sequence[str], passages: Sequence[Sequence[TitledPassage]]
+    ) -> list[Findings]:
+        for question in questions:
+            self._config.check(question)
+        texts = [[TitledText(each.title, each.passage.text) for each in own] for own in passages]
+        readings = self._reader.read_all(questions, texts)
+        return [
+            find_answer([each.text for each in own], read, weights=self._weights)
+            for own, read in zip(texts, readings, strict=True)
+        ]
 
     def _signs(
         self, question: str, passages: Sequence[TitledPassage], findings: Findings

@@ -52,9 +52,11 @@ class FakeReader:
         self.answers = answers
         self.read_texts: list[TitledText] = []
 
-    def read(self, _question: str, passages: Sequence[TitledText]) -> list[Reading]:
-        self.read_texts += passages
-        return [read(each.text, self.answers) for each in passages]
+    def read_all(
+        self, _questions: Sequence[str], passages: Sequence[Sequence[TitledText]]
+    ) -> list[list[Reading]]:
+        self.read_texts += [each for own in passages for each in own]
+        return [[read(each.text, self.answers) for each in own] for own in passages]
 
 
 def make(
@@ -77,7 +79,7 @@ def titled(*texts: str) -> list[TitledPassage]:
 def test_the_most_probable_sentence_holds_the_short_answer() -> None:
     readings = [read(OWLS, {"night": 4.0, "speak": 3.0}), read(SWIFTS, {"day": 1.0})]
     found = find_answer([OWLS, SWIFTS], readings, weights=SPANS)
-    assert [each.text for each in found.sentences][0] == "Barn owls hunt at night."
+    assert found.sentences[0].text == "Barn owls hunt at night."
     assert len(found.sentences) == 5 and found.probabilities.sum() == pytest.approx(1.0)
     assert int(found.probabilities.argmax()) == 0
     assert found.short is not None and found.short.source == Source(0, Span(18, 23))
@@ -142,7 +144,8 @@ def test_a_trimmed_sentence_keeps_the_answer(words: int) -> None:
         start = text.index(answer)
         kept = trim(text, Span(start, start + len(answer)), words=words)
         assert answer in text[kept.start : kept.end]
-        assert kept == Span(0, len(text)) or len(text[kept.start : kept.end].split()) <= max(words, 6)
+        length = len(text[kept.start : kept.end].split())
+        assert kept == Span(0, len(text)) or length <= max(words, 6)
 
 
 # --- answers -------------------------------------------------------------------------------------
@@ -212,9 +215,7 @@ def test_abstention_is_fitted_to_a_readers_signs(tmp_path: Path) -> None:
 def test_several_passages_of_a_document_are_read() -> None:
     texts = ("Owls are birds.", "The barn owl hunts at night.", "Hens sleep.", "Owls see well.")
     document = Document("d", {"title": ("Owls",), "text": texts})
-    passages = [
-        Passage("d", "text", Span(0, len(text)), text, at) for at, text in enumerate(texts)
-    ]
+    passages = [Passage("d", "text", Span(0, len(text)), text, at) for at, text in enumerate(texts)]
     title = Passage("d", "title", Span(0, 4), "Owls")
     hits = [Hit("d", 1.0, passages[0]), Hit("gone", 0.5, passages[1]), Hit("bare", 0.2)]
     found = passages_to_read(
