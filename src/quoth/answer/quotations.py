@@ -19,6 +19,7 @@ from quoth.records import Span
 from quoth.vocabulary.dynamic import Source
 
 _BREAK = re.compile(r"[,;:)\]]\s+|\s+(?=[-–—(\[]\s?)")
+_EMPTY_LINE = re.compile(r"\n[ \t]*\n\s*")
 _EDGES = " ,;:\n\t"
 
 
@@ -48,10 +49,26 @@ def choose_quotations(findings: Findings, limits: QuotationLimits) -> list[Sourc
 def _quote(sentence: Sentence, answer: Span | None, words: int) -> Source:
     if answer is None:
         return Source(sentence.passage, sentence.span)
-    start = sentence.span.start
-    inner = Span(answer.start - start, min(answer.end, sentence.span.end) - start)
-    kept = trim(sentence.text, inner, words=words)
-    return Source(sentence.passage, Span(start + kept.start, start + kept.end))
+    first, last = answer.start, min(answer.end, sentence.span.end)
+    shift = sentence.span.start
+    block = _block(sentence.text, Span(first - shift, last - shift))
+    shift += block.start
+    text = sentence.text[block.start : block.end]
+    kept = trim(text, Span(first - shift, last - shift), words=words)
+    return Source(sentence.passage, Span(shift + kept.start, shift + kept.end))
+
+
+def _block(text: str, answer: Span) -> Span:
+    r"""Keep what stands between the empty lines around an answer: no heading goes with it.
+
+    >>> text = "# Owls\n\nThey hunt at night."
+    >>> found = _block(text, Span(21, 26))
+    >>> text[found.start : found.end]
+    'They hunt at night.'
+    """
+    start = max((each.end() for each in _EMPTY_LINE.finditer(text, 0, answer.start)), default=0)
+    found = _EMPTY_LINE.search(text, answer.end)
+    return Span(start, found.start() if found else len(text))
 
 
 def trim(sentence: str, answer: Span, *, words: int) -> Span:
@@ -61,7 +78,7 @@ def trim(sentence: str, answer: Span, *, words: int) -> Span:
     between two breaks that the answer stands in is kept, however long it is.
 
     >>> text = "In 1856, when it was rebuilt, the harbour got a lighthouse, which still stands."
-    >>> found = trim(text, Span(48, 58), words=8)
+    >>> found = trim(text, Span(48, 58), words=9)
     >>> text[found.start : found.end]
     'when it was rebuilt, the harbour got a lighthouse'
     """

@@ -96,7 +96,7 @@ def find_answer(
 ) -> Findings:
     """Weigh what a reader says of passages."""
     sentences, signs = sentence_signs(passages, readings)
-    readable = np.isfinite(signs).all(axis=1)
+    readable = np.asarray(np.isfinite(signs).all(axis=1))
     kept = tuple(each for each, is_kept in zip(sentences, readable, strict=True) if is_kept)
     probabilities = softmax(signs[readable] @ np.array(weights))
     margins = [

@@ -88,23 +88,21 @@ def save_reading_set(path: Path, reading: ReadingSet) -> None:
 def open_reading_set(path: Path) -> ReadingSet:
     """Read what `save_reading_set` wrote."""
     arrays, facts = read_packed(path, kind=_KIND, expected={"format": _FORMAT})
-    tables = {
-        name: Ragged(
-            arrays[f"{name}.values"],
-            np.concatenate(([0], np.cumsum(arrays[f"{name}.lengths"], dtype=np.int64))),
-        )
-        for name in _RAGGED
-    }
-    plain = {name: arrays[name] for name in _PLAIN}
+    parts: dict[str, Any] = {name: arrays[name] for name in _PLAIN}
     for name in ("passage_rows", "neighbours"):
-        plain[name] = plain[name].astype(np.int64)
-    return ReadingSet(**tables, **plain, sources=tuple(facts["sources"]))
+        parts[name] = parts[name].astype(np.int64)
+    for name in _RAGGED:
+        offsets = np.concatenate(([0], np.cumsum(arrays[f"{name}.lengths"], dtype=np.int64)))
+        parts[name] = Ragged(arrays[f"{name}.values"], offsets)
+    return ReadingSet(**parts, sources=tuple(facts["sources"]))
 
 
 def join_sets(first: ReadingSet, second: ReadingSet) -> ReadingSet:
     """Make one set of two that share nothing."""
     shift = len(first.texts.offsets) - 1
-    tables = {name: _append(getattr(first, name), getattr(second, name)) for name in _RAGGED}
+    tables: dict[str, Any] = {
+        name: _append(getattr(first, name), getattr(second, name)) for name in _RAGGED
+    }
     width = max(first.neighbours.shape[1], second.neighbours.shape[1])
     moved = np.where(second.neighbours >= 0, second.neighbours + shift, -1)
     return ReadingSet(
