@@ -13,14 +13,17 @@ from typing import Any
 import pytest
 import torch
 from tiny_language_model import TEXTS, make_dynamic_lm, save_language_model
+from tiny_reader import make_reader
 
 from quoth.answer.abstain import Abstention, save_abstention
+from quoth.answer.cite import unquoted
 from quoth.answer.config import SHIPPED, AnswerConfig
+from quoth.cli.answers import answer_record
 from quoth.cli.main import main
 from quoth.engine.engine import Engine
 from quoth.errors import ConfigError, MissingExtra, NoCollection
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
-from quoth.records import Document
+from quoth.records import Answer, Document
 from quoth.settings.config import as_values
 from quoth.vocabulary.dynamic import NO_ANSWER
 
@@ -101,7 +104,7 @@ def test_the_whole_record_is_json(collection: Path, engine: Engine, quoth: Quoth
 
 
 def test_an_answer_shows_its_sources(collection: Path, quoth: Quoth) -> None:
-    arguments = ("ask", collection, QUESTION, "--threshold", 1)
+    arguments = ("ask", collection, QUESTION, "--threshold", 1, "-k", 3)
     record = json.loads(quoth(*arguments, "--json")[1])
     code, out, _err = quoth(*arguments)
     assert code == 0 and " ".join(record["marked"].split()) in " ".join(out.split())
@@ -187,8 +190,35 @@ def test_the_python_api_answers_and_keeps_its_model(
     monkeypatch.setattr(language_model, "open_language_model", count)
     first = engine.answer(QUESTION, k=3)
     assert engine.answer(QUESTION, k=3) == first and len(opens) == 1
-    assert "".join(piece.text for piece in engine.ask(QUESTION)).rstrip() == first.text
+    assert "".join(piece.text for piece in engine.ask(QUESTION, k=3)).rstrip() == first.text
     assert first.citations
+
+
+def test_a_reader_answers_where_there_is_one(collection: Path, tmp_path: Path) -> None:
+    folder = make_reader(tmp_path).folder
+    given = {"answer": {"reader": str(folder), "threshold": 1.0, "passages_per_document": 2}}
+    with Engine.open(collection, settings=[given]) as engine:
+        answer = engine.answer(QUESTION)
+        stream = engine.ask(QUESTION)
+        assert [piece.text for piece in stream] and stream.answer() == answer
+        hits = engine.search(QUESTION, k=5, syntax=False)
+        assert answer.passages == tuple(hit.passage for hit in hits)
+        check_record(answer_record(QUESTION, answer), engine)
+    assert answer.citations and not unquoted_words(answer)
+    assert answer.short is not None
+    span = answer.short.span
+    assert answer.text[span.start : span.end] == answer.short.text
+    with (
+        pytest.raises(ConfigError, match="'owl'"),
+        Engine.open(collection, settings=[{"answer": {"reader": "owl"}}]) as engine,
+    ):
+        engine.answer(QUESTION)
+
+
+def unquoted_words(answer: Answer) -> list[str]:
+    return [
+        answer.text[each.start : each.end] for each in unquoted(answer) if each.start < each.end
+    ]
 
 
 def test_vectors_kept_with_a_collection_are_used_and_may_be_removed(
