@@ -58,4 +58,5 @@ def score_states(states: Tensor, heads: Mapping[str, Tensor]) -> ReaderScores:  
     """Turn states into scores."""
     places = functional.linear(states, heads["places.weight"], heads["places.bias"])
     relevance = functional.linear(states[:, 0], heads["relevance.weight"], heads["relevance.bias"])
-    return ReaderScores(*places.float().unbind(-1), relevance.float().squeeze(-1))
+    starts, ends, evidence = places.float().unbind(-1)
+    return ReaderScores(starts, ends, evidence, relevance.float().squeeze(-1))

@@ -44,7 +44,8 @@ class Reader:
         base = saved.encoder.find(folder)
         tensors, shape = load_tensors(folder, saved, base=base)
         heads = {name: tensors.pop(name) for name in list(tensors) if _is_head(name)}
-        return cls(quicken(tensors, shape), heads, ReaderInputs(load_tokenizer(base), saved.config))
+        network = quicken(tensors, shape) if quick else Bert(tensors, shape)
+        return cls(network, heads, ReaderInputs(load_tokenizer(base), saved.config))
 
     @property
     def config(self) -> ReaderConfig:
@@ -112,9 +113,6 @@ def _join(read: Sequence[tuple[Window, ReaderScores]], number: int) -> Reading:
         spans[part] = window.spans
     silences = [float(scores.starts[0] + scores.ends[0]) for _window, scores in own]
     relevances = [float(scores.relevance) for _window, scores in own]
-    return Reading(
-        spans,
-        *places,
-        silence=min(silences, default=0.0),
-        relevance=max(relevances, default=-np.inf),
-    )
+    starts, ends, evidence = places
+    silence, relevance = min(silences, default=0.0), max(relevances, default=-np.inf)
+    return Reading(spans, starts, ends, evidence, silence, relevance)

@@ -69,8 +69,13 @@ class RowBatch(NamedTuple):
     def to(self, device: torch.device) -> RowBatch:
         """Move all tensors."""
         sequences = SequenceBatch(*(each.to(device, non_blocking=True) for each in self.sequences))
-        moved = [each.to(device, non_blocking=True) for each in self[1:5]]
-        return RowBatch(sequences, *moved, num_sentences=self.num_sentences)
+        return self._replace(
+            sequences=sequences,
+            text_mask=self.text_mask.to(device, non_blocking=True),
+            starts=self.starts.to(device, non_blocking=True),
+            ends=self.ends.to(device, non_blocking=True),
+            sentences=self.sentences.to(device, non_blocking=True),
+        )
 
 
 class GroupBatch(NamedTuple):
@@ -85,9 +90,13 @@ class GroupBatch(NamedTuple):
 
     def to(self, device: torch.device) -> GroupBatch:
         """Move all tensors."""
-        parts = tuple(part.to(device) for part in self.parts)
-        flags = [each.to(device, non_blocking=True) for each in self[1:5]]
-        return GroupBatch(parts, *flags, num_groups=self.num_groups)
+        return self._replace(
+            parts=tuple(part.to(device) for part in self.parts),
+            groups=self.groups.to(device, non_blocking=True),
+            is_read=self.is_read.to(device, non_blocking=True),
+            is_answered=self.is_answered.to(device, non_blocking=True),
+            is_positive=self.is_positive.to(device, non_blocking=True),
+        )
 
 
 class _Row(NamedTuple):
@@ -216,7 +225,7 @@ def _place(total: int, length: int, answers: NDArray[np.int64], chance: np.rando
         first, last = answers[int(chance.integers(len(answers)))].tolist()
         low, high = max(low, last - length + 1), min(high, first)
         if low > high:  # the answer is longer than the stretch
-            return max(0, min(first, total - length))
+            return int(max(0, min(first, total - length)))
     return int(chance.integers(low, high + 1))
 
 
@@ -229,14 +238,14 @@ def collate(rows: Sequence[_Row], *, num_parts: int = 1) -> GroupBatch:
     ordered = sorted(rows, key=lambda row: len(row.sequence.subword_ids))
     bounds = np.linspace(0, len(ordered), min(num_parts, len(ordered)) + 1).astype(int)
     parts = tuple(_pad(ordered[low:high]) for low, high in pairwise(bounds.tolist()))
-    flags = (
-        np.array([row.group for row in ordered]),
-        np.array([row.is_read for row in ordered]),
-        np.array([len(row.answers) > 0 for row in ordered]),
-        np.array([row.is_positive for row in ordered]),
+    return GroupBatch(
+        parts,
+        groups=torch.tensor([row.group for row in ordered]),
+        is_read=torch.tensor([row.is_read for row in ordered]),
+        is_answered=torch.tensor([len(row.answers) > 0 for row in ordered]),
+        is_positive=torch.tensor([bool(row.is_positive) for row in ordered]),
+        num_groups=1 + max(row.group for row in rows),
     )
-    count = 1 + max(row.group for row in rows)
-    return GroupBatch(parts, *(torch.from_numpy(each) for each in flags), num_groups=count)
 
 
 def _pad(rows: Sequence[_Row]) -> RowBatch:
@@ -254,5 +263,11 @@ def _pad(rows: Sequence[_Row]) -> RowBatch:
         starts[at, first + row.answers[:, 0]] = True
         ends[at, first + row.answers[:, 1]] = True
     sequences = SequenceBatch(*(torch.from_numpy(each) for each in (ids, fields, mask)))
-    tensors = (torch.from_numpy(each) for each in (text_mask, starts, ends, sentences))
-    return RowBatch(sequences, *tensors, num_sentences=int(sentences.max(initial=0)) + 1)
+    return RowBatch(
+        sequences,
+        text_mask=torch.from_numpy(text_mask),
+        starts=torch.from_numpy(starts),
+        ends=torch.from_numpy(ends),
+        sentences=torch.from_numpy(sentences),
+        num_sentences=int(sentences.max(initial=0)) + 1,
+    )

@@ -201,11 +201,13 @@ def measure_reader(
     swapped = judge.look(rows[kinds == UNANSWERED], plain)
     pairs = judge.look(rows[kinds == PAIR], plain)
     return ReaderQuality(
-        len(own.exact),
-        *(_mean(each) for each in (own.exact, own.sentence, own.evidence)),
-        _mean(np.concatenate([own.passage, pairs.passage])),
-        _area(own.margins, without.margins),
-        _area(own.margins, swapped.margins),
+        num_questions=len(own.exact),
+        exact=_mean(own.exact),
+        sentence=_mean(own.sentence),
+        evidence=_mean(own.evidence),
+        passage=_mean(np.concatenate([own.passage, pairs.passage])),
+        silence_area=_area(own.margins, without.margins),
+        swapped_area=_area(own.margins, swapped.margins),
     )
 
 
