@@ -5,11 +5,11 @@
 Citation recall and precision are ALCE's, under two judges that are both reported: *overlap* of
 words (`quoth.evaluation.citations`) and *similarity* of sentences (`judges`). Premises are the
 cited passages, whole, without titles. An answer without citations scores 0 on both. EM is the share
-of sub-questions whose short answer occurs; F1 and ROUGE-L are against the long reference answers,
-or the short ones where there are no long ones. Quality is measured on answerable questions, where a
-refusal is an answer like any other. Abstention: AUROC of the answer's support, answerable against
-unanswerable questions.
-Intervals are bootstrapped over questions.
+of sub-questions whose short answer occurs, short_f1 that of the short answer alone; F1 and ROUGE-L
+are against the long reference answers, or the short ones where there are no long ones. Quality is
+measured on answerable questions, where a refusal is an answer like any other. Abstention: AUROC of
+the answer's support, answerable against unanswerable questions. Intervals are bootstrapped over
+questions.
 """
 
 from __future__ import annotations
@@ -58,10 +58,13 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="folder that run.py wrote")
     parser.add_argument("--questions", type=Path, default=CACHE)
     parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--judges", default="overlap,similarity")
     parser.add_argument("--join", action="store_true", help="keep other rows of the results")
     given = parser.parse_args()
     overlap = OverlapJudge()
-    judges: dict[str, Judge] = {"overlap": overlap, "similarity": SimilarityJudge()}
+    judges: dict[str, Judge] = {"overlap": overlap}
+    if "similarity" in given.judges:
+        judges["similarity"] = SimilarityJudge()
     rows = []
     for (name, system), records in read_answers(given.out / "answers.jsonl.gz").items():
         questions = {
@@ -133,6 +136,8 @@ def score_answer(
     if question.short_answers:
         scores["em"] = short_answer_recall(text, question.short_answers)
         scores["strict_em"] = exact_match(text, flat)
+        if record.get("short"):
+            scores["short_f1"] = word_f1(record["short"][0], flat)
     if question.quoted is not None and record["citations"] is not None:
         reference = {int(at): quoted for at, quoted in question.quoted.items()}
         scores["quotation_f1"] = quotation_f1(_quoted(record), reference)
