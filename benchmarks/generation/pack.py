@@ -41,12 +41,8 @@ from quoth.training.quoting.set import (
 )
 from quoth.training.selfsupervision.phrase_matching import SubwordText
 from quoth.training.selfsupervision.phrase_sampling import SubwordKinds, as_subwords
-from quoth.training.selfsupervision.quoting import (
-    CoverRecord,
-    QuoteRecord,
-    QuoteWriter,
-    QuotingConfig,
-)
+from quoth.training.selfsupervision.quoting import CoverRecord, QuoteRecord, QuoteWriter
+from quoth.training.selfsupervision.quoting_config import QuotingConfig
 
 CACHE = Path("benchmarks/.cache/generation")
 BASE = Path("benchmarks/.cache/smollm2/SmolLM2-135M-Instruct")

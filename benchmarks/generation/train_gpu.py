@@ -41,7 +41,7 @@ from quoth.models.dynamic_lm.dynamic_lm import DynamicLM, open_dynamic_lm
 from quoth.training.loop import Progress
 from quoth.training.quoting.batches import BatchMaker
 from quoth.training.quoting.continuations import drawn_phrases, make_continuations
-from quoth.training.quoting.phrase_negatives import TABLE_5
+from quoth.training.quoting.negatives_config import TABLE_5
 from quoth.training.quoting.set import (
     Continuations,
     DynamicSet,

@@ -192,7 +192,7 @@ class Answerer:
     ) -> _Prepared:
         """Write a question's prompt, encode the phrases of its passages and weigh sentences."""
         self._settings.answer.check(question)
-        inputs = self._model.inputs
+        inputs, rules = self._model.inputs, self._settings.answer
         kept = self._cut(question, passages)
         texts = [passage.text for passage in kept]
         sentences = sentences_of(texts)
@@ -204,7 +204,9 @@ class Answerer:
             tuple(inputs.prompt(question, texts)) if texts else (),
             vocabulary,
             self._vectors.encode(vocabulary, texts),
-            handicaps(vocabulary, sentences, cosines, penalty=self._settings.answer.far_penalty),
+            handicaps(vocabulary, sentences, cosines, penalty=rules.far_penalty),
+            phrase_first=rules.phrase_first,
+            splice_penalty=rules.splice_penalty,
         )
         return _Prepared(tuple(kept), prompt, float(cosines.max(initial=-1.0)) if texts else 0.0)
 

@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from rich.console import Console, Group
 from rich.padding import Padding
@@ -126,11 +126,17 @@ def attention_text(attention: Attention) -> Group:
     return Group(*(Padding(each, (0, 0, 0, 4), expand=False) for each in lines))
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Group:
-    """Lay out a table below its title; columns after the first are numbers."""
+def table(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    justify: Literal["left", "right"] = "right",
+) -> Group:
+    """Lay out a table below its title; columns after the first are numbers, unless said."""
     built = Table()
     for at, column in enumerate(columns):
-        built.add_column(Text(make_safe(column)), justify="left" if at == 0 else "right")
+        built.add_column(Text(make_safe(column)), justify="left" if at == 0 else justify)
     for row in rows:
         built.add_row(*(Text(make_safe(cell)) for cell in row))
     return Group(Text(make_safe(title), style="italic"), built)

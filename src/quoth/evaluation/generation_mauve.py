@@ -14,11 +14,13 @@ of the curve, which are in order already: where P equals Q, ties may then cost i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quoth.errors import ConfigError, EvaluationError
+from quoth.constraints import AtLeastOne, CheckedConfig, Positive, PositiveShare, Range, Seed
+from quoth.errors import EvaluationError
 
 Floats = NDArray[np.float64]
 
@@ -27,45 +29,29 @@ _MAX_ENTRIES = 1 << 24  # numbers in the array of differences when cells are com
 
 
 @dataclass(frozen=True, slots=True)
-class MauveConfig:
+class MauveConfig(CheckedConfig, title="MAUVE"):
     """How MAUVE quantises and what it multiplies divergences by."""
 
-    scaling: float = 2.0
+    scaling: Positive = 2.0
     """What divergences are multiplied by: 2 as in the CoG and Dynamic Vocabulary papers."""
 
-    num_cells: int = 0
+    num_cells: Annotated[int, Range(2, or_zero=True)] = 0
     """Cells of the quantisation; 0 takes a tenth of the smaller side, 2 at least."""
 
-    variance: float = 0.9
+    variance: PositiveShare = 0.9
     """Share of the variance that the kept principal axes hold."""
 
-    num_points: int = 25
+    num_points: Annotated[int, Range(2)] = 25
     """Mixtures at which the divergence curve is computed, its two ends aside."""
 
-    restarts: int = 5
+    restarts: AtLeastOne = 5
     """How often k-means starts over; the tightest cells are kept."""
 
-    max_rounds: int = 500
+    max_rounds: AtLeastOne = 500
     """Rounds of k-means at most."""
 
-    seed: int = 25
+    seed: Seed = 25
     """What draws the first centres."""
-
-    def __post_init__(self) -> None:
-        problems = [
-            f"{name} is {value}; expected {expected}"
-            for name, value, is_fine, expected in (
-                ("scaling", self.scaling, self.scaling > 0, "more than 0"),
-                ("num_cells", self.num_cells, self.num_cells != 1 and self.num_cells >= 0, "0, 2…"),
-                ("variance", self.variance, 0 < self.variance <= 1, "a share, such as 0.9"),
-                ("num_points", self.num_points, self.num_points >= 2, "at least 2"),
-                ("restarts", self.restarts, self.restarts >= 1, "at least 1"),
-                ("max_rounds", self.max_rounds, self.max_rounds >= 1, "at least 1"),
-            )
-            if not is_fine
-        ]
-        if problems:
-            raise ConfigError("MAUVE: " + "; ".join(problems))
 
 
 def mauve(

@@ -14,9 +14,9 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from quoth.errors import ConfigError
+from quoth.constraints import CheckedConfig
 
 _MAX_TERM_LENGTH = 100
 _MAX_CACHED_WORDS = 1_000_000
@@ -31,21 +31,26 @@ _UNSPACED = (
 )
 
 
+class _Language:
+    """Accepts what the stemmers know; they are asked only for other languages than English."""
+
+    @property
+    def expected(self) -> str:
+        return f"one of {', '.join(languages())}"
+
+    def accepts(self, value: str) -> bool:
+        return value == "english" or value in languages()
+
+
 @dataclass(frozen=True, slots=True)
-class AnalyserConfig:
+class AnalyserConfig(CheckedConfig, title="analyser"):
     """Settings of the analyser; an index carries them, so nobody can search with others."""
 
-    language: str = "english"
+    language: Annotated[str, _Language()] = "english"
     """Snowball stemmer: english, german, french, …, or none for no stemming."""
 
     fold_accents: bool = True
     """Let words match whether or not they are written with accents (café, cafe)."""
-
-    def __post_init__(self) -> None:
-        if self.language != "english" and self.language not in languages():
-            raise ConfigError(
-                f"analyser.language is {self.language!r}; choose one of {', '.join(languages())}"
-            )
 
 
 class Word(NamedTuple):

@@ -9,9 +9,9 @@ and gradients are averaged by DistributedDataParallel. Where tables are split ov
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from quoth.errors import ConfigError
 from quoth.training.batching import Batches
 from quoth.training.checkpoint import TrainingState, load_latest, save_checkpoint
 from quoth.training.distribution import agree, count_processes, is_distributed, process_number
+from quoth.training.loop_config import LoopConfig
 from quoth.training.split_table import Splits, clip_gradients
 
 LossStep = Callable[[nn.Module, NDArray[np.int64], float], Tensor]
@@ -34,63 +34,6 @@ BeforeStep = Callable[[int], str]
 """Called before each step with its number, to keep up what steps rest on (an index); anything but
 an empty string is the reason to stop before that step. Called with the number after the last step
 as well, so that the last steps are judged too."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoopConfig:
-    """Settings of a training run."""
-
-    steps: int = 600
-    """Steps of the optimiser."""
-
-    learning_rate: float = 8e-5
-    """Highest learning rate, reached after the warm-up."""
-
-    learning_rates: Mapping[str, float] = field(default_factory=dict)
-    """Other learning rates, by the beginning of a parameter's name."""
-
-    warm_up: float = 0.1
-    """Share of the steps over which the learning rate rises; then it falls linearly to 0."""
-
-    weight_decay: float = 0.01
-    """Decay of weight matrices; biases and normalisations have none."""
-
-    clip: float = 1.0
-    """Longest gradient; longer ones are scaled down to it."""
-
-    accumulate: int = 1
-    """Batches whose gradients are added up for one step."""
-
-    ramp_steps: int = 0
-    """Steps over which word weights are brought in: w becomes 1 + γ(w − 1), γ from 0 to 1."""
-
-    bf16: bool = True
-    """Compute in bf16 where the network is on a GPU; on a CPU this does nothing."""
-
-    report_every: int = 50
-    """Steps between two reports of the loss."""
-
-    validate_every: int = 0
-    """Steps between two validations; 0 never validates."""
-
-    patience: int = 0
-    """Validations without improvement after which training stops; 0 never stops early."""
-
-    checkpoint_every: int = 0
-    """Steps between two checkpoints; 0 writes none."""
-
-    def __post_init__(self) -> None:
-        problems = []
-        if self.steps < 1 or self.accumulate < 1 or self.report_every < 1:
-            problems.append("steps, accumulate and report_every must be ≥ 1")
-        if self.learning_rate <= 0 or self.clip <= 0:
-            problems.append("learning_rate and clip must be > 0")
-        if not 0 <= self.warm_up < 1:
-            problems.append(f"warm_up is {self.warm_up}, expected a share from 0 to below 1")
-        if min(self.ramp_steps, self.validate_every, self.patience, self.checkpoint_every) < 0:
-            problems.append("ramp_steps, validate_every, patience, checkpoint_every must be ≥ 0")
-        if problems:
-            raise ConfigError("training: " + "; ".join(problems))
 
 
 class Progress(NamedTuple):

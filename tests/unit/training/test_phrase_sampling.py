@@ -10,14 +10,8 @@ from tests.unit.training.dynamic_worlds import TEXTS, kinds_of, make_inputs
 
 from quoth.errors import ConfigError
 from quoth.models.dynamic_lm.inputs import DynamicLMInputs
-from quoth.training.selfsupervision.phrase_sampling import (
-    SAMPLINGS,
-    PhraseSamplingConfig,
-    Sampling,
-    as_subwords,
-    draw_phrases,
-    word_starts,
-)
+from quoth.training.selfsupervision.phrase_sampling import as_subwords, draw_phrases, word_starts
+from quoth.training.selfsupervision.sampling_config import SAMPLINGS, PhraseSamplingConfig, Sampling
 
 TEXT = " ".join(TEXTS * 3)
 

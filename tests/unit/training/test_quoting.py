@@ -16,9 +16,9 @@ from quoth.training.selfsupervision.quoting import (
     CoverRecord,
     QuoteRecord,
     QuoteWriter,
-    QuotingConfig,
     tile,
 )
+from quoth.training.selfsupervision.quoting_config import QuotingConfig
 from quoth.vocabulary.dynamic import NO_ANSWER
 
 ONLY_SENTENCES = QuotingConfig(min_passages=4, unanswerable_share=0, short_share=0, joined_share=0)
@@ -130,5 +130,7 @@ def test_tiles_are_as_long_as_allowed() -> None:
 
 
 def test_all_problems_are_told_at_once() -> None:
-    with pytest.raises(ConfigError, match=r"shares.*num_passages.*max_sentence_words is -1"):
+    with pytest.raises(
+        ConfigError, match=r"max_sentence_words is -1.*short_share \+ joined_share.*num_passages"
+    ):
         QuotingConfig(short_share=0.7, joined_share=0.7, num_passages=1, max_sentence_words=-1)

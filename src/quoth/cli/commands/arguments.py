@@ -91,7 +91,7 @@ def helping(address: str, workers: int) -> RemoteRunner | None:
 
 def read_layers(config: Path | None, settings: Mapping[str, str]) -> list[Values]:
     """Read the settings of a file and of the command line; later ones override earlier ones."""
-    from quoth.settings.config import overrides_from_text, read_toml
+    from quoth.settings.parsing import overrides_from_text, read_toml
 
     layers = [] if config is None else [read_toml(config)]
     return [*layers, overrides_from_text(settings)]

@@ -23,7 +23,7 @@ Passages = Annotated[
 ]
 
 
-@with_settings(*_SECTIONS, "collection")
+@with_settings(*_SECTIONS, "collection", shown=["answer.model", "decoding.max_subwords"])
 def ask(
     collection: Collection,
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="A question in words.")],
@@ -66,7 +66,7 @@ def ask(
         show.out().print(answer_text(answer))
 
 
-@with_settings(*_SECTIONS, "collection")
+@with_settings(*_SECTIONS, "collection", shown=["answer.model"])
 def generate(
     collection: Collection,
     prefix: Annotated[str, typer.Argument(metavar="PREFIX", help="The text to continue.")],

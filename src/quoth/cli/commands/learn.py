@@ -59,6 +59,7 @@ Pack = Annotated[
         " python -m quoth.training.retriever.run_packed FILE --out FOLDER.",
         metavar="FILE",
         show_default=False,
+        hidden=True,
     ),
 ]
 Unpack = Annotated[
@@ -67,6 +68,7 @@ Unpack = Annotated[
         help="Go on with what was trained there: judge it, and install it if it is better.",
         metavar="FOLDER",
         show_default=False,
+        hidden=True,
     ),
 ]
 ReportFile = Annotated[
@@ -92,11 +94,12 @@ Workers = Annotated[
         help="Processes that train together, with --ray; a step then reads so many times as many"
         " queries.",
         metavar="N",
+        hidden=True,
     ),
 ]
 
 
-@with_settings("dense", "fusion", "collection")
+@with_settings("dense", "fusion", "collection", shown=["dense.encoder", "dense.storage"])
 def encode(
     collection: Collection,
     *,
@@ -145,7 +148,9 @@ def encode(
     show.note(calibration.reason)
 
 
-@with_settings("learn", "dense", "fusion", "generative", "collection")
+@with_settings(
+    *("learn", "dense", "fusion", "generative", "collection"), shown=["learn.generative"]
+)
 def learn(
     collection: Collection,
     *,

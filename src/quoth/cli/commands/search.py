@@ -22,7 +22,9 @@ from quoth.cli.commands.arguments import (
 from quoth.cli.options import with_settings
 
 
-@with_settings("lexical", "dense", "generative", "fusion", "rerank", "collection")
+@with_settings(
+    *("lexical", "dense", "generative", "fusion", "rerank", "collection"), shown=["lexical.boosts"]
+)
 def search(
     collection: Collection,
     query: Annotated[

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quoth.cli import show
-from quoth.cli.commands.arguments import ConfigFile, open_engine
+from quoth.cli.commands.arguments import ConfigFile, open_engine, read_layers
 from quoth.cli.commands.keys import print_secret
 from quoth.cli.options import with_settings
 from quoth.errors import ConfigError
@@ -59,6 +59,7 @@ NewKey = Annotated[
         " new does the same with a name, an expiry and a limit.",
         metavar="SCOPE",
         show_default=False,
+        hidden=True,
     ),
 ]
 AllowWrites = Annotated[
@@ -88,6 +89,7 @@ Replicas = Annotated[
         help="As cluster.replicas: processes per shard, with --ray.",
         metavar="N",
         show_default=False,
+        hidden=True,
     ),
 ]
 StatsOf = Annotated[
@@ -101,7 +103,7 @@ StatsOf = Annotated[
 ]
 
 
-@with_settings(*_SECTIONS, "decoding", "collection")
+@with_settings(*_SECTIONS, "decoding", "collection", shown=["server.workers", "answer.model"])
 def serve(
     collection: Served = None,
     *,
@@ -156,20 +158,16 @@ def _open(
         with open_engine(collection, config, given) as engine:
             yield engine
         return
-    from quoth.settings.config import overrides_from_text, read_toml
     from quoth.shards.ray_serve import open_from_cluster
 
-    layers = [] if config is None else [read_toml(config)]
-    settings = [*layers, overrides_from_text(given)]
-    with open_from_cluster(collection, ray, settings=settings) as served:
+    with open_from_cluster(collection, ray, settings=read_layers(config, given)) as served:
         yield served
 
 
 def _server_config(path: Path | None, given: Mapping[str, str]) -> ServerConfig:
-    from quoth.settings.config import build_config, overrides_from_text, read_toml
+    from quoth.settings.config import build_config
 
-    layers = [] if path is None else [read_toml(path)]
-    return build_config(*layers, overrides_from_text(given)).server
+    return build_config(*read_layers(path, given)).server
 
 
 def _listen(

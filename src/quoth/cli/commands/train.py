@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,12 +17,12 @@ from quoth.cli.commands.arguments import (
     helping,
     joining,
     open_whole,
+    read_layers,
 )
 from quoth.cli.options import with_settings
 from quoth.jobs.learn.plan import LearnRequest
-from quoth.jobs.pixar.plan import read_settings
 from quoth.search.generative.config import NO_GENERATOR
-from quoth.settings.pixar import PixarBuildConfig
+from quoth.settings.dynamic_lm import TRAINING_SECTIONS
 from quoth.text import display
 from quoth.training.recipes.glow_config import SHARED
 
@@ -95,16 +94,6 @@ Seed = Annotated[
     int | None,
     typer.Option(help="One seed, one model; default 0.", metavar="N", show_default=False),
 ]
-Set = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        help="A setting of the training, such as pixar.steps=500; may be repeated. There are"
-        f" {', '.join(each.name for each in fields(PixarBuildConfig))}.",
-        metavar="pixar.FIELD=VALUE",
-        show_default=False,
-    ),
-]
 Workers = Annotated[
     int,
     typer.Option(
@@ -112,6 +101,7 @@ Workers = Annotated[
         help="Processes that train together, with --ray; they share each step's queries, and each"
         " holds a part of the phrases.",
         metavar="N",
+        hidden=True,
     ),
 ]
 LabelledQuestions = Annotated[
@@ -137,24 +127,20 @@ Steps = Annotated[
         min=1, help="Steps of training, instead of minutes.", metavar="N", show_default=False
     ),
 ]
-SetDynamic = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        help="A setting of the training, such as recipe.learning_rate=1e-4; may be repeated."
-        " Sections: training, recipe, sampling, negatives, quoting, model; an unknown field lists"
-        " those there are. --set model.base=NAME starts anew from a base.",
-        metavar="SECTION.FIELD=VALUE",
-        show_default=False,
-    ),
-]
 Install = Annotated[
     bool,
     typer.Option("--install", help="Let the collection answer with it from now on.", metavar=""),
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.", metavar="DEVICE")]
+Device = Annotated[
+    str | None,
+    typer.Option(
+        help="Where training happens: auto, cpu, cuda or cuda:N.",
+        metavar="DEVICE",
+        show_default=False,
+    ),
+]
 CheckpointEvery = Annotated[
-    int, typer.Option(min=1, help="Steps between two checkpoints.", metavar="STEPS")
+    int, typer.Option(min=1, help="Steps between two checkpoints.", metavar="STEPS", hidden=True)
 ]
 Resume = Annotated[
     bool,
@@ -174,7 +160,9 @@ def train() -> None:
     """
 
 
-@with_settings("glow", "encoder", without=[f"encoder.{name}" for name in SHARED])
+@with_settings(
+    "glow", "encoder", without=[f"encoder.{name}" for name in SHARED], shown=["glow.steps"]
+)
 def glow(
     *,
     pairs: Pairs,
@@ -182,7 +170,7 @@ def glow(
     collection: CountedIn = None,
     base: Base = "all-MiniLM-L6-v2",
     held_out: HeldOut = 0.1,
-    device: Device = "auto",
+    device: Device = None,
     checkpoint_every: CheckpointEvery = 100,
     resume: Resume = True,
     config: ConfigFile = None,
@@ -195,11 +183,10 @@ def glow(
     among the passages before and after training.
     """
     from quoth.engine.models import missing_neural
-    from quoth.settings.config import build_config, overrides_from_text, read_toml
+    from quoth.settings.config import build_config
     from quoth.training.recipes.glow_config import encoder_config
 
-    layers = [read_toml(config)] if config is not None else []
-    given = build_config(*layers, overrides_from_text(settings))
+    given = build_config(*read_layers(config, settings))
     try:
         from quoth.jobs.glow.folder import Plan
         from quoth.jobs.glow.job import train_encoder
@@ -211,7 +198,7 @@ def glow(
         collection=collection,
         base=base,
         held_out=held_out,
-        device=device,
+        device=device or "auto",
         checkpoint_every=checkpoint_every,
         resume=resume,
         recipe=given.glow,
@@ -225,16 +212,15 @@ def glow(
         _show(trained)
 
 
-@with_settings("generative", "dense", "collection")
+@with_settings("pixar", "generative", "dense", "collection")
 def pixar(
     collection: Collection,
     *,
     pairs: LabelledPairs = None,
     minutes: Minutes = None,
-    device: Device = "auto",
+    device: Device = None,
     seed: Seed = None,
     no_generator: NoGenerator = False,
-    set_: Set = None,
     resume: Resume = True,
     ray: RayAddress = "",
     workers: Workers = 1,
@@ -251,21 +237,21 @@ def pixar(
     from quoth.cli.train_reports import render_generative
     from quoth.engine.models import missing_neural
 
-    short = {"minutes": minutes, "seed": seed, "device": device}
-    given = {name: value for name, value in short.items() if value is not None}
-    request = LearnRequest(
-        pairs=pairs,
-        restart=not resume,
-        generative=PixarBuildConfig(**{**given, **read_settings(set_ or [])}),
-        remote=helping(ray, workers),
-    )
+    short = {"pixar.minutes": minutes, "pixar.seed": seed, "pixar.device": device}
+    given = {name: str(value) for name, value in short.items() if value is not None}
     silent = {"generative.generator": NO_GENERATOR} if no_generator else {}
-    settings = {**settings, **silent}
+    settings = {**settings, **given, **silent}
     opened = open_whole(collection, config, settings, what="quoth train pixar")
     with joining(ray), opened as engine:
         try:
             from quoth.jobs.learn import job
 
+            request = LearnRequest(
+                pairs=pairs,
+                restart=not resume,
+                generative=engine.config.pixar,
+                remote=helping(ray, workers),
+            )
             report = job.learn(engine, request, note=show.note).generative
         except ImportError as error:
             raise missing_neural(error, what="generative models") from error
@@ -278,7 +264,7 @@ def pixar(
         show.note("trained with these very settings before; --restart trains again")
 
 
-@with_settings("answer", "candidates", "lexical", "collection")
+@with_settings(*TRAINING_SECTIONS, "answer", "candidates", "lexical", "collection")
 def dynamic_lm(
     collection: Collection,
     *,
@@ -286,9 +272,8 @@ def dynamic_lm(
     out: ModelOut = None,
     minutes: Minutes = None,
     steps: Steps = None,
-    device: Device = "auto",
+    device: Device = None,
     seed: Seed = None,
-    set_: SetDynamic = None,
     install: Install = False,
     resume: Resume = True,
     config: ConfigFile = None,
@@ -304,12 +289,10 @@ def dynamic_lm(
     from quoth.cli.train_reports import render_training
     from quoth.engine.engine import Engine
     from quoth.engine.models import missing_neural
-    from quoth.settings.config import overrides_from_text, read_toml
 
     short = {"minutes": minutes, "steps": steps, "device": device, "seed": seed}
-    given = {name: value for name, value in short.items() if value is not None}
-    layers = [read_toml(config)] if config is not None else []
-    layers.append(overrides_from_text(settings))
+    given = {f"training.{name}": str(each) for name, each in short.items() if each is not None}
+    layers = read_layers(config, {**settings, **given})
     try:
         from quoth.jobs.quoting.job import DynamicPlan, train_language_model
         from quoth.jobs.quoting.settings import read_settings
@@ -317,7 +300,7 @@ def dynamic_lm(
         raise missing_neural(error, what="language models") from error
     plan = DynamicPlan(
         out=out or Path(f"dynamic-lm-{collection.resolve().stem}"),
-        settings=read_settings(set_ or [], given),
+        settings=read_settings(*layers),
         pairs=pairs,
         resume=resume,
         install=install,

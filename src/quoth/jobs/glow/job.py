@@ -34,6 +34,7 @@ from quoth.search.lexical.upkeep import STATISTICS_FILE
 from quoth.search.searcher import Progress
 from quoth.text.words import Analyser, AnalyserConfig
 from quoth.training import loop
+from quoth.training.loop_config import LoopConfig
 from quoth.training.recipes.glow import as_encoder, build_network, loop_config, train_glow
 from quoth.training.retriever.hard_negatives import NEGATIVE, take_negatives
 from quoth.training.retriever.held_out import HeldOut, HeldOutScores, hold_out_queries
@@ -131,7 +132,7 @@ class _Run:
             after,
         )
 
-    def _loop(self) -> loop.LoopConfig:
+    def _loop(self) -> LoopConfig:
         steps = self._plan.recipe.steps
         return replace(
             loop_config(self._plan.recipe),

@@ -29,7 +29,8 @@ from quoth.models.glow.network import (
 )
 from quoth.training.batching import Batches
 from quoth.training.distribution import gather_rows
-from quoth.training.loop import LoopConfig, Progress, TrainingReport, train
+from quoth.training.loop import Progress, TrainingReport, train
+from quoth.training.loop_config import LoopConfig
 from quoth.training.recipes.glow_config import GlowRecipe
 from quoth.training.retriever.hard_negatives import HardNegatives, NegativeBatch, negative_mask
 from quoth.training.retriever.losses import (

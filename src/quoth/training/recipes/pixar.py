@@ -32,14 +32,8 @@ from quoth.training.best_state import BestState
 from quoth.training.distribution import count_processes, gather_rows, process_number
 from quoth.training.identifiers.bag_contrast import Bags, bag_contrast
 from quoth.training.identifiers.rowwise import RowwiseOptimiser
-from quoth.training.loop import (
-    BeforeStep,
-    LoopConfig,
-    Progress,
-    TrainingReport,
-    learning_rate_share,
-    train,
-)
+from quoth.training.loop import BeforeStep, Progress, TrainingReport, learning_rate_share, train
+from quoth.training.loop_config import LoopConfig
 from quoth.training.recipes.pixar_config import PixarRecipe
 from quoth.training.recipes.pixar_judging import Judge, Validate
 from quoth.training.recipes.pixar_losses import PixarLosses, add_tail, pixar_losses

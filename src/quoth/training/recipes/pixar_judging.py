@@ -8,7 +8,8 @@ from dataclasses import replace
 from torch import nn
 
 from quoth.training.best_state import BestState
-from quoth.training.loop import BeforeStep, LoopConfig, TrainingReport
+from quoth.training.loop import BeforeStep, TrainingReport
+from quoth.training.loop_config import LoopConfig
 
 Validate = Callable[[nn.Module], float]
 """Scores a model that is trained; higher is better."""

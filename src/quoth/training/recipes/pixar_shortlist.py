@@ -16,44 +16,32 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from quoth.errors import ConfigError
+from quoth.constraints import AtLeastOne, CheckedConfig, Positive
 from quoth.models.pixar.shortlist.centroids import routing_vectors
+from quoth.models.pixar.shortlist.config import Assignment
 from quoth.models.pixar.shortlist.kmeans import fill_empty, nearest, usage_entropy
 from quoth.models.pixar.shortlist.recall import PADDING
 from quoth.training.identifiers.large_softmax import CHUNK, large_softmax
 
 
 @dataclass(frozen=True, slots=True)
-class PixarShortlistRecipe:
+class PixarShortlistRecipe(CheckedConfig, title="pixar shortlist"):
     """Settings that train centroids."""
 
-    rounds: int = 5
+    rounds: AtLeastOne = 5
     """How often queries choose their centroids anew."""
 
-    steps: int = 20
+    steps: AtLeastOne = 20
     """Steps of the optimiser in each round."""
 
-    learning_rate: float = 0.05
+    learning_rate: Positive = 0.05
     """Learning rate, as a share of the usual size of a centroid's numbers."""
 
-    assign: str = "cosine"
+    assign: Assignment = "cosine"
     """How the pooled vector chooses; as in the shortlist that is built afterwards."""
 
-    chunk: int = CHUNK
+    chunk: AtLeastOne = CHUNK
     """Rows of the head whose logits are held at once."""
-
-    def __post_init__(self) -> None:
-        problems = [
-            f"{name} is {getattr(self, name)}, expected ≥ 1"
-            for name in ("rounds", "steps", "chunk")
-            if getattr(self, name) < 1
-        ]
-        if not self.learning_rate > 0:
-            problems.append(f"learning_rate is {self.learning_rate}, expected > 0")
-        if self.assign not in ("cosine", "dot"):
-            problems.append(f"assign is {self.assign!r}, expected cosine or dot")
-        if problems:
-            raise ConfigError("pixar shortlist: " + "; ".join(problems))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,82 +12,77 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from quoth.constraints import (
+    FREE,
+    AtLeastOne,
+    AtLeastZero,
+    CheckedConfig,
+    Positive,
+    Seed,
+    ShareBelowOne,
+)
 from quoth.errors import ConfigError
 from quoth.models.query_generator.generator import Network, QueryGenerator
 from quoth.models.query_generator.inputs import QueryGeneratorInputs
 from quoth.models.query_generator.network import TextBatch
 from quoth.training.batching import Batches
 from quoth.training.best_state import BestState
-from quoth.training.loop import LoopConfig, Progress, TrainingReport, train
+from quoth.training.loop import Progress, TrainingReport, train
+from quoth.training.loop_config import LoopConfig
 from quoth.training.retriever.training_set import SequenceTable, TrainingSet
 
 Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class QueryGeneratorRecipe:
+class QueryGeneratorRecipe(CheckedConfig, title="query generator recipe"):
     """Settings that train a query generator."""
 
-    steps: int = 1500
+    steps: AtLeastOne = 1500
     """Steps of the optimiser."""
 
-    batch_size: int = 512
+    batch_size: AtLeastOne = 512
     """Pairs per batch."""
 
-    learning_rate: float = 6e-4
+    learning_rate: Positive = 6e-4
     """Highest learning rate of the decoder, or of all of another's model."""
 
-    encoder_learning_rate: float = 2e-4
+    encoder_learning_rate: Positive = 2e-4
     """Highest learning rate of the encoder, where it is trained."""
 
-    weight_decay: float = 0.01
+    weight_decay: Annotated[float, FREE] = 0.01
     """Decay of weight matrices."""
 
-    dropout: float = 0.1
+    dropout: ShareBelowOne = 0.1
     """Share of states dropped while training."""
 
-    label_smoothing: float = 0.0
+    label_smoothing: ShareBelowOne = 0.0
     """Share of the probability that is spread over all subwords in the loss."""
 
-    holdout: float = 0.02
+    holdout: ShareBelowOne = 0.02
     """Share of the documents whose pairs are held out, where no split is given."""
 
-    max_held_out: int = 2_048
+    max_held_out: AtLeastOne = 2_048
     """Most held-out pairs that are looked at, drawn by seed; the others are not trained on."""
 
-    validate_every: int = 100
+    validate_every: AtLeastZero = 100
     """Steps between two looks at the held-out pairs; 0 never looks."""
 
-    patience: int = 5
+    patience: AtLeastZero = 5
     """Looks without improvement after which training stops; 0 never stops early."""
 
-    source_caps: Mapping[str, int] = field(default_factory=lambda: {"medquad": 2_000})
+    source_caps: Mapping[str, AtLeastOne] = field(default_factory=lambda: {"medquad": 2_000})
     """Most pairs of a source, drawn by seed: templated sources leak their templates."""
 
-    seed: int = 0
+    seed: Seed = 0
     """Decides the order of pairs, the split, the caps and the dropout."""
-
-    def __post_init__(self) -> None:
-        problems = []
-        if self.batch_size < 1:
-            problems.append(f"batch_size is {self.batch_size}, expected ≥ 1")
-        if not 0 <= self.dropout < 1:
-            problems.append(f"dropout is {self.dropout}, expected a share from 0 to below 1")
-        if not 0 <= self.label_smoothing < 1:
-            problems.append(f"label_smoothing is {self.label_smoothing}, expected 0 to below 1")
-        if not 0 <= self.holdout < 1:
-            problems.append(f"holdout is {self.holdout}, expected a share from 0 to below 1")
-        if any(cap < 1 for cap in self.source_caps.values()):
-            problems.append("source_caps holds a number below 1")
-        if problems:
-            raise ConfigError("query generator recipe: " + "; ".join(problems))
 
     def loop(self) -> LoopConfig:
         """Return the loop's part of the settings."""

@@ -12,11 +12,14 @@ distil the posterior of a frozen query generator, which needs no gradient throug
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
+from quoth.constraints import OneOf, Positive
 from quoth.models.glow.network import GlowNetwork
 from quoth.models.query_generator.network import QueryGeneratorNetwork, TextBatch
 from quoth.training.retriever.joint import JointModule, JointRecipe, Reading
@@ -33,43 +36,33 @@ from quoth.training.retriever.passage_set import PassageSet
 from quoth.training.retriever.refresh import PassageIndex, Refresher
 from quoth.training.retriever.retriever import Retriever, prepare_network, vector_width
 
-OBJECTIVES = ("marginal", "distil_posterior", "distil_likelihood")
-MARGINALS = ("sequence", "token")
-
 
 @dataclass(frozen=True, slots=True)
-class RumbartRecipe(JointRecipe):
+class RumbartRecipe(JointRecipe, title="rumbart recipe"):
     """Settings of RUMBArt."""
 
-    marginal: str = "sequence"
+    marginal: Annotated[str, OneOf("sequence", "token")] = "sequence"
     """What is summed over passages: the probability of the query (sequence), or of each token."""
 
-    tempering: float = 0.25
+    tempering: Positive = 0.25
     """Factor of the log-likelihoods; 1 is the thesis. Below 1 more than one passage speaks."""
 
     per_subword: bool = False
     """Take the mean log-likelihood of a query's subwords instead of their sum."""
 
-    objective: str = "marginal"
+    objective: Annotated[str, OneOf("marginal", "distil_posterior", "distil_likelihood")] = (
+        "marginal"
+    )
     """marginal trains both models; distil_posterior pulls the prior to a frozen query generator's
     posterior, distil_likelihood to the softmax of its likelihoods alone."""
 
-    def problems(self) -> list[str]:
-        """Say what is wrong with the settings."""
-        found = JointRecipe.problems(self)
-        if self.marginal not in MARGINALS:
-            found.append(f"marginal is {self.marginal!r}, expected one of {', '.join(MARGINALS)}")
-        if self.objective not in OBJECTIVES:
-            found.append(
-                f"objective is {self.objective!r}, expected one of {', '.join(OBJECTIVES)}"
-            )
+    def conflicts(self) -> Iterator[str]:
+        """Say where what is learned does not fit what is trained."""
+        yield from JointRecipe.conflicts(self)
         if self.objective != "marginal" and self.train_query_generator:
-            found.append("distillation is from a frozen model: set train_query_generator = false")
+            yield "distillation is from a frozen model: set train_query_generator = false"
         if self.per_subword and self.marginal == "token":
-            found.append("per_subword needs the marginal sequence")
-        if self.tempering <= 0:
-            found.append("tempering must be > 0")
-        return found
+            yield "per_subword needs the marginal sequence"
 
 
 def literal_recipe(*, steps: int, batch_size: int = 16, seed: int = 0) -> RumbartRecipe:

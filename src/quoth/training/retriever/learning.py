@@ -25,7 +25,8 @@ from quoth.models.glow.network import GlowNetwork
 from quoth.models.query_generator.network import QueryGeneratorNetwork
 from quoth.training.batching import Batches
 from quoth.training.best_state import BestState
-from quoth.training.loop import LoopConfig, Progress, TrainingReport, train
+from quoth.training.loop import Progress, TrainingReport, train
+from quoth.training.loop_config import LoopConfig
 from quoth.training.retriever.monitors import Bounds, Health, Monitor
 from quoth.training.retriever.passage_set import PassageSet
 from quoth.training.retriever.refresh import PassageIndex, Refresher

@@ -23,6 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from quoth.constraints import AtLeastOne, CheckedConfig, Seed, ShareBelowOne
 from quoth.errors import ConfigError, Damaged
 from quoth.training.packed_file import read_packed, write_packed
 from quoth.training.retriever.training_set import SequenceTable
@@ -64,26 +65,17 @@ class LabelledQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class IdentifierPairConfig:
+class IdentifierPairConfig(CheckedConfig, title="identifier pairs"):
     """How inputs are chosen."""
 
-    per_passage: int = 20
+    per_passage: AtLeastOne = 20
     """Most pseudo-queries of a passage that serve as inputs; all its identifiers are targets."""
 
-    held_out_share: float = 0.02
+    held_out_share: ShareBelowOne = 0.02
     """Share of the queries kept for validation; they are never inputs, but may be targets."""
 
-    seed: int = 0
+    seed: Seed = 0
     """Decides which pseudo-queries are inputs and which queries are held out."""
-
-    def __post_init__(self) -> None:
-        problems = []
-        if self.per_passage < 1:
-            problems.append(f"per_passage is {self.per_passage}, expected ≥ 1")
-        if not 0 <= self.held_out_share < 1:
-            problems.append(f"held_out_share is {self.held_out_share}, expected 0 to below 1")
-        if problems:
-            raise ConfigError("identifier pairs: " + "; ".join(problems))
 
 
 class TargetBatch(NamedTuple):

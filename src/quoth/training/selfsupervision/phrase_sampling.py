@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quoth.errors import ConfigError
 from quoth.models.dynamic_lm.inputs import TokenisedText
 from quoth.training.selfsupervision.phrase_matching import (
     Flags,
@@ -24,51 +22,10 @@ from quoth.training.selfsupervision.phrase_matching import (
     SubwordText,
     match_forward,
 )
+from quoth.training.selfsupervision.sampling_config import PhraseSamplingConfig
 
-Sampling = Literal["n_words", "n_ids", "fmm"]
-SAMPLINGS: tuple[Sampling, ...] = ("n_words", "n_ids", "fmm")
 _JOINERS = frozenset("'’-–./,:_@&")
 """Between two letters or digits these belong to the word: don't, 3.5, well-known."""
-
-
-@dataclass(frozen=True, slots=True)
-class PhraseSamplingConfig:
-    """Settings that decide which stretches become phrases."""
-
-    method: Sampling = "n_words"
-    """n_words (runs of words), n_ids (runs of subwords) or fmm (stretches found in other texts)."""
-
-    min_length: int = 2
-    """Fewest words of a phrase; subwords with n_ids."""
-
-    max_length: int = 5
-    """Most words of a phrase; subwords with n_ids. fmm has its own limit."""
-
-    max_subwords: int = 16
-    """Most subwords of a phrase; a longer one loses words at its end."""
-
-    gap_min: int = 5
-    """Fewest plain subwords between two phrases: 5 in the paper, 8 in its authors' framework."""
-
-    gap_max: int = 10
-    """Most subwords drawn to be skipped (12 in that framework); a phrase then begins at the next
-    word."""
-
-    fmm_max_words: int = 16
-    """Most words of a phrase with fmm."""
-
-    def __post_init__(self) -> None:
-        problems = []
-        if self.method not in SAMPLINGS:
-            problems.append(f"method is {self.method!r}, expected one of {', '.join(SAMPLINGS)}")
-        if not 1 <= self.min_length <= self.max_length:
-            problems.append("min_length and max_length must be ≥ 1 and in this order")
-        if not 1 <= self.gap_min <= self.gap_max:
-            problems.append("gap_min and gap_max must be ≥ 1 and in this order")
-        if self.max_subwords < 2 or self.fmm_max_words < self.min_length:
-            problems.append("max_subwords must be ≥ 2, and fmm_max_words ≥ min_length")
-        if problems:
-            raise ConfigError("phrase sampling: " + "; ".join(problems))
 
 
 @dataclass(frozen=True, slots=True)

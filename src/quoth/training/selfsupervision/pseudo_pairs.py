@@ -18,16 +18,18 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quoth.errors import ConfigError
+from quoth.constraints import AtLeastOne, CheckedConfig, OneOf, PositiveShare, Seed, ShareBelowOne
 from quoth.records import Document
 from quoth.training.selfsupervision.known_items import Stretch, find_headings, find_sentences
 
 CORPUS_KINDS = ("title", "heading", "sentence", "span")
 KINDS = (*CORPUS_KINDS, "generated", "log")
+CorpusKind = Annotated[str, OneOf(*CORPUS_KINDS)]
 
 TopK = Callable[[Sequence[str], int], Sequence[Sequence[int]]]
 """BM25: queries and a depth to rows of passages, best first."""
@@ -82,43 +84,30 @@ class PseudoQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class PseudoPairConfig:
+class PseudoPairConfig(CheckedConfig, title="pseudo pairs"):
     """How queries are made and labelled."""
 
-    kinds: tuple[str, ...] = CORPUS_KINDS
+    kinds: tuple[CorpusKind, ...] = CORPUS_KINDS
     """What is taken from the corpus: title, heading, sentence, span; sentences suit long queries
     and hurt on short ones, so mix."""
 
-    per_passage: int = 3
+    per_passage: AtLeastOne = 3
     """Most queries taken from one passage, of as many kinds as it has."""
 
-    depth: int = 20
+    depth: AtLeastOne = 20
     """BM25's passages kept per query."""
 
-    hold_out: tuple[str, ...] = ("title", "heading")
+    hold_out: tuple[CorpusKind, ...] = ("title", "heading")
     """Kinds whose positive is their source without the stretch; others exclude their source."""
 
-    duplicate_share: float = 0.5
+    duplicate_share: PositiveShare = 0.5
     """Passages that share this part of the shorter one's runs of five words are copies."""
 
-    held_out_share: float = 0.05
+    held_out_share: ShareBelowOne = 0.05
     """Share of the queries kept for validation."""
 
-    seed: int = 0
+    seed: Seed = 0
     """Decides which stretches are taken and which queries are held out."""
-
-    def __post_init__(self) -> None:
-        problems = [
-            f"{name} names {', '.join(unknown)}, expected some of {', '.join(CORPUS_KINDS)}"
-            for name in ("kinds", "hold_out")
-            if (unknown := [each for each in getattr(self, name) if each not in CORPUS_KINDS])
-        ]
-        if self.per_passage < 1 or self.depth < 1:
-            problems.append("per_passage and depth must be ≥ 1")
-        if not 0 < self.duplicate_share <= 1 or not 0 <= self.held_out_share < 1:
-            problems.append("duplicate_share must be in (0, 1] and held_out_share in [0, 1)")
-        if problems:
-            raise ConfigError("pseudo pairs: " + "; ".join(problems))
 
 
 def find_queries(

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quoth.errors import ConfigError
 from quoth.models.dynamic_lm.inputs import DynamicLMInputs, TokenisedText
 from quoth.records import Span
 from quoth.text.passages import split_sentences
 from quoth.training.quoting.set import Quotation
 from quoth.training.selfsupervision.phrase_matching import MatchLimits, SubwordText, match_forward
 from quoth.training.selfsupervision.phrase_sampling import as_subwords
+from quoth.training.selfsupervision.quoting_config import QuotingConfig
 from quoth.vocabulary.dynamic import NO_ANSWER
 
 JOINT = " Also:"
@@ -32,58 +32,6 @@ JOINT = " Also:"
 
 _HEADING = "Write a sentence about {}."
 _CLAUSE_END = re.compile(r"[,;:](?=\s)")
-
-
-@dataclass(frozen=True, slots=True)
-class QuotingConfig:
-    """Settings of the samples that teach quoting."""
-
-    num_passages: int = 4
-    """Most passages per prompt, the right one among them at any place."""
-
-    min_passages: int = 2
-    """Fewest passages per prompt, where there are as many; the number is drawn."""
-
-    unanswerable_share: float = 0.25
-    """Share of the questions whose passages do not hold the answer."""
-
-    short_share: float = 0.2
-    """Share of the answerable questions that are answered by the answer alone."""
-
-    joined_share: float = 0.1
-    """Share of the answerable questions that are asked two at a time."""
-
-    max_sentence_words: int = 40
-    """Of a longer sentence, only the clauses around the answer are quoted; 0 quotes all."""
-
-    max_phrase_subwords: int = 8
-    """Most subwords of a phrase."""
-
-    min_cover: float = 0.4
-    """Least share of a sentence's subwords that other passages must hold, to be rebuilt."""
-
-    seed: int = 0
-    """Decides which samples are drawn."""
-
-    def __post_init__(self) -> None:
-        problems = []
-        shares = (
-            self.unanswerable_share,
-            self.short_share,
-            self.joined_share,
-            self.min_cover,
-            self.short_share + self.joined_share,
-        )
-        if not all(0 <= share <= 1 for share in shares):
-            problems.append("shares, and short_share + joined_share, must lie from 0 to 1")
-        if not 1 <= self.min_passages <= self.num_passages or self.max_phrase_subwords < 2:
-            problems.append(
-                "min_passages must be ≥ 1, num_passages not below it, max_phrase_subwords ≥ 2"
-            )
-        if self.max_sentence_words < 0:
-            problems.append(f"max_sentence_words is {self.max_sentence_words}, expected ≥ 0")
-        if problems:
-            raise ConfigError("quoting: " + "; ".join(problems))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.unit.jobs.quoting.test_settings import layers
 from tiny_language_model import make_dynamic_lm, save_language_model
 
 from quoth.answer.abstain import (
@@ -24,12 +25,12 @@ from quoth.errors import CollectionError, ConfigError
 from quoth.jobs.glow.folder import REPORT_FILE
 from quoth.jobs.quoting import job
 from quoth.jobs.quoting.job import DynamicPlan, train_language_model
-from quoth.jobs.quoting.plan import DynamicTrainingConfig
 from quoth.jobs.quoting.report import DynamicReport
 from quoth.jobs.quoting.settings import read_settings
 from quoth.models.dynamic_lm.dynamic_lm import open_dynamic_lm
 from quoth.records import Document
 from quoth.search.searcher import ignore_progress
+from quoth.settings.dynamic_lm import DynamicTrainingConfig
 
 BIRDS = ("barn owl", "raven", "hen", "swift", "heron", "crane")
 PLACES = ("in the old barn", "near the river bank", "on the tall tree", "by the mill")
@@ -71,7 +72,7 @@ def text_of(at: int) -> str:
 
 def make_plan(out: Path, *texts: str, pairs: Path | None = None, **training: Any) -> DynamicPlan:
     given = {"steps": 4, "device": "cpu", **training}
-    return DynamicPlan(out, read_settings([*SMALL, *texts], given), pairs)
+    return DynamicPlan(out, read_settings(*layers([*SMALL, *texts], **given)), pairs)
 
 
 def train(engine: Engine, plan: DynamicPlan, **others: Any) -> DynamicReport:
@@ -132,7 +133,7 @@ def test_a_report_says_what_was_trained_and_is_kept(engine: Engine, tmp_path: Pa
     assert saved["report"] == json.loads(json.dumps(report.to_record()))
     again = train(engine, plan)
     assert again.is_old and again.after == report.after
-    changed = replace(plan, settings=read_settings([*SMALL], {"steps": 2, "device": "cpu"}))
+    changed = replace(plan, settings=read_settings(*layers(SMALL, steps=2, device="cpu")))
     assert train(engine, changed).steps == 2  # over the older model
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from tests.unit.jobs.quoting.test_job import PLACES, SMALL, text_of, write_pairs
+from tests.unit.jobs.quoting.test_settings import layers
 from tiny_language_model import save_language_model
 
 from quoth.engine.engine import Engine
@@ -17,12 +18,12 @@ from quoth.errors import Damaged
 from quoth.jobs.quoting.corpus import Corpus
 from quoth.jobs.quoting.folder import TrainingFolder
 from quoth.jobs.quoting.pairs import LabelledQuestion, read_questions
-from quoth.jobs.quoting.plan import DynamicTrainingConfig
 from quoth.jobs.quoting.samples import Samples, prepare_samples
 from quoth.jobs.quoting.settings import read_settings
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.records import Document
 from quoth.search.searcher import ignore_progress
+from quoth.settings.dynamic_lm import DynamicTrainingConfig
 from quoth.training.quoting.set import DynamicSet
 
 
@@ -45,7 +46,7 @@ def make_samples(
     *texts: str,
     questions: list[LabelledQuestion] | None = None,
 ) -> tuple[Corpus, DynamicLM, Samples]:
-    settings = read_settings([*SMALL, *texts], {"steps": 2, "device": "cpu", "held_out": 0.3})
+    settings = read_settings(*layers([*SMALL, *texts], steps=2, device="cpu", held_out=0.3))
     corpus = Corpus(engine, settings.training, ignore_progress)
     config = replace(settings.model, base=str(base), max_prompt_subwords=384)
     model = DynamicLM.start(base, config=config, device=torch.device("cpu"))

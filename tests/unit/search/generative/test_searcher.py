@@ -400,5 +400,12 @@ def test_all_problems_of_the_settings_at_once() -> None:
         GenerativeConfig(
             model="../m", sources=(), max_phrases=256, weighting="x", order="x", aggregate="x"
         )
-    for part in ("model is", "sources is", "max_phrases is", "weighting", "order is", "method is"):
+    for part in (
+        "model is",
+        "sources is",
+        "max_phrases is",
+        "weighting",
+        "order is",
+        "aggregate is",
+    ):
         assert part in str(caught.value)

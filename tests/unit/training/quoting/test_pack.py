@@ -29,12 +29,8 @@ from tests.unit.training.dynamic_worlds import (
 from quoth.models.dynamic_lm.dynamic_lm import open_dynamic_lm
 from quoth.training.quoting.set import open_dynamic_set
 from quoth.training.selfsupervision.phrase_matching import SubwordText
-from quoth.training.selfsupervision.quoting import (
-    CoverRecord,
-    QuoteRecord,
-    QuoteWriter,
-    QuotingConfig,
-)
+from quoth.training.selfsupervision.quoting import CoverRecord, QuoteRecord, QuoteWriter
+from quoth.training.selfsupervision.quoting_config import QuotingConfig
 
 GIVEN = Namespace(
     steps=5,

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quoth.errors import ConfigError
+from quoth.training.quoting.negatives_config import TABLE_5, NegativesConfig
 from quoth.training.quoting.phrase_negatives import (
-    TABLE_5,
-    NegativesConfig,
     PhraseString,
     candidate_strings,
     key_ids,

@@ -15,7 +15,7 @@ from quoth.errors import ConfigError
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.training.quoting.batches import BatchMaker
 from quoth.training.quoting.losses import divergences, mixed_terms, plain_losses
-from quoth.training.quoting.phrase_negatives import TABLE_5, NegativesConfig
+from quoth.training.quoting.negatives_config import TABLE_5, NegativesConfig
 from quoth.training.quoting.set import DynamicSet, make_quotations
 from quoth.training.recipes.dynamic_lm import (
     DynamicLMReport,
@@ -25,7 +25,8 @@ from quoth.training.recipes.dynamic_lm import (
     train_dynamic_lm,
 )
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
-from quoth.training.selfsupervision.quoting import QuoteRecord, QuoteWriter, QuotingConfig
+from quoth.training.selfsupervision.quoting import QuoteRecord, QuoteWriter
+from quoth.training.selfsupervision.quoting_config import QuotingConfig
 
 CPU = torch.device("cpu")
 FULL = replace(CONFIG, tuning="full")
@@ -256,9 +257,9 @@ def test_the_plain_baseline_learns_without_phrases(
 
 
 def test_all_problems_are_told_at_once() -> None:
-    with pytest.raises(ConfigError, match=r"kl_weight.*kl_align literal.*quote_share is 2"):
+    with pytest.raises(ConfigError, match=r"quote_share is 2.*kl_weight.*kl_align literal"):
         DynamicLMRecipe(mixed_weight=0.0, kl_align="literal", quote_share=2)
-    with pytest.raises(ConfigError, match=r"one of them > 0.*kl_align is 'x'.*batch_size"):
+    with pytest.raises(ConfigError, match=r"kl_align is 'x'.*batch_size is 0.*one of them above 0"):
         DynamicLMRecipe(
             mixed_weight=0.0,
             plain_weight=0.0,

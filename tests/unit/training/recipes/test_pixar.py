@@ -355,5 +355,5 @@ def test_other_vocabularies_are_errors(start: Pixar, pairs: IdentifierPairs) -> 
     other = replace(pairs, num_phrases=9, is_held_out=np.ones(len(pairs), dtype=bool))
     with pytest.raises(ConfigError, match=r"knows 8 phrases.*made of 9.*all queries are held out"):
         train_pixar(start, other, recipe=RECIPE, device=CPU)
-    with pytest.raises(ConfigError, match=r"head_optimiser is 'adam'.*chunk must be.*dropout"):
+    with pytest.raises(ConfigError, match=r"head_optimiser is 'adam'.*dropout is 1.0.*chunk is 0"):
         PixarRecipe(head_optimiser="adam", chunk=0, dropout=1.0)
