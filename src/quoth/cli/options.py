@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
@@ -20,6 +21,8 @@ from quoth.settings.parsing import read_assignments
 
 Command = Callable[..., None]
 
+_ALL = "quoth.all"  # in a context: everything is shown
+
 _SET = typer.Option(
     "--set",
     help="Any setting, such as dense.storage=int8; may be repeated. quoth settings lists them.",
@@ -29,19 +32,21 @@ _SET = typer.Option(
 
 
 def with_settings(
-    *names: str, without: Collection[str] = (), shown: Collection[str] = ()
+    *names: str,
+    without: Collection[str] = (),
+    shown: Collection[str] = (),
+    short: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[Command], Command]:
     """Give a command the options of some sections; it receives them as `settings`, text by name.
 
-    Fields named in `without`, as section.field, have no option; those in `shown` stand in --help.
-    With `--set`, a field without its section is one of the first section.
+    Fields named in `without`, as section.field, have no option; those in `shown` stand in --help,
+    as do those that `short` gives a further, short option. With `--set`, a field without its
+    section is one of the first section.
     """
-    parameters = {
-        f"{section}__{key}": f"{section}.{key}"
-        for section in names
-        for key in setting_names(sections()[section])
-        if f"{section}.{key}" not in without
-    }
+    fields = [f"{section}.{key}" for section in names for key in setting_names(sections()[section])]
+    first = [*short, *shown]
+    ordered = [*first, *(name for name in fields if name not in {*first, *without})]
+    parameters = {name.replace(".", "__"): name for name in ordered}
 
     def decorate(command: Command) -> Command:
         def call(*, set_: Sequence[str] | None = None, **given: Any) -> None:
@@ -53,7 +58,7 @@ def with_settings(
             rest = {name: value for name, value in given.items() if name not in parameters}
             command(**rest, settings=texts | read_assignments(set_ or [], names))
 
-        extra = [_parameter(name, is_shown=name in shown) for name in parameters.values()]
+        extra = [_parameter(name, short.get(name), is_shown=name in first) for name in ordered]
         return _extended(command, call, [*extra, _keyword("set_", list[str] | None, _SET)])
 
     return decorate
@@ -88,6 +93,8 @@ class _SettingsCommand(TyperCommand):
             if key and section in sections():
                 found = describe_setting(section, key)
                 each.help = f"{found.help} Default: {found.default_text}."  # type: ignore[attr-defined]
+                if not ctx.meta.get(_ALL):
+                    each.opts = each.opts[:1]  # the short name alone, where there is one
         super().format_help(ctx, formatter)
 
 
@@ -108,6 +115,7 @@ def _with_help_all(command: Command) -> Command:
 
 def _show_all(context: typer.Context, wanted: bool) -> None:
     if wanted:
+        context.meta[_ALL] = True
         for each in context.command.params:
             each.hidden = False  # type: ignore[attr-defined]
         typer.echo(context.get_help())
@@ -125,9 +133,10 @@ def _extended(command: Command, call: Command, extra: Sequence[inspect.Parameter
     return call
 
 
-def _parameter(name: str, *, is_shown: bool) -> inspect.Parameter:
+def _parameter(name: str, short: str | None, *, is_shown: bool) -> inspect.Parameter:
     section, _, key = name.partition(".")
     option = typer.Option(
+        *([short] if short else []),
         f"--{with_hyphens(name)}",
         rich_help_panel=None if is_shown else f"Settings: {section}",
         hidden=not is_shown,

@@ -23,7 +23,11 @@ Passages = Annotated[
 ]
 
 
-@with_settings(*_SECTIONS, "collection", shown=["answer.model", "decoding.max_subwords"])
+@with_settings(
+    *(*_SECTIONS, "collection"),
+    shown=["answer.model", "decoding.max_subwords"],
+    short={"answer.threshold": "--threshold"},
+)
 def ask(
     collection: Collection,
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="A question in words.")],
@@ -32,24 +36,12 @@ def ask(
     where: Where = "",
     searcher: With = "lexical",
     no_phrases: NoPhrases = False,
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0,
-            max=1.0,
-            help="Say that there is no answer where that is more probable; as answer.threshold.",
-            metavar="P",
-            show_default=False,
-        ),
-    ] = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
     settings: Mapping[str, str],
 ) -> None:
     """Answer a question in the documents' own words, each quotation with its source."""
     given = {**settings, **({"decoding.phrases": "false"} if no_phrases else {})}
-    if threshold is not None:
-        given["answer.threshold"] = str(threshold)
     _wait_patiently()
     with open_engine(collection, config, given) as engine:
         stream = engine.ask(question, k=k, where=where, searcher=searcher)
@@ -66,7 +58,11 @@ def ask(
         show.out().print(answer_text(answer))
 
 
-@with_settings(*_SECTIONS, "collection", shown=["answer.model"])
+@with_settings(
+    *(*_SECTIONS, "collection"),
+    shown=["answer.model"],
+    short={"decoding.max_subwords": "--tokens", "decoding.seed": "--seed"},
+)
 def generate(
     collection: Collection,
     prefix: Annotated[str, typer.Argument(metavar="PREFIX", help="The text to continue.")],
@@ -75,10 +71,6 @@ def generate(
     where: Where = "",
     searcher: With = "lexical",
     no_phrases: NoPhrases = False,
-    tokens: Annotated[
-        int | None,
-        typer.Option(min=1, help="Subwords to write.", metavar="N", show_default=False),
-    ] = None,
     nucleus: Annotated[
         float | None,
         typer.Option(
@@ -89,19 +81,14 @@ def generate(
             show_default=False,
         ),
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Seed of drawing.", metavar="N", show_default=False)
-    ] = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
     settings: Mapping[str, str],
 ) -> None:
     """Continue a text, with the phrases of a collection's documents as further vocabulary."""
     given = dict(settings)
-    short = {"decoding.max_subwords": tokens, "decoding.nucleus": nucleus, "decoding.seed": seed}
-    given |= {name: str(value) for name, value in short.items() if value is not None}
     if nucleus is not None:
-        given["decoding.method"] = "nucleus"
+        given |= {"decoding.nucleus": str(nucleus), "decoding.method": "nucleus"}
     if no_phrases:
         given["decoding.phrases"] = "false"
     _wait_patiently()

@@ -27,22 +27,6 @@ from quoth.text import display
 if TYPE_CHECKING:
     from quoth.settings.config import Values
 
-Minutes = Annotated[
-    float | None,
-    typer.Option(help="Time to fit into, roughly; default 15.", metavar="N", show_default=False),
-]
-Device = Annotated[
-    str | None,
-    typer.Option(
-        help="Where training happens: auto, cpu, cuda or cuda:N.",
-        metavar="DEVICE",
-        show_default=False,
-    ),
-]
-Seed = Annotated[
-    int | None,
-    typer.Option(help="One seed, one report; default 0.", metavar="N", show_default=False),
-]
 LabelledPairs = Annotated[
     Path | None,
     typer.Option(
@@ -149,14 +133,13 @@ def encode(
 
 
 @with_settings(
-    *("learn", "dense", "fusion", "generative", "collection"), shown=["learn.generative"]
+    *("learn", "dense", "fusion", "generative", "collection"),
+    shown=["learn.generative"],
+    short={"learn.minutes": "--minutes", "learn.device": "--device", "learn.seed": "--seed"},
 )
 def learn(
     collection: Collection,
     *,
-    minutes: Minutes = None,
-    device: Device = None,
-    seed: Seed = None,
     pairs: LabelledPairs = None,
     pack: Pack = None,
     unpack: Unpack = None,
@@ -186,9 +169,6 @@ def learn(
         restart=not resume,
         remote=helping(ray, workers),
     )
-    short = {"learn.minutes": minutes, "learn.device": device, "learn.seed": seed}
-    given = {name: str(value) for name, value in short.items() if value is not None}
-    settings = {**settings, **given}
     with joining(ray), open_whole(collection, config, settings, what="quoth learn") as engine:
         try:
             from quoth.jobs.learn import job

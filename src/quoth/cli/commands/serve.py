@@ -36,14 +36,6 @@ Served = Annotated[
     Path | None,
     typer.Argument(metavar="COLLECTION", help="The collection to serve.", show_default=False),
 ]
-Host = Annotated[
-    str | None,
-    typer.Option(help="As server.host: where to listen.", metavar="ADDRESS", show_default=False),
-]
-Port = Annotated[
-    int | None,
-    typer.Option(help="As server.port: 8080 unless set.", metavar="N", show_default=False),
-]
 KeysFile = Annotated[
     Path | None,
     typer.Option(
@@ -103,12 +95,16 @@ StatsOf = Annotated[
 ]
 
 
-@with_settings(*_SECTIONS, "decoding", "collection", shown=["server.workers", "answer.model"])
+@with_settings(
+    *_SECTIONS,
+    "decoding",
+    "collection",
+    shown=["server.workers", "answer.model"],
+    short={"server.host": "--host", "server.port": "--port"},
+)
 def serve(
     collection: Served = None,
     *,
-    host: Host = None,
-    port: Port = None,
     keys: KeysFile = None,
     new_key: NewKey = "",
     allow_writes: AllowWrites = False,
@@ -132,8 +128,8 @@ def serve(
     if collection is None:
         raise ConfigError("no collection was named; run quoth serve COLLECTION")
     given = dict(settings)
-    short = {"server.host": host, "server.port": port, "cluster.replicas": replicas}
-    given |= {name: str(value) for name, value in short.items() if value is not None}
+    if replicas is not None:
+        given["cluster.replicas"] = str(replicas)
     if ray and allow_writes:
         raise ConfigError(
             "--allow-writes does not go with --ray; write with quoth add, and the replicas follow"

@@ -76,10 +76,6 @@ LabelledPairs = Annotated[
         show_default=False,
     ),
 ]
-Minutes = Annotated[
-    float | None,
-    typer.Option(help="Time to fit into, roughly; default 10.", metavar="N", show_default=False),
-]
 NoGenerator = Annotated[
     bool,
     typer.Option(
@@ -89,10 +85,6 @@ NoGenerator = Annotated[
         " --generative.generator query-generator.",
         metavar="",
     ),
-]
-Seed = Annotated[
-    int | None,
-    typer.Option(help="One seed, one model; default 0.", metavar="N", show_default=False),
 ]
 Workers = Annotated[
     int,
@@ -121,24 +113,11 @@ ModelOut = Annotated[
         show_default=False,
     ),
 ]
-Steps = Annotated[
-    int | None,
-    typer.Option(
-        min=1, help="Steps of training, instead of minutes.", metavar="N", show_default=False
-    ),
-]
 Install = Annotated[
     bool,
     typer.Option("--install", help="Let the collection answer with it from now on.", metavar=""),
 ]
-Device = Annotated[
-    str | None,
-    typer.Option(
-        help="Where training happens: auto, cpu, cuda or cuda:N.",
-        metavar="DEVICE",
-        show_default=False,
-    ),
-]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.", metavar="DEVICE")]
 CheckpointEvery = Annotated[
     int, typer.Option(min=1, help="Steps between two checkpoints.", metavar="STEPS", hidden=True)
 ]
@@ -170,7 +149,7 @@ def glow(
     collection: CountedIn = None,
     base: Base = "all-MiniLM-L6-v2",
     held_out: HeldOut = 0.1,
-    device: Device = None,
+    device: Device = "auto",
     checkpoint_every: CheckpointEvery = 100,
     resume: Resume = True,
     config: ConfigFile = None,
@@ -198,7 +177,7 @@ def glow(
         collection=collection,
         base=base,
         held_out=held_out,
-        device=device or "auto",
+        device=device,
         checkpoint_every=checkpoint_every,
         resume=resume,
         recipe=given.glow,
@@ -212,14 +191,14 @@ def glow(
         _show(trained)
 
 
-@with_settings("pixar", "generative", "dense", "collection")
+@with_settings(
+    *("pixar", "generative", "dense", "collection"),
+    short={"pixar.minutes": "--minutes", "pixar.device": "--device", "pixar.seed": "--seed"},
+)
 def pixar(
     collection: Collection,
     *,
     pairs: LabelledPairs = None,
-    minutes: Minutes = None,
-    device: Device = None,
-    seed: Seed = None,
     no_generator: NoGenerator = False,
     resume: Resume = True,
     ray: RayAddress = "",
@@ -237,10 +216,8 @@ def pixar(
     from quoth.cli.train_reports import render_generative
     from quoth.engine.models import missing_neural
 
-    short = {"pixar.minutes": minutes, "pixar.seed": seed, "pixar.device": device}
-    given = {name: str(value) for name, value in short.items() if value is not None}
     silent = {"generative.generator": NO_GENERATOR} if no_generator else {}
-    settings = {**settings, **given, **silent}
+    settings = {**settings, **silent}
     opened = open_whole(collection, config, settings, what="quoth train pixar")
     with joining(ray), opened as engine:
         try:
@@ -264,16 +241,15 @@ def pixar(
         show.note("trained with these very settings before; --restart trains again")
 
 
-@with_settings(*TRAINING_SECTIONS, "answer", "candidates", "lexical", "collection")
+@with_settings(
+    *(*TRAINING_SECTIONS, "answer", "candidates", "lexical", "collection"),
+    short={f"training.{name}": f"--{name}" for name in ("minutes", "steps", "device", "seed")},
+)
 def dynamic_lm(
     collection: Collection,
     *,
     pairs: LabelledQuestions = None,
     out: ModelOut = None,
-    minutes: Minutes = None,
-    steps: Steps = None,
-    device: Device = None,
-    seed: Seed = None,
     install: Install = False,
     resume: Resume = True,
     config: ConfigFile = None,
@@ -290,9 +266,7 @@ def dynamic_lm(
     from quoth.engine.engine import Engine
     from quoth.engine.models import missing_neural
 
-    short = {"minutes": minutes, "steps": steps, "device": device, "seed": seed}
-    given = {f"training.{name}": str(each) for name, each in short.items() if each is not None}
-    layers = read_layers(config, {**settings, **given})
+    layers = read_layers(config, settings)
     try:
         from quoth.jobs.quoting.job import DynamicPlan, train_language_model
         from quoth.jobs.quoting.settings import read_settings

@@ -235,7 +235,7 @@ def test_the_thesis_settings_are_there() -> None:
 
 
 def test_impossible_recipes_are_errors() -> None:
-    with pytest.raises(ConfigError, match=r"RumbartRecipe: .*marginal is 'both'"):
+    with pytest.raises(ConfigError, match=r"rumbart recipe: .*marginal is 'both'"):
         RumbartRecipe(k=1, marginal="both")
     with pytest.raises(ConfigError, match="frozen model"):
         RumbartRecipe(objective="distil_posterior")
