@@ -89,7 +89,7 @@ def test_words_are_not_cut() -> None:
 
 
 def test_all_problems_are_told_at_once() -> None:
-    with pytest.raises(ConfigError, match=r"method is 'x'.*min_length.*gap_min.*max_subwords"):
+    with pytest.raises(ConfigError, match=r"method is 'x'.*max_subwords.*gap_min.*min_length"):
         replace(
             PhraseSamplingConfig(),
             method="x",  # type: ignore[arg-type]

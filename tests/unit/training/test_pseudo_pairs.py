@@ -100,7 +100,7 @@ def test_a_share_of_the_queries_is_held_out() -> None:
 
 
 def test_impossible_settings_are_all_reported() -> None:
-    with pytest.raises(ConfigError, match=r"kinds names verse.*per_passage"):
+    with pytest.raises(ConfigError, match=r"kinds has 'verse'.*per_passage"):
         PseudoPairConfig(kinds=("verse",), per_passage=0)
 
 
