@@ -13,6 +13,7 @@ from typing import Any
 
 from quoth.constraints import field_hints, split_hint, type_in_words
 from quoth.settings.config import sections, setting_names
+from quoth.settings.dynamic_lm import BY_DEVICE, TRAINING_DEFAULTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +57,24 @@ class Setting:
 def describe_section(section: str) -> tuple[Setting, ...]:
     """List the settings of a section, less those that are sections of their own."""
     kind = sections()[section]
-    usual, docs, hints = kind(), field_docs(kind), dict(field_hints(kind))
+    docs, hints = field_docs(kind), dict(field_hints(kind))
     return tuple(
-        Setting(section, name, getattr(usual, name), allowed_in_words(hints[name]), docs[name])
+        Setting(section, name, _default(section, name), allowed_in_words(hints[name]), docs[name])
         for name in setting_names(kind)
     )
+
+
+def _default(section: str, name: str) -> Any:
+    """Return what is taken where nothing is set; None where the device decides."""
+    if name in BY_DEVICE.get(section, ()):
+        return None
+    chosen = TRAINING_DEFAULTS.get(section, {})
+    return chosen[name] if name in chosen else getattr(_usual(section), name)
+
+
+@functools.cache
+def _usual(section: str) -> Any:
+    return sections()[section]()
 
 
 def describe_setting(section: str, name: str) -> Setting:
@@ -86,6 +100,8 @@ def allowed_in_words(hint: Any) -> str:
 
 def show_value(value: object) -> str:
     """Write a value as it is written on a command line; nothing is shown as empty."""
+    if value is None:
+        return "by the device"
     if isinstance(value, Mapping):
         return ",".join(f"{name}={weight:g}" for name, weight in value.items()) or "empty"
     if isinstance(value, tuple):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from quoth.constraints import (
     AtLeastOne,
@@ -83,3 +83,15 @@ TRAINING_SECTIONS: Mapping[str, type] = {
     "quoting": QuotingConfig,
     "model": DynamicLMConfig,
 }
+
+TRAINING_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "recipe": {"quote_share": 0.75, "checkpoint_every": 50},
+    "negatives": {"generation": False},
+}
+"""What the command takes where nothing is set, if not what the classes take, as papers do."""
+
+BY_DEVICE: Mapping[str, tuple[str, ...]] = {
+    "recipe": ("steps", "batch_size", "quote_batch_size", "accumulate", "candidate_budget"),
+    "quoting": ("num_passages",),
+}
+"""What it chooses by the device and the time, where nothing is set."""

@@ -16,14 +16,14 @@ from quoth.errors import ConfigError
 from quoth.jobs.device import choose_device
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.settings.config import Values
-from quoth.settings.dynamic_lm import TRAINING_SECTIONS, DynamicTrainingConfig
+from quoth.settings.dynamic_lm import (
+    TRAINING_DEFAULTS,
+    TRAINING_SECTIONS,
+    DynamicTrainingConfig,
+)
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
 from quoth.training.selfsupervision.quoting_config import QuotingConfig
 
-_USUAL: Mapping[str, Mapping[str, Any]] = {
-    "recipe": {"quote_share": 0.75, "checkpoint_every": 50},
-    "negatives": {"generation": False},
-}
 _JUDGED = {"cpu": 12, "cuda": 64}
 _LARGE_GPU = 60 * 2**30
 
@@ -82,7 +82,7 @@ def _joined(section: str, layers: Sequence[Values]) -> dict[str, Any]:
 
 def _usual(device: torch.device, seed: int) -> dict[str, dict[str, Any]]:
     """Return the values of what is not set, where they are not those of the sections."""
-    found = {name: dict(own) for name, own in _USUAL.items()}
+    found = {name: dict(own) for name, own in TRAINING_DEFAULTS.items()}
     found["recipe"] |= {**usual_sizes(_memory_bytes(device)), "seed": seed}
     found["quoting"] = {"seed": seed}
     if device.type == "cpu":

@@ -12,6 +12,7 @@ from quoth.errors import ConfigError, CorpusError
 from quoth.jobs.quoting.pairs import LabelledQuestion, read_questions
 from quoth.jobs.quoting.settings import DynamicSettings, read_settings
 from quoth.settings.config import Values
+from quoth.settings.describe import describe_section
 from quoth.settings.dynamic_lm import TRAINING_SECTIONS
 from quoth.settings.parsing import overrides_from_text, read_assignments
 
@@ -30,6 +31,16 @@ def test_settings_reach_their_sections() -> None:
     assert found.model.lora_rank == 2 and found.recipe.seed == found.quoting.seed == 5
     assert (found.recipe.batch_size, found.recipe.quote_share) == (1, 0.75)
     assert found.given >= {"negatives.generation", "model.lora_rank", "training.steps"}
+
+
+def test_defaults_that_are_shown_are_those_that_are_taken() -> None:
+    found = read_settings(*layers([], device="cpu"))
+    taken = {"recipe": found.recipe, "quoting": found.quoting, "model": found.model}
+    taken |= {"sampling": found.recipe.sampling, "negatives": found.recipe.negatives}
+    for section, config in taken.items():
+        for each in describe_section(section):
+            if each.default is not None:
+                assert getattr(config, each.name) == each.default, (section, each.name)
 
 
 def test_all_that_is_wrong_with_settings_is_said_at_once() -> None:
