@@ -250,7 +250,9 @@ def test_mistakes_are_explained(tmp_path: Path, tiny: Path, quoth: Quoth) -> Non
     pairs = write_pairs(tmp_path / "pairs.jsonl")
     given = ("train", "glow", "--pairs", pairs, "--base", tiny, "--out", tmp_path / "x", *SMALL)
     quoth(*given, "--glow.weighting", "rows").assert_fails(2, "weighting is 'rows'", "add_log")
-    quoth(*given, "--encoder.preset", "papers").assert_fails(2, "preset is 'papers'", "paper, code")
+    quoth(*given, "--encoder.preset", "papers").assert_fails(
+        2, "preset is 'papers'", "paper or code"
+    )
     quoth(*given, "--device", "tpu").assert_fails(2, "'tpu'", "auto, cpu, cuda or cuda:N")
     quoth(*given, "--device", "cuda:99").assert_fails(2, "cuda:99", "--device auto")
     quoth(*given, "--glow.batch-size", "99").assert_fails(2, "99", "lower the batch size")
@@ -274,7 +276,7 @@ def test_help_reads_well(quoth: Quoth, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     overview = quoth("train", "--help")
     assert overview.code == 0 and "glow" in overview.out and "--dense.encoder" in overview.out
-    page = quoth("train", "glow", "--help").out
+    page = quoth("train", "glow", "--help-all").out
     for text in ("--pairs", "--resume", "--restart", "--glow.steps", "--encoder.statistics"):
         assert text in page
     assert "--encoder.weighting" not in page and "--glow.weighting" in page

@@ -37,7 +37,7 @@ def with_settings(
     shown: Collection[str] = (),
     short: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[Command], Command]:
-    """Give a command the options of some sections; it receives them as `settings`, text by name.
+    """Add the options of some sections to a command, which gets them as `settings`, text by name.
 
     Fields named in `without`, as section.field, have no option; those in `shown` stand in --help,
     as do those that `short` gives a further, short option. With `--set`, a field without its
@@ -65,7 +65,7 @@ def with_settings(
 
 
 def add_help_all(app: typer.Typer) -> None:
-    """Give every command of an application, and of its groups, the option `--help-all`."""
+    """Add the option `--help-all` to every command of an application and of its groups."""
     for each in app.registered_commands:
         assert each.callback is not None
         each.callback = _with_help_all(each.callback)
