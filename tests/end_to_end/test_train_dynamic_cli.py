@@ -112,7 +112,7 @@ def test_ctrl_c_keeps_the_checkpoint(
         if told == [1, 2]:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(job._Run, "_tell", interrupt)
+    monkeypatch.setattr(job.DynamicJob, "_tell", interrupt)
     code, _out, err = quoth(*given)
     assert code == 130 and "running the command again resumes" in err
     code, _out, err = quoth(*given, "--seed", 1)

@@ -20,7 +20,6 @@ from quoth.cli.commands.arguments import (
     open_whole,
 )
 from quoth.cli.options import with_settings
-from quoth.jobs.learn.plan import LearnRequest
 from quoth.jobs.pixar.plan import read_settings
 from quoth.search.generative.config import NO_GENERATOR
 from quoth.settings.pixar import PixarBuildConfig
@@ -28,7 +27,7 @@ from quoth.text import display
 from quoth.training.recipes.glow_config import SHARED
 
 if TYPE_CHECKING:
-    from quoth.jobs.glow.folder import Trained
+    from quoth.jobs.glow.report import GlowReport
 
 trainer = typer.Typer(name="train", no_args_is_help=True)
 
@@ -201,11 +200,11 @@ def glow(
     layers = [read_toml(config)] if config is not None else []
     given = build_config(*layers, overrides_from_text(settings))
     try:
-        from quoth.jobs.glow.folder import Plan
         from quoth.jobs.glow.job import train_encoder
+        from quoth.jobs.glow.report import GlowRequest
     except ImportError as error:
         raise missing_neural(error) from error
-    plan = Plan(
+    request = GlowRequest(
         pairs=pairs,
         out=out or Path(f"glow-{pairs.name.split('.')[0]}"),
         collection=collection,
@@ -218,9 +217,9 @@ def glow(
         encoder=encoder_config(given.glow, given.encoder),
     )
     with show.progress_bar() as progress:
-        trained = train_encoder(plan, progress=progress)
+        trained = train_encoder(request, progress=progress)
     if as_json:
-        show.print_json(trained.as_record())
+        show.print_json(trained.summary())
     else:
         _show(trained)
 
@@ -253,23 +252,19 @@ def pixar(
 
     short = {"minutes": minutes, "seed": seed, "device": device}
     given = {name: value for name, value in short.items() if value is not None}
-    request = LearnRequest(
-        pairs=pairs,
-        restart=not resume,
-        generative=PixarBuildConfig(**{**given, **read_settings(set_ or [])}),
-        remote=helping(ray, workers),
-    )
+    build = PixarBuildConfig(**{**given, **read_settings(set_ or [])})
+    remote = helping(ray, workers)
     silent = {"generative.generator": NO_GENERATOR} if no_generator else {}
     settings = {**settings, **silent}
     opened = open_whole(collection, config, settings, what="quoth train pixar")
     with joining(ray), opened as engine:
         try:
-            from quoth.jobs.learn import job
+            from quoth.jobs.pixar.job import PixarRequest, train_generative
 
-            report = job.learn(engine, request, note=show.note).generative
+            request = PixarRequest(build, pairs, restart=not resume, remote=remote)
+            report = train_generative(engine, request, note=show.note)
         except ImportError as error:
             raise missing_neural(error, what="generative models") from error
-    assert report is not None
     if as_json:
         show.print_json(report.to_record())
         return
@@ -311,11 +306,11 @@ def dynamic_lm(
     layers = [read_toml(config)] if config is not None else []
     layers.append(overrides_from_text(settings))
     try:
-        from quoth.jobs.quoting.job import DynamicPlan, train_language_model
+        from quoth.jobs.quoting.job import DynamicRequest, train_language_model
         from quoth.jobs.quoting.settings import read_settings
     except ImportError as error:
         raise missing_neural(error, what="language models") from error
-    plan = DynamicPlan(
+    request = DynamicRequest(
         out=out or Path(f"dynamic-lm-{collection.resolve().stem}"),
         settings=read_settings(set_ or [], given),
         pairs=pairs,
@@ -326,8 +321,7 @@ def dynamic_lm(
         show.progress_bar() as progress,
         Engine.open(collection, settings=layers, progress=progress) as engine,
     ):
-        report = train_language_model(engine, plan, progress=progress, note=show.note)
-    assert report is not None
+        report = train_language_model(engine, request, progress=progress, note=show.note)
     if as_json:
         show.print_json(report.to_record())
         return
@@ -341,7 +335,7 @@ trainer.command("pixar")(pixar)
 trainer.command("dynamic-lm")(dynamic_lm)
 
 
-def _show(trained: Trained) -> None:
+def _show(trained: GlowReport) -> None:
     if trained.before is not None and trained.after is not None:
         title = (
             f"{display.count(trained.num_queries, 'held-out query', 'held-out queries')} among"

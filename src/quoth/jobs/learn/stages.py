@@ -1,8 +1,9 @@
-"""The work of `quoth learn`, stage by stage; `job.py` says in which order, and resumes.
+"""The work of `quoth learn`, stage by stage; whatever a stage needs it reads from disk.
 
-Each method does one stage and returns what later stages and the report need of it, as plain values
-that are kept on disk. Whatever a method needs of earlier stages it reads from there, so it makes no
-difference whether they ran now or in an interrupted run before.
+written/         pseudo-queries, one file per chunk of passages
+passages.set     what is trained on, tokenised
+training.json    its queries as text
+stages/          checkpoints and results of training
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from quoth.jobs.context import JobContext
 from quoth.jobs.job_folder import JobFolder
 from quoth.jobs.learn.judging import Judged, check_leak, decide, judge, make_judged
 from quoth.jobs.learn.pairs import LabelledQueries, read_labelled
-from quoth.jobs.learn.plan import Plan
+from quoth.jobs.learn.plan import LearnPlan
 from quoth.jobs.learn.queries import (
     PassageLookup,
     Unit,
@@ -69,10 +70,12 @@ ROUND_TRIP = 20
 ORIGIN = "pseudo-query"
 """What identifiers that a query generator wrote are kept under."""
 
+PASSAGE_SET = "passages.set"
+_TRAINED_QUERIES = "training.json"
 _EXAMPLES = 5
 
 
-class Stages:
+class LearnStages:
     """The stages of one learning."""
 
     def __init__(
@@ -83,20 +86,21 @@ class Stages:
         device: torch.device,
         pairs: Path | None,
         remote: RemoteRunner | None = None,
+        unpack: Path | None = None,
     ) -> None:
+        """Work for a learning that is begun; `unpack` is what another machine trained."""
         self._context = context
         self._store = context.store
         self._folder = folder
         self._device = device
         self._pairs = pairs
-        self.remote = remote
-        self.plan = Plan(**folder.fact("plan"))
+        self._remote = remote
+        self._unpack = unpack
+        self.plan = LearnPlan(**folder.fact("plan"))
         self.name = str(folder.fact("name"))
         base = outer_name(folder.fact("base"), context.folder)
         self.before = _with_encoder(context.config, base)
         self.after = _with_encoder(context.config, str(context.folder / MODELS / self.name))
-
-    # The stages ------------------------------------------------------------------------------
 
     def vectors_before(self) -> dict[str, Any]:
         """Make sure that there is a search to compare with: vectors and a calibration."""
@@ -126,11 +130,11 @@ class Stages:
         write_queries(
             units,
             rows,
-            self._folder.written,
+            self._path("written"),
             one_by_one(functools.partial(writer.generate, **settings))
-            if self.remote is None
+            if self._remote is None
             else functools.partial(
-                self.remote.write, generator=config.generator, settings=settings
+                self._remote.write, generator=config.generator, settings=settings
             ),
             progress=lambda done, total: self._context.progress("writing queries", done, total),
         )
@@ -166,8 +170,8 @@ class Stages:
             about=about,
         )
         texts = json.dumps(sorted({query.text for query in queries}), indent=0)
-        write_text_atomically(self._folder.trained_queries, texts + "\n")
-        save_passage_set(self._folder.passage_set, made)
+        write_text_atomically(self._path(_TRAINED_QUERIES), texts + "\n")
+        save_passage_set(self._path(PASSAGE_SET), made)
         counts = Counter(query.kind for query in queries)
         labelled = counts.pop("log", 0)
         return {
@@ -175,25 +179,27 @@ class Stages:
             "kinds": dict(sorted(counts.items())) | ({"labelled": labelled} if labelled else {}),
         }
 
-    def train(self) -> dict[str, Any]:
+    def training(self) -> dict[str, Any]:
         """Train on this machine, or have it done elsewhere, and save the encoder."""
-        if self.remote is not None:
-            out, base = self._folder.stages / "elsewhere", self.before.dense.encoder
-            self.remote.train(
-                self._folder.passage_set,
+        if self._unpack is not None:
+            return self._take(self._unpack)
+        if self._remote is not None:
+            out, base = self._path("stages") / "elsewhere", self.before.dense.encoder
+            self._remote.train(
+                self._path(PASSAGE_SET),
                 out,
                 encoder=base,
                 device=self._device.type,
                 tell=self._tell,
             )
-            return self.unpack(out)
-        passage_set = open_passage_set(self._folder.passage_set)
+            return self._take(out)
+        passage_set = open_passage_set(self._path(PASSAGE_SET))
         curriculum = Curriculum.from_record(passage_set.about["curriculum"])
         start = load_start(passage_set.about["encoder"], self.before.dense.encoder)
         writer = None
         if curriculum.method != "none":
             writer = load_writer(passage_set.about["generator"], "", start)
-        run = CurriculumRun(self._device, self._folder.stages, self._tell)
+        run = CurriculumRun(self._device, self._path("stages"), self._tell)
         network, stages = run_curriculum(start.network, writer, passage_set, curriculum, run)
         made = GlowEncoder(self.name, network, start.tokenizer, start.config, identity={})
         made.save(self._context.folder / MODELS / self.name)
@@ -202,7 +208,7 @@ class Stages:
     def _tell(self, stage: str, step: int, steps: int) -> None:
         self._context.progress(f"training: {stage}", step, steps)
 
-    def unpack(self, trained: Path) -> dict[str, Any]:
+    def _take(self, trained: Path) -> dict[str, Any]:
         """Take what another machine trained on this very passage set."""
         try:
             facts = json.loads((trained / FACTS).read_text(encoding="utf-8"))
@@ -211,7 +217,7 @@ class Stages:
             raise Damaged(
                 f"{trained} holds nothing that run_packed finished ({error}); run it to its end"
             ) from error
-        if facts["passage_set"] != seal_file(self._folder.passage_set).sha256:
+        if facts["passage_set"] != seal_file(self._path(PASSAGE_SET)).sha256:
             raise ConfigError(
                 f"{trained} was trained on something else than this collection packed last; pack"
                 " again with --pack, and train that"
@@ -241,7 +247,7 @@ class Stages:
                 searchers, self._store, judged, found, config, progress=self._context.progress
             )
             searchers.close()
-        trained = json.loads(self._folder.trained_queries.read_text(encoding="utf-8"))
+        trained = json.loads(self._path(_TRAINED_QUERIES).read_text(encoding="utf-8"))
         leak = check_leak(judged, scores["after"], self._store, trained, analyser=self._analyser)
         return {"scores": scores, "leak": leak, "overlaps": [i.overlap for i in judged.items]}
 
@@ -302,7 +308,8 @@ class Stages:
         installed = self._folder.found("install")["installed"]
         return replace(self._context, config=self.after if installed else self.before)
 
-    # Inner workings --------------------------------------------------------------------------
+    def _path(self, name: str) -> Path:
+        return self._folder.path / name
 
     @functools.cached_property
     def _units(self) -> list[Unit]:
@@ -314,7 +321,7 @@ class Stages:
 
     @property
     def _written(self) -> dict[int, list[str]]:
-        return read_written(self._folder.written)
+        return read_written(self._path("written"))
 
     @functools.cached_property
     def _labelled(self) -> LabelledQueries:

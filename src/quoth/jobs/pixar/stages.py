@@ -1,8 +1,4 @@
-"""The work of `quoth train pixar`, stage by stage; `job.py` orders and resumes it.
-
-Each method does one stage and returns what later stages and the report need of it, as plain values
-that are kept on disk. Whatever a method needs of earlier stages it reads from there.
-"""
+"""The work of `quoth train pixar`, stage by stage; whatever a stage needs it reads from disk."""
 
 from __future__ import annotations
 
@@ -18,6 +14,7 @@ import torch
 from torch import nn
 
 from quoth.jobs.context import JobContext
+from quoth.jobs.job import Work
 from quoth.jobs.job_folder import JobFolder
 from quoth.jobs.pixar.document_names import fingerprint, list_names, list_texts, require_names
 from quoth.jobs.pixar.judging import ModelJudge, judge_lexical, mean_by_kind
@@ -63,15 +60,12 @@ from quoth.vocabulary.phrases.training import train_phrases
 from quoth.vocabulary.phrases.vocabulary import PhraseVocabulary, open_phrases
 from quoth.vocabulary.phrases.workers import Threads
 
-ORDER = ("identifiers", "phrases", "pairs", "start", "training", "judge", "install")
-"""The stages, in their order."""
-
 UNTRAINED, TRAINED = "untrained", "trained"
 _MOST_REPORTS = 200
 _MOST_SLOTS = 16
 
 
-class BuildStages:
+class PixarStages:
     """The stages of one training."""
 
     def __init__(
@@ -91,7 +85,17 @@ class BuildStages:
         self._pairs = pairs
         self._remote = remote
 
-    # The stages ------------------------------------------------------------------------------
+    def in_order(self) -> dict[str, Work]:
+        """Return the stages, in their order."""
+        return {
+            "identifiers": self.identifiers,
+            "phrases": self.phrases,
+            "pairs": self.pairs,
+            "start": self.start,
+            "training": self.training,
+            "judge": self.judge,
+            "install": self.install,
+        }
 
     def identifiers(self) -> dict[str, Any]:
         """Write pseudo-queries for documents that have no identifiers, and split all names."""
@@ -100,7 +104,7 @@ class BuildStages:
             written = write_missing(
                 self._context,
                 self._config,
-                folder=self._folder.written,
+                folder=self._work("written"),
                 rates=self._rates,
                 device=self._device,
             )

@@ -54,7 +54,7 @@ class LearningModule(nn.Module):
 
 
 @dataclass(frozen=True, slots=True)
-class LearningReport:
+class RetrieverReport:
     """What a run did, step by step."""
 
     training: TrainingReport
@@ -81,7 +81,7 @@ class Learned:
     query_generator: QueryGeneratorNetwork | None
     last_state: dict[str, Tensor]
     """Parameters of the whole module after the last step, by name, on the CPU."""
-    report: LearningReport
+    report: RetrieverReport
 
     @property
     def network(self) -> GlowNetwork:
@@ -153,7 +153,7 @@ def learn(
     if run.until is None or report.steps == loop.steps:
         keeper.end(report.steps)
     health = tuple(module.monitor.history) if module.monitor is not None else ()
-    told = LearningReport(report, keeper.best, keeper.last, health, tuple(hooks.refreshes))
+    told = RetrieverReport(report, keeper.best, keeper.last, health, tuple(hooks.refreshes))
     last_state = state_of(module)
     keeper.put_back()
     module.eval()
