@@ -38,6 +38,7 @@ import torch
 from quoth.artifact import write_text_atomically
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM, open_dynamic_lm
+from quoth.selfsupervision.phrase_matching import SubwordText
 from quoth.training.loop import Progress
 from quoth.training.quoting.batches import BatchMaker
 from quoth.training.quoting.continuations import drawn_phrases, make_continuations
@@ -57,7 +58,6 @@ from quoth.training.recipes.dynamic_lm import (
     train_dynamic_lm,
 )
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
-from quoth.training.selfsupervision.phrase_matching import SubwordText
 
 DATA = Path("benchmarks/.cache/generation")
 CITED_SHARE = 0.75

@@ -34,7 +34,8 @@ from quoth.training.recipes.query_generator import (
     capped_rows,
     tokenise_pairs,
 )
-from quoth.training.retriever.training_set import SequenceTable, TrainingSet
+from quoth.training.retriever.training_set import TrainingSet
+from quoth.training.sequences import SequenceTable
 
 OUT = Path("benchmarks/.cache/query-generator/pack.bin")
 HELD_OUT = 0.02

@@ -34,8 +34,8 @@ from quoth.errors import Damaged
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.models.dynamic_lm.unfolding import unfold
+from quoth.selfsupervision.phrase_matching import SubwordText
 from quoth.training.quoting.set import make_table
-from quoth.training.selfsupervision.phrase_matching import SubwordText
 from quoth.vocabulary.dynamic import Candidate, DynamicVocabulary
 
 logging.disable_progress_bar()  # type: ignore[no-untyped-call]

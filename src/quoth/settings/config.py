@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from quoth.answer.config import AnswerConfig, CandidateConfig, DecodingConfig
-from quoth.cluster.serving_config import ClusterConfig
+from quoth.cluster.serving.config import ClusterConfig
 from quoth.errors import ConfigError
 from quoth.index.dense.config import DenseConfig
 from quoth.models.glow.config import GlowConfig

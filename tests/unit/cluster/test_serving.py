@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from ray.exceptions import ActorDiedError, RayTaskError
 
-from quoth.cluster.serving_config import ClusterConfig
-from quoth.cluster.serving_port import RemotePort, ShardLine
-from quoth.cluster.serving_replica import Reply, ShardReplica
+from quoth.cluster.serving.config import ClusterConfig
+from quoth.cluster.serving.port import RemotePort, ShardLine
+from quoth.cluster.serving.replica import Reply, ShardReplica
 from quoth.errors import (
     ClusterError,
     ConfigError,

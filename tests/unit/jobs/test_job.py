@@ -174,9 +174,9 @@ def test_a_report_is_kept_with_the_model_that_a_job_makes(tmp_path: Path) -> Non
 
 
 def test_one_process_works_in_a_folder_at_a_time(tmp_path: Path) -> None:
-    with JobFolder(tmp_path / "job").locked():
-        with pytest.raises(Busy, match="another process works in"):
-            run(tmp_path / "job")
+    first = JobFolder(tmp_path / "job")
+    with first.locked(), pytest.raises(Busy, match="another process works in"):
+        run(tmp_path / "job")
     assert not (tmp_path / "job").exists()
     assert run(tmp_path / "job").report == Counted(6, 0)
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.training.test_identifier_pairs import WORDS, segment
 
-from quoth.training.selfsupervision.identifier_pairs import (
+from quoth.training.identifiers.pairs import (
     IdentifierPairConfig,
     make_identifier_pairs,
     open_identifier_pairs,

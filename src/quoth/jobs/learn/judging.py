@@ -24,9 +24,9 @@ from quoth.search.hybrid.calibration import Calibration
 from quoth.search.hybrid.fusion import fuse
 from quoth.search.hybrid.fusion_config import CalibrationConfig
 from quoth.search.searcher import Progress, ScoringSearcher
+from quoth.selfsupervision.known_items import KnownItem, make_known_items
 from quoth.settings.config import Config
 from quoth.text.words import Analyser
-from quoth.training.selfsupervision.known_items import KnownItem, make_known_items
 
 KNOWN, PSEUDO, LABELLED = "known items", "pseudo-queries", "labelled pairs"
 SEARCHERS = ("lexical", "dense", "hybrid")

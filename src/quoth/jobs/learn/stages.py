@@ -47,6 +47,7 @@ from quoth.models.pretrained import find_folder
 from quoth.models.query_generator.generator import QueryGenerator
 from quoth.records import Query
 from quoth.search.hybrid.calibration import Calibration
+from quoth.selfsupervision.pseudo_pairs import PseudoQuery
 from quoth.settings.config import Config
 from quoth.settings.stored import ASIDE, MODELS, outer_name, use_learned
 from quoth.text.words import Analyser
@@ -62,7 +63,6 @@ from quoth.training.retriever.passage_set import (
     save_passage_set,
 )
 from quoth.training.retriever.run_packed import ENCODER, FACTS, load_start, load_writer
-from quoth.training.selfsupervision.pseudo_pairs import PseudoQuery
 
 ROUND_TRIP = 20
 """A pseudo-query names its document if a search for it finds that among so many."""

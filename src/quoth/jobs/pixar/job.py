@@ -24,6 +24,7 @@ from quoth.jobs.job_folder import JobFolder
 from quoth.jobs.pixar.document_names import fingerprint
 from quoth.jobs.pixar.report import GenerativeReport, JudgedKind
 from quoth.jobs.pixar.stages import TRAINED, UNTRAINED, PixarStages
+from quoth.jobs.pixar.writing import read_own_names
 from quoth.jobs.remote import RemoteRunner
 from quoth.models.pretrained import digest_weights, find_folder
 from quoth.search.generative.state import FOLDER, find_model
@@ -86,7 +87,7 @@ class PixarJob(Job[GenerativeReport]):
         own, used = asdict(self._request.config), asdict(config.generative)
         del own["device"], used["model"]
         return {
-            "names": self._names(),
+            "names": fingerprint(self._context, read_own_names(self.folder.path)),
             "encoder": digest_weights(find_folder(config.dense.encoder)),
             "pairs": seal_file(pairs).sha256 if pairs else "",
             "trained on": self._device.type,
@@ -148,9 +149,3 @@ class PixarJob(Job[GenerativeReport]):
             seconds={name: folder.seconds(name) for name in self.stages()},
             best_step=trained["best_step"],
         )
-
-    def _names(self) -> str:
-        """Name the documents' names as they were at the beginning, as a stage writes some."""
-        now, done = fingerprint(self._context), self.folder.finished("identifiers")
-        is_own = done is not None and done["fingerprint"] == now
-        return str(self.folder.settings["names"]) if is_own else now

@@ -15,9 +15,9 @@ from quoth.models.pixar.shortlist.config import ShortlistConfig
 from quoth.models.pixar.shortlist.files import open_shortlist, save_shortlist
 from quoth.models.pixar.shortlist.interface import Shortlist
 from quoth.search.searcher import Progress
+from quoth.training.identifiers.pairs import IdentifierPairs
+from quoth.training.identifiers.shortlist import PixarShortlistRecipe, train_centroids
 from quoth.training.recipes.pixar import query_batch
-from quoth.training.recipes.pixar_shortlist import PixarShortlistRecipe, train_centroids
-from quoth.training.selfsupervision.identifier_pairs import IdentifierPairs
 
 DEPTH = 2_000
 """Best phrases kept of each vector where all are scored: identifiers need all theirs among them."""

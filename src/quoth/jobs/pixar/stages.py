@@ -16,7 +16,7 @@ from torch import nn
 from quoth.jobs.context import JobContext
 from quoth.jobs.job import Work
 from quoth.jobs.job_folder import JobFolder
-from quoth.jobs.pixar.document_names import fingerprint, list_names, list_texts, require_names
+from quoth.jobs.pixar.document_names import list_names, list_texts, require_names
 from quoth.jobs.pixar.judging import ModelJudge, judge_lexical, mean_by_kind
 from quoth.jobs.pixar.plan import (
     BuildRates,
@@ -42,10 +42,7 @@ from quoth.search.generative.state import FOLDER, TRIE
 from quoth.settings.pixar import PixarBuildConfig
 from quoth.settings.stored import store_generative
 from quoth.training import loop
-from quoth.training.identifiers.run_pixar import PixarFiles
-from quoth.training.recipes.pixar import PixarPairs, as_pixar, loop_config, train_pixar
-from quoth.training.recipes.pixar_config import PixarRecipe
-from quoth.training.selfsupervision.identifier_pairs import (
+from quoth.training.identifiers.pairs import (
     IdentifierPairConfig,
     IdentifierPairs,
     LabelledQuery,
@@ -55,6 +52,9 @@ from quoth.training.selfsupervision.identifier_pairs import (
     save_identifier_pairs,
     suggest_num_slots,
 )
+from quoth.training.identifiers.run_pixar import PixarFiles
+from quoth.training.recipes.pixar import PixarPairs, as_pixar, loop_config, train_pixar
+from quoth.training.recipes.pixar_config import PixarRecipe
 from quoth.vocabulary.phrases.config import PhraseConfig
 from quoth.vocabulary.phrases.training import train_phrases
 from quoth.vocabulary.phrases.vocabulary import PhraseVocabulary, open_phrases
@@ -104,7 +104,7 @@ class PixarStages:
             written = write_missing(
                 self._context,
                 self._config,
-                folder=self._work("written"),
+                folder=self._folder.path,
                 rates=self._rates,
                 device=self._device,
             )
@@ -125,7 +125,6 @@ class PixarStages:
             **asdict(written),
             "names": texts.num_names,
             "unnamed": sum(not each.texts for each in names),
-            "fingerprint": fingerprint(self._context),
         }
 
     def phrases(self) -> dict[str, Any]:

@@ -2,17 +2,20 @@
 
 What the query generator writes is kept as in `quoth learn`: only if BM25 finds the document for it
 among the first does a pseudo-query name that document. It goes into the store, so that search names
-documents by the very texts that were trained on.
+documents by the very texts that were trained on. The job's folder notes it first, so that a job
+that is interrupted in between knows its own.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
+from quoth.artifact import write_text_atomically
 from quoth.jobs.context import JobContext
 from quoth.jobs.learn.pairs import read_labelled
 from quoth.jobs.learn.queries import (
@@ -34,6 +37,7 @@ from quoth.records import Query
 from quoth.settings.pixar import PixarBuildConfig
 from quoth.text.words import Analyser
 
+_WRITTEN, _OWN_NAMES = "written", "own-names.json"
 _SHARE = 0.01  # list_units splits documents, which plays no part here
 
 
@@ -57,10 +61,11 @@ def write_missing(
     device: torch.device,
 ) -> WrittenNames:
     """Write identifiers for documents without any, and put those that find them into the store."""
-    units = _list_units(context, seed=config.seed)
+    units, own_names = _list_units(context, seed=config.seed), read_own_names(folder)
     rows_by_docid: dict[str, list[int]] = {}
     for row, unit in enumerate(units):
-        if unit.source.whole and not context.store.identifiers(unit.docid):
+        is_unnamed = unit.docid in own_names or not context.store.identifiers(unit.docid)
+        if unit.source.whole and is_unnamed:
             rows_by_docid.setdefault(unit.docid, []).append(row)
     settings = context.config.generative
     plan = plan_writing(len(rows_by_docid), config, most_each=settings.written, rates=rates)
@@ -76,7 +81,7 @@ def write_missing(
     write_queries(
         units,
         rows,
-        folder,
+        folder / _WRITTEN,
         one_by_one(
             lambda texts: writer.generate(
                 texts, per_passage=per_passage, seed=config.seed, temperature=config.temperature
@@ -85,6 +90,15 @@ def write_missing(
         progress=lambda done, total: context.progress("writing identifiers", done, total),
     )
     return _keep(context, units, folder, plan)
+
+
+def read_own_names(folder: Path) -> dict[str, list[str]]:
+    """Read what a job has put into the store, or was about to, by document."""
+    path = folder / _OWN_NAMES
+    if not path.exists():
+        return {}
+    found: dict[str, list[str]] = json.loads(path.read_text(encoding="utf-8"))
+    return found
 
 
 def read_labelled_queries(
@@ -121,7 +135,7 @@ def _keep(
     """Store what finds its document again."""
     asked = [
         (Query(f"{row}:{at}", text), units[row].docid)
-        for row, own in sorted(read_written(folder).items())
+        for row, own in sorted(read_written(folder / _WRITTEN).items())
         for at, text in enumerate(own)
     ]
     searchers = context.make_searchers(context.store, context.config)
@@ -136,6 +150,7 @@ def _keep(
         if any(hit.docid == docid for hit in run.hits[query.qid]):
             kept.setdefault(docid, []).append(query.text)
     distinct = {docid: list(dict.fromkeys(texts)) for docid, texts in kept.items()}
+    write_text_atomically(folder / _OWN_NAMES, json.dumps(distinct) + "\n")
     context.store.put_identifiers(distinct, origin=ORIGIN)
     count = sum(map(len, distinct.values()))
     return WrittenNames(plan.num_documents, len(asked), count, plan.seconds)

@@ -21,9 +21,12 @@ from quoth.jobs.quoting.settings import DynamicSettings
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.records import Passage
 from quoth.search.searcher import Progress
+from quoth.selfsupervision.phrase_matching import Ids, SubwordText
+from quoth.selfsupervision.phrase_sampling import SubwordKinds, as_subwords
 from quoth.text.passages import split_sentences
 from quoth.training.quoting.batches import BatchMaker
 from quoth.training.quoting.continuations import drawn_phrases, make_continuations
+from quoth.training.quoting.quote_writer import CoverRecord, QuoteRecord, QuoteWriter
 from quoth.training.quoting.set import (
     DynamicSet,
     Quotation,
@@ -33,9 +36,6 @@ from quoth.training.quoting.set import (
     save_dynamic_set,
 )
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
-from quoth.training.selfsupervision.phrase_matching import Ids, SubwordText
-from quoth.training.selfsupervision.phrase_sampling import SubwordKinds, as_subwords
-from quoth.training.selfsupervision.quoting import CoverRecord, QuoteRecord, QuoteWriter
 
 _TRAINING, _HELD_OUT = "training.bin", "held-out.bin"
 _AT_ONCE = 256

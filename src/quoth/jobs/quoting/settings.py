@@ -24,10 +24,10 @@ from quoth.errors import ConfigError
 from quoth.jobs.device import choose_device
 from quoth.jobs.quoting.plan import DynamicTrainingConfig
 from quoth.models.dynamic_lm.config import DynamicLMConfig
+from quoth.selfsupervision.phrase_sampling import PhraseSamplingConfig
 from quoth.training.quoting.phrase_negatives import NegativesConfig
+from quoth.training.quoting.quote_writer import QuotingConfig
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
-from quoth.training.selfsupervision.phrase_sampling import PhraseSamplingConfig
-from quoth.training.selfsupervision.quoting import QuotingConfig
 
 _SECTIONS: Mapping[str, type] = {
     "training": DynamicTrainingConfig,

@@ -20,14 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quoth.errors import ConfigError
-from quoth.training.quoting.set import Continuations
-from quoth.training.selfsupervision.phrase_matching import (
+from quoth.selfsupervision.phrase_matching import (
     Flags,
     Ids,
     OccurrenceIndex,
     SubwordText,
 )
-from quoth.training.selfsupervision.phrase_sampling import MixedSample
+from quoth.selfsupervision.phrase_sampling import MixedSample
+from quoth.training.quoting.set import Continuations
 
 _WIDTH = 4  # bytes of a subword in a key
 

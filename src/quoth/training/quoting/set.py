@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quoth.errors import ConfigError
+from quoth.selfsupervision.phrase_matching import Flags, Ids, SubwordText
 from quoth.training.packed_file import Arrays, read_packed, write_packed
-from quoth.training.selfsupervision.phrase_matching import Flags, Ids, SubwordText
+from quoth.training.sequences import find_offsets, narrow_ids
 
 _KIND, _VERSION = "dynamic-set", 1
 _NO_ROW = -1
@@ -135,12 +136,10 @@ class DynamicSet:
 
 def make_table(texts: Sequence[SubwordText]) -> SubwordTable:
     """Lay texts end to end."""
-    highest = max((int(each.subword_ids.max(initial=0)) for each in texts), default=0)
-    kind = np.uint16 if highest <= np.iinfo(np.uint16).max else np.int32
     return SubwordTable(
-        _concatenate([each.subword_ids for each in texts], kind),
+        narrow_ids(_concatenate([each.subword_ids for each in texts], np.int64)),
         _concatenate([each.word_starts for each in texts], np.bool_),
-        _offsets([len(each.subword_ids) for each in texts]),
+        find_offsets([len(each.subword_ids) for each in texts]),
     )
 
 
@@ -161,10 +160,10 @@ def make_quotations(quotations: Sequence[Quotation]) -> QuotationTable:
         targets=make_table([_bare(each.target_ids) for each in quotations]),
         passages=make_table(passages),
         phrases=_concatenate([each.phrases for each in quotations], np.int64, (0, 4)),
-        phrase_offsets=_offsets([len(each.phrases) for each in quotations]),
+        phrase_offsets=find_offsets([len(each.phrases) for each in quotations]),
         passage_rows=np.array(rows, dtype=np.int64),
         passage_places=_concatenate([places for _rest, places in taken], np.int64),
-        passage_offsets=_offsets([len(each.passages) for each in quotations]),
+        passage_offsets=find_offsets([len(each.passages) for each in quotations]),
         is_answerable=np.array([each.is_answerable for each in quotations], dtype=np.bool_),
     )
 
@@ -229,10 +228,10 @@ def open_dynamic_set(path: Path) -> DynamicSet:
         targets,
         passages,
         phrases=arrays["phrases"].astype(np.int64),
-        phrase_offsets=_offsets(arrays["phrase_counts"]),
+        phrase_offsets=find_offsets(arrays["phrase_counts"]),
         passage_rows=arrays["passage_rows"].astype(np.int64),
         passage_places=arrays["passage_places"].astype(np.int64),
-        passage_offsets=_offsets(arrays["passage_counts"]),
+        passage_offsets=find_offsets(arrays["passage_counts"]),
         is_answerable=arrays["is_answerable"],
     )
     return DynamicSet(
@@ -259,7 +258,7 @@ def _tables(dynamic_set: DynamicSet) -> dict[str, SubwordTable]:
 def _read_table(arrays: Arrays, name: str) -> SubwordTable:
     ids = arrays[f"{name}_ids"]
     starts = _unpack(arrays[f"{name}_starts"], len(ids))
-    return SubwordTable(ids, starts, _offsets(arrays[f"{name}_lengths"]))
+    return SubwordTable(ids, starts, find_offsets(arrays[f"{name}_lengths"]))
 
 
 def _continuation_lists(continuations: Continuations) -> dict[str, list[NDArray[Any]]]:
@@ -279,7 +278,7 @@ def _read_continuations(arrays: Arrays) -> Continuations:
 
 
 def _cut(arrays: Arrays, name: str) -> list[NDArray[Any]]:
-    bounds = _offsets(arrays[f"{name}_lengths"])
+    bounds = find_offsets(arrays[f"{name}_lengths"])
     return [arrays[f"{name}_ids"][start:end] for start, end in pairwise(bounds)]
 
 
@@ -340,10 +339,6 @@ def _bare(ids: Ids) -> SubwordText:
 
 def _unpack(bits: NDArray[np.uint8], count: int) -> Flags:
     return np.unpackbits(bits, count=count).astype(np.bool_)
-
-
-def _offsets(lengths: Sequence[int] | NDArray[Any]) -> Ids:
-    return np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
 
 
 def _concatenate(

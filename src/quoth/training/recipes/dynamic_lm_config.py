@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from quoth.errors import ConfigError
+from quoth.selfsupervision.phrase_sampling import PhraseSamplingConfig
 from quoth.training.loop import LoopConfig
 from quoth.training.quoting.phrase_negatives import NegativesConfig
-from quoth.training.selfsupervision.phrase_sampling import PhraseSamplingConfig
 
 QuoteColumns = Literal["own", "batch"]
 QUOTE_COLUMNS: tuple[QuoteColumns, ...] = ("own", "batch")

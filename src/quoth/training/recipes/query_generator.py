@@ -25,8 +25,9 @@ from quoth.models.query_generator.inputs import QueryGeneratorInputs
 from quoth.models.query_generator.network import TextBatch
 from quoth.training.batching import Batches
 from quoth.training.best_state import BestState
-from quoth.training.loop import LoopConfig, Progress, TrainingReport, train
-from quoth.training.retriever.training_set import SequenceTable, TrainingSet
+from quoth.training.loop import LoopConfig, Progress, TrainingReport, seeded, set_dropout, train
+from quoth.training.retriever.training_set import TrainingSet
+from quoth.training.sequences import SequenceTable
 
 Rows = NDArray[np.int64]
 
@@ -142,9 +143,7 @@ class QueryGeneratorPairs(nn.Module):
         super().__init__()
         self.network = network
         self._label_smoothing = recipe.label_smoothing
-        for module in network.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = recipe.dropout
+        set_dropout(network, recipe.dropout)
 
     def forward(self, passages: TextBatch, queries: TextBatch) -> Tensor:
         """Return the loss of a batch."""
@@ -175,8 +174,7 @@ def train_query_generator(
         held_out = split_documents(pairs.document_rows, share=recipe.holdout, seed=recipe.seed)
     rows = capped_rows(pairs, np.flatnonzero(~held_out), recipe)
     unseen = held_out_rows(held_out, recipe)
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(recipe.seed)  # dropout takes no generator
+    with seeded(recipe.seed, device) as generator:
         model = QueryGeneratorPairs(copy.deepcopy(network), recipe).to(device)
         on_device = pairs.to(device)
         best = BestState(None if checkpoint is None else checkpoint / "best")
@@ -185,7 +183,7 @@ def train_query_generator(
             _batches(pairs, rows, recipe),
             lambda own, at, _strength: own(*text_batches(on_device, rows[at])),
             loop or recipe.loop(),
-            generator=torch.Generator(device=device).manual_seed(recipe.seed),
+            generator=generator,
             progress=progress,
             checkpoint=checkpoint,
             validate=_validation(on_device, unseen, best) if len(unseen) else None,
@@ -240,21 +238,12 @@ def tokenise_pairs(pairs: Sequence[QueryPair], inputs: QueryGeneratorInputs) -> 
     sources = [id_by_source.setdefault(pair.source, len(id_by_source)) for pair in pairs]
     pad = inputs.symbols.pad
     return TrainingSet(
-        queries=make_table(inputs.queries([pair.query for pair in pairs]), pad=pad),
-        documents=make_table(inputs.passages(list(row_by_passage)), pad=pad),
+        queries=SequenceTable.join(inputs.queries([pair.query for pair in pairs]), pad=pad),
+        documents=SequenceTable.join(inputs.passages(list(row_by_passage)), pad=pad),
         query_rows=np.arange(len(pairs)),
         document_rows=np.array(rows, dtype=np.int64),
         source_ids=np.array(sources, dtype=np.uint8),
         sources=tuple(id_by_source),
-    )
-
-
-def make_table(sequences: Sequence[Sequence[int]], *, pad: int) -> SequenceTable:
-    """Lay sequences end to end."""
-    flat = np.array([each for own in sequences for each in own], dtype=np.int32)
-    offsets = np.concatenate(([0], np.cumsum([len(own) for own in sequences]))).astype(np.int64)
-    return SequenceTable.from_arrays(
-        flat, offsets, field_ids=np.zeros(len(flat), dtype=np.uint8), weights=None, pad=pad
     )
 
 

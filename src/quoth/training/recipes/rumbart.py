@@ -11,7 +11,6 @@ distil the posterior of a frozen query generator, which needs no gradient throug
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 
 import torch
@@ -19,8 +18,14 @@ from torch import Tensor
 
 from quoth.models.glow.network import GlowNetwork
 from quoth.models.query_generator.network import QueryGeneratorNetwork, TextBatch
-from quoth.training.retriever.joint import JointModule, JointRecipe, Reading
-from quoth.training.retriever.learning import Learned, LearningRun, learn
+from quoth.training.retriever.joint import (
+    JointModule,
+    JointRecipe,
+    Reading,
+    copy_retriever,
+    learn_jointly,
+)
+from quoth.training.retriever.learning import Learned, LearningRun
 from quoth.training.retriever.mixture import (
     divergence,
     log_posterior,
@@ -28,10 +33,7 @@ from quoth.training.retriever.mixture import (
     sequence_marginal,
     token_marginal,
 )
-from quoth.training.retriever.monitors import Monitor
 from quoth.training.retriever.passage_set import PassageSet
-from quoth.training.retriever.refresh import PassageIndex, Refresher
-from quoth.training.retriever.retriever import Retriever, prepare_network, vector_width
 
 OBJECTIVES = ("marginal", "distil_posterior", "distil_likelihood")
 MARGINALS = ("sequence", "token")
@@ -144,25 +146,11 @@ def train_rumbart(
     run: LearningRun,
 ) -> Learned:
     """Train copies of a warmed-up dual encoder and of a query generator together."""
-    devices = [run.device] if run.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(recipe.seed)
-        own = prepare_network(
-            network, projection=recipe.projection, dropout=recipe.dropout, device=run.device
-        )
-        retriever = Retriever(own, similarity=recipe.similarity)
-        writer = copy.deepcopy(query_generator).to(run.device)
-        here = passage_set.to(run.device)
-        index = PassageIndex(here.num_passages, vector_width(retriever, run.device)).to(run.device)
-        module = RumbartModule(retriever, writer, here, recipe, index=index)
-        module.monitor = Monitor(run.bounds, num_passages=here.num_passages, k=recipe.k)
-        return learn(
-            module,
-            here,
-            run.loop or recipe.loop(),
-            run,
-            batch_size=recipe.batch_size,
-            seed=recipe.seed,
-            refresher=Refresher(index, retriever, here, recipe.refresh(), k=recipe.k),
-            query_generator=writer,
-        )
+    return learn_jointly(
+        RumbartModule,
+        lambda _writer: copy_retriever(network, recipe, run.device),
+        query_generator,
+        passage_set,
+        recipe,
+        run,
+    )

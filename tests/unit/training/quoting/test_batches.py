@@ -11,6 +11,8 @@ from tests.unit.training.dynamic_worlds import make_inputs, make_set
 
 from quoth.errors import ConfigError
 from quoth.models.dynamic_lm.unfolding import unfold
+from quoth.selfsupervision.phrase_matching import SubwordText
+from quoth.selfsupervision.phrase_sampling import MixedSample, PhraseSamplingConfig
 from quoth.training.quoting.batches import BatchMaker, DynamicBatch, make_batch
 from quoth.training.quoting.phrase_negatives import (
     NegativesConfig,
@@ -21,8 +23,6 @@ from quoth.training.quoting.phrase_negatives import (
 )
 from quoth.training.quoting.set import DynamicSet, Quotation
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
-from quoth.training.selfsupervision.phrase_matching import SubwordText
-from quoth.training.selfsupervision.phrase_sampling import MixedSample, PhraseSamplingConfig
 
 V = 100
 PASSAGE = SubwordText(np.arange(40, 60), np.ones(20, dtype=bool))

@@ -27,14 +27,14 @@ from tests.unit.training.dynamic_worlds import (
 )
 
 from quoth.models.dynamic_lm.dynamic_lm import open_dynamic_lm
-from quoth.training.quoting.set import open_dynamic_set
-from quoth.training.selfsupervision.phrase_matching import SubwordText
-from quoth.training.selfsupervision.quoting import (
+from quoth.selfsupervision.phrase_matching import SubwordText
+from quoth.training.quoting.quote_writer import (
     CoverRecord,
     QuoteRecord,
     QuoteWriter,
     QuotingConfig,
 )
+from quoth.training.quoting.set import open_dynamic_set
 
 GIVEN = Namespace(
     steps=5,

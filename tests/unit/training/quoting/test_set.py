@@ -10,6 +10,7 @@ import pytest
 from tests.unit.training.dynamic_worlds import make_inputs, make_set
 
 from quoth.errors import ConfigError, Damaged
+from quoth.selfsupervision.phrase_matching import SubwordText
 from quoth.training.quoting.phrase_negatives import phrase_key
 from quoth.training.quoting.set import (
     Continuations,
@@ -19,7 +20,6 @@ from quoth.training.quoting.set import (
     open_dynamic_set,
     save_dynamic_set,
 )
-from quoth.training.selfsupervision.phrase_matching import SubwordText
 
 PASSAGE = SubwordText(np.array([5, 6, 7]), np.array([True, False, True]))
 OTHER = SubwordText(np.array([8, 9]), np.array([True, True]))

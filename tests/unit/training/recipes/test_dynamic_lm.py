@@ -16,6 +16,7 @@ from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.training.quoting.batches import BatchMaker
 from quoth.training.quoting.losses import divergences, mixed_terms, plain_losses
 from quoth.training.quoting.phrase_negatives import TABLE_5, NegativesConfig
+from quoth.training.quoting.quote_writer import QuoteRecord, QuoteWriter, QuotingConfig
 from quoth.training.quoting.set import DynamicSet, make_quotations
 from quoth.training.recipes.dynamic_lm import (
     DynamicLMReport,
@@ -25,7 +26,6 @@ from quoth.training.recipes.dynamic_lm import (
     train_dynamic_lm,
 )
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
-from quoth.training.selfsupervision.quoting import QuoteRecord, QuoteWriter, QuotingConfig
 
 CPU = torch.device("cpu")
 FULL = replace(CONFIG, tuning="full")

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from quoth.errors import ConfigError, Damaged
+from quoth.selfsupervision.pseudo_pairs import is_held_out
 from quoth.training.packed_file import read_packed, write_packed
-from quoth.training.retriever.training_set import SequenceTable
-from quoth.training.selfsupervision.pseudo_pairs import is_held_out
+from quoth.training.sequences import SequenceTable, find_offsets
 
 NONE = -1
 """Stands for no row, and in targets for no phrase."""
@@ -318,20 +318,12 @@ def _assemble(
     arrays: Mapping[str, Rows], *, num_phrases: int, about: Mapping[str, Any]
 ) -> IdentifierPairs:
     """Make pairs of plain arrays, as they lie in the file; own rows are counted from 1 there."""
-    ids = arrays["query_ids"]
-    kind = np.uint16 if ids.max(initial=0) <= np.iinfo(np.uint16).max else np.int32
-    queries = SequenceTable.from_arrays(
-        ids.astype(kind),
-        _offsets(arrays["query_lengths"]),
-        field_ids=np.zeros(len(ids), dtype=np.uint8),
-        weights=None,
-    )
     return IdentifierPairs(
-        queries=queries,
+        queries=SequenceTable.from_lengths(arrays["query_ids"], arrays["query_lengths"]),
         phrase_ids=torch.from_numpy(arrays["phrase_ids"].astype(np.int32)),
-        identifier_offsets=torch.from_numpy(_offsets(arrays["identifier_lengths"])),
+        identifier_offsets=torch.from_numpy(find_offsets(arrays["identifier_lengths"])),
         passage_targets=torch.from_numpy(arrays["passage_targets"]),
-        passage_offsets=torch.from_numpy(_offsets(arrays["passage_lengths"])),
+        passage_offsets=torch.from_numpy(find_offsets(arrays["passage_lengths"])),
         query_rows=arrays["query_rows"],
         passage_rows=torch.from_numpy(arrays["passage_rows"]),
         own_rows=torch.from_numpy(arrays["own_rows"] - 1),
@@ -344,10 +336,9 @@ def _assemble(
 
 def _arrays(pairs: IdentifierPairs) -> dict[str, Rows]:
     """List what is written: no negative number among them."""
-    ids = pairs.queries.subword_ids.cpu().numpy()
     offsets = pairs.passage_offsets.cpu().numpy()
     return {
-        "query_ids": ids.view(np.uint16) if ids.dtype == np.int16 else ids,
+        "query_ids": pairs.queries.stored_ids,
         "query_lengths": pairs.queries.lengths,
         "phrase_ids": pairs.phrase_ids.cpu().numpy(),
         "identifier_lengths": pairs.identifier_lengths,
@@ -368,7 +359,3 @@ def _flat(sequences: Sequence[Any]) -> Rows:
 
 def _lengths(sequences: Sequence[Any]) -> Rows:
     return np.array([len(each) for each in sequences], dtype=np.int64)
-
-
-def _offsets(lengths: Rows) -> Rows:
-    return np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(lengths, dtype=np.int64)))

@@ -13,7 +13,7 @@ from quoth.models.pixar.shortlist.build import start_centroids
 from quoth.models.pixar.shortlist.centroids import build_centroids, routing_vectors
 from quoth.models.pixar.shortlist.config import ShortlistConfig
 from quoth.models.pixar.shortlist.recall import PADDING, GoldRecall, measure_recall
-from quoth.training.recipes.pixar_shortlist import PixarShortlistRecipe, train_centroids
+from quoth.training.identifiers.shortlist import PixarShortlistRecipe, train_centroids
 
 NUM_PHRASES, WIDTH, NUM_TOPICS = 400, 16, 8
 CONFIG = ShortlistConfig(

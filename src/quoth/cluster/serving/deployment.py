@@ -17,11 +17,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from quoth.cluster.connecting import load_ray
-from quoth.cluster.serving_config import ClusterConfig
-from quoth.cluster.serving_port import RemotePort, ShardLine
-from quoth.cluster.serving_ray import load_serve
-from quoth.cluster.serving_replica import OpenPort, ShardReplica
+from quoth.cluster.connecting import load_ray, load_serve
+from quoth.cluster.serving.config import ClusterConfig
+from quoth.cluster.serving.port import RemotePort, ShardLine
+from quoth.cluster.serving.replica import OpenPort, ShardReplica
 from quoth.errors import ClusterError
 
 _UNDER_WAY = 16  # questions that wait inside one replica; more wait at the router

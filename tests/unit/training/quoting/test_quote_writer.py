@@ -10,8 +10,7 @@ from tests.unit.training.dynamic_worlds import PASSAGES, make_inputs
 
 from quoth.errors import ConfigError
 from quoth.models.dynamic_lm.inputs import DynamicLMInputs
-from quoth.training.quoting.set import Quotation
-from quoth.training.selfsupervision.quoting import (
+from quoth.training.quoting.quote_writer import (
     JOINT,
     CoverRecord,
     QuoteRecord,
@@ -19,6 +18,7 @@ from quoth.training.selfsupervision.quoting import (
     QuotingConfig,
     tile,
 )
+from quoth.training.quoting.set import Quotation
 from quoth.vocabulary.dynamic import NO_ANSWER
 
 ONLY_SENTENCES = QuotingConfig(min_passages=4, unanswerable_share=0, short_share=0, joined_share=0)

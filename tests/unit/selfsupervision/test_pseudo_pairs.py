@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from quoth.errors import ConfigError
-from quoth.training.selfsupervision.pseudo_pairs import (
+from quoth.selfsupervision.pseudo_pairs import (
     FoundQuery,
     PseudoPairConfig,
     SourceText,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from quoth.errors import ConfigError
 from quoth.models.dynamic_lm.inputs import TokenisedText
-from quoth.training.selfsupervision.phrase_matching import (
+from quoth.selfsupervision.phrase_matching import (
     Flags,
     Ids,
     MatchLimits,

@@ -10,7 +10,7 @@ from torch import Tensor
 from quoth.models.pixar.head import NUM_SYMBOLS
 from quoth.models.pixar.network import PhraseHead, PixarVectors
 from quoth.training.identifiers.large_softmax import CHUNK, VocabularySplit, large_softmax
-from quoth.training.selfsupervision.identifier_pairs import NONE, TargetBatch
+from quoth.training.identifiers.pairs import NONE, TargetBatch
 from quoth.training.split_table import TableSplit
 
 

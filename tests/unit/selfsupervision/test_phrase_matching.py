@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quoth.training.selfsupervision.phrase_matching import (
+from quoth.selfsupervision.phrase_matching import (
     MatchLimits,
     OccurrenceIndex,
     SubwordText,

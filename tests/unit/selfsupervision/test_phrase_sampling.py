@@ -10,7 +10,7 @@ from tests.unit.training.dynamic_worlds import TEXTS, kinds_of, make_inputs
 
 from quoth.errors import ConfigError
 from quoth.models.dynamic_lm.inputs import DynamicLMInputs
-from quoth.training.selfsupervision.phrase_sampling import (
+from quoth.selfsupervision.phrase_sampling import (
     SAMPLINGS,
     PhraseSamplingConfig,
     Sampling,

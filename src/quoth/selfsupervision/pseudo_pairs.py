@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from quoth.errors import ConfigError
 from quoth.records import Document
-from quoth.training.selfsupervision.known_items import Stretch, find_headings, find_sentences
+from quoth.selfsupervision.known_items import Stretch, find_headings, find_sentences
 
 CORPUS_KINDS = ("title", "heading", "sentence", "span")
 KINDS = (*CORPUS_KINDS, "generated", "log")

@@ -15,9 +15,7 @@ from hypothesis import strategies as st
 
 from quoth.errors import ConfigError, EvaluationError
 from quoth.records import Document, Passage, Query, Span
-from quoth.text.passages import count_words
-from quoth.text.words import Analyser, AnalyserConfig
-from quoth.training.selfsupervision.known_items import (
+from quoth.selfsupervision.known_items import (
     ORIGINS,
     KnownItem,
     Stretch,
@@ -27,6 +25,8 @@ from quoth.training.selfsupervision.known_items import (
     hold_out,
     make_known_items,
 )
+from quoth.text.passages import count_words
+from quoth.text.words import Analyser, AnalyserConfig
 
 ANALYSER = Analyser(AnalyserConfig(language="none"))
 COMMON = ("the", "of", "and", "a", "in")
@@ -144,7 +144,7 @@ class TestPromises:
             assert item.held_out[0].span.start > 0
 
     def test_torch_and_the_stemmer_are_not_imported(self) -> None:
-        module = "quoth.training.selfsupervision.known_items"
+        module = "quoth.selfsupervision.known_items"
         heavy = {"torch", "Stemmer", "numpy"}
         code = f"import {module}, sys; sys.exit(bool({heavy} & set(sys.modules)))"
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

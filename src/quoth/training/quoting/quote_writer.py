@@ -21,10 +21,10 @@ import numpy as np
 from quoth.errors import ConfigError
 from quoth.models.dynamic_lm.inputs import DynamicLMInputs, TokenisedText
 from quoth.records import Span
+from quoth.selfsupervision.phrase_matching import MatchLimits, SubwordText, match_forward
+from quoth.selfsupervision.phrase_sampling import as_subwords
 from quoth.text.passages import split_sentences
 from quoth.training.quoting.set import Quotation
-from quoth.training.selfsupervision.phrase_matching import MatchLimits, SubwordText, match_forward
-from quoth.training.selfsupervision.phrase_sampling import as_subwords
 from quoth.vocabulary.dynamic import NO_ANSWER
 
 JOINT = " Also:"

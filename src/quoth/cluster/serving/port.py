@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from quoth import errors
-from quoth.cluster.serving_ray import load_serve
-from quoth.cluster.serving_replica import Reply
+from quoth.cluster.connecting import load_serve
+from quoth.cluster.serving.replica import Reply
 from quoth.errors import ClusterError, QuothError, ShardDown
 from quoth.records import Document, Part, Passage, Query, Run
 from quoth.search.merged import Ranked
