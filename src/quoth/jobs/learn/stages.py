@@ -39,13 +39,13 @@ from quoth.jobs.learn.queries import (
     spread,
     write_queries,
 )
+from quoth.jobs.learn.round_trip import ORIGIN, keep_found, without_repeats
 from quoth.jobs.remote import RemoteRunner
 from quoth.models.glow.encoder import GlowEncoder
-from quoth.models.glow.files import published_config, saved_config
+from quoth.models.glow.files import find_config
 from quoth.models.glow.inputs import GlowInputs
 from quoth.models.pretrained import find_folder
 from quoth.models.query_generator.generator import QueryGenerator
-from quoth.records import Query
 from quoth.search.hybrid.calibration import Calibration
 from quoth.selfsupervision.pseudo_pairs import PseudoQuery
 from quoth.settings.config import Config
@@ -63,12 +63,6 @@ from quoth.training.retriever.passage_set import (
     save_passage_set,
 )
 from quoth.training.retriever.run_packed import ENCODER, FACTS, load_start, load_writer
-
-ROUND_TRIP = 20
-"""A pseudo-query names its document if a search for it finds that among so many."""
-
-ORIGIN = "pseudo-query"
-"""What identifiers that a query generator wrote are kept under."""
 
 PASSAGE_SET = "passages.set"
 _TRAINED_QUERIES = "training.json"
@@ -104,7 +98,7 @@ class LearnStages:
 
     def vectors_before(self) -> dict[str, Any]:
         """Make sure that there is a search to compare with: vectors and a calibration."""
-        searchers = self._context.make_searchers(self._store, self.before)
+        searchers = self._searchers(self.before)
         if not searchers.is_encoded or searchers.calibration is None:
             found = self._encode(searchers, self.before)
             searchers.keep_calibration(found)
@@ -228,7 +222,7 @@ class LearnStages:
 
     def encode(self) -> dict[str, Any]:
         """Give every document vectors of the new encoder, beside the old ones."""
-        searchers = self._context.make_searchers(self._store, self.after)
+        searchers = self._searchers(self.after)
         found = self._encode(searchers, self.after)
         searchers.close()
         return {"calibration": found.to_record()}
@@ -241,7 +235,7 @@ class LearnStages:
             ("before", "vectors before", self.before),
             ("after", "encode", self.after),
         ):
-            searchers = self._context.make_searchers(self._store, config)
+            searchers = self._searchers(config)
             found = Calibration.from_record(self._folder.found(stage)["calibration"])
             scores[name] = judge(
                 searchers, self._store, judged, found, config, progress=self._context.progress
@@ -259,7 +253,7 @@ class LearnStages:
         )
         if installed:
             calibration = self._folder.found("encode")["calibration"]
-            searchers = self._context.make_searchers(self._store, self.after)
+            searchers = self._searchers(self.after)
             use_learned(self._store, self.name)
             searchers.keep_calibration(Calibration.from_record(calibration))
             searchers.close()
@@ -271,35 +265,18 @@ class LearnStages:
         """Name documents by the pseudo-queries that find them, for generative search."""
         if self._pairs is not None:
             return {}
-        installed = self._folder.found("install")["installed"]
         written = self._written
-        asked = [
-            (Query(f"{row}:{at}", text), self._units[row].docid)
-            for row, own in sorted(written.items())
-            for at, text in enumerate(own)
-        ]
-        searchers = self._context.make_searchers(
-            self._store, self.after if installed else self.before
-        )
-        self._context.progress("searching for pseudo-queries", 0, len(asked))
-        queries = [query for query, _docid in asked]
-        runs = [
-            side.search(queries, k=ROUND_TRIP, allowed=None)
-            for side in (searchers.lexical(syntax=False), searchers.dense_side())
-        ]
-        searchers.close()
-        kept: dict[str, list[str]] = {docid: [] for _query, docid in asked}
-        for query, docid in asked:
-            if any(hit.docid == docid for run in runs for hit in run.hits[query.qid]):
-                kept[docid].append(query.text)
-        distinct = {docid: list(dict.fromkeys(texts)) for docid, texts in kept.items()}
+        with contextlib.closing(self._searchers(self.newest.config)) as searchers:
+            sides = (searchers.lexical(syntax=False), searchers.dense_side())
+            kept = keep_found(self._units, written, sides, self._context.progress)
+        distinct = without_repeats(kept)
         self._store.put_identifiers(distinct, origin=ORIGIN)
-        count = sum(map(len, kept.values()))
+        total, count = sum(map(len, written.values())), sum(map(len, kept.values()))
         return {
             "documents": float(sum(bool(texts) for texts in distinct.values())),
-            "written": float(len(asked)),
+            "written": float(total),
             "kept after round trip": float(count),
-            "share kept": round(count / len(asked), 4) if asked else 0.0,
+            "share kept": round(count / total, 4) if total else 0.0,
         }
 
     @property
@@ -307,6 +284,9 @@ class LearnStages:
         """The desk with the encoder that search uses once a model was installed or set aside."""
         installed = self._folder.found("install")["installed"]
         return replace(self._context, config=self.after if installed else self.before)
+
+    def _searchers(self, config: Config) -> Searchers:
+        return self._context.make_searchers(self._store, config)
 
     def _path(self, name: str) -> Path:
         return self._folder.path / name
@@ -346,9 +326,7 @@ class LearnStages:
     @contextlib.contextmanager
     def _looking_up(self) -> Iterator[PassageLookup]:
         """Open BM25 search over units; the vectors' stage has brought it up to date."""
-        with contextlib.closing(
-            self._context.make_searchers(self._store, self.before)
-        ) as searchers:
+        with contextlib.closing(self._searchers(self.before)) as searchers:
             lexical = searchers.lexical(syntax=False)
             yield PassageLookup(self._units, lexical, analyser=self._analyser)
 
@@ -377,7 +355,7 @@ class LearnStages:
 def units_of(context: JobContext, encoder: str) -> list[Unit]:
     """List what an encoder gives vectors to in a collection, split for learning."""
     folder, config = find_folder(encoder), context.config.learn
-    settings = saved_config(folder) or published_config(folder)
+    settings = find_config(folder)
     if settings.weighting != "none" or settings.layout != "joined":
         raise ConfigError(
             f"{encoder} weighs words or marks fields, which learning without labels cannot train;"

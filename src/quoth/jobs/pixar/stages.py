@@ -30,7 +30,7 @@ from quoth.jobs.pixar.shortlist import keep_shortlist, make_shortlist
 from quoth.jobs.pixar.texts import BuildTexts, common_words, open_texts, split_texts
 from quoth.jobs.pixar.writing import WrittenNames, read_labelled_queries, write_missing
 from quoth.jobs.remote import RemoteRunner
-from quoth.models.glow.files import published_config, saved_config
+from quoth.models.glow.files import find_config
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.inputs import PixarInputs
 from quoth.models.pixar.pixar import Pixar
@@ -351,7 +351,7 @@ class PixarStages:
 
     def _pixar_config(self, num_slots: int) -> PixarConfig:
         folder = find_folder(self._encoder)
-        settings = saved_config(folder) or published_config(folder)
+        settings = find_config(folder)
         return PixarConfig(num_slots=num_slots, pooling=settings.pooling)
 
     def _load(self, name: str) -> Pixar:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,13 +28,12 @@ from quoth.jobs.learn.queries import (
     spread,
     write_queries,
 )
-from quoth.jobs.learn.stages import ORIGIN, ROUND_TRIP
+from quoth.jobs.learn.round_trip import ORIGIN, keep_found, without_repeats
 from quoth.jobs.pixar.plan import BuildRates, WritingPlan, plan_writing
 from quoth.jobs.pixar.texts import LABELLED, NOTHING, AskedQuery, LabelledAsked
-from quoth.models.glow.files import published_config, saved_config
+from quoth.models.glow.files import find_config
 from quoth.models.pretrained import find_folder
 from quoth.models.query_generator.generator import QueryGenerator
-from quoth.records import Query
 from quoth.settings.pixar import PixarBuildConfig
 from quoth.text.words import Analyser
 
@@ -133,30 +133,19 @@ def _keep(
     context: JobContext, units: Sequence[Unit], folder: Path, plan: WritingPlan
 ) -> WrittenNames:
     """Store what finds its document again."""
-    asked = [
-        (Query(f"{row}:{at}", text), units[row].docid)
-        for row, own in sorted(read_written(folder / _WRITTEN).items())
-        for at, text in enumerate(own)
-    ]
-    searchers = context.make_searchers(context.store, context.config)
-    searchers.catch_up(context.store, searcher="lexical", progress=context.progress)
-    context.progress("searching for identifiers", 0, len(asked))
-    run = searchers.lexical(syntax=False).search(
-        [query for query, _docid in asked], k=ROUND_TRIP, allowed=None
-    )
-    searchers.close()
-    kept: dict[str, list[str]] = {}
-    for query, docid in asked:
-        if any(hit.docid == docid for hit in run.hits[query.qid]):
-            kept.setdefault(docid, []).append(query.text)
-    distinct = {docid: list(dict.fromkeys(texts)) for docid, texts in kept.items()}
-    write_text_atomically(folder / _OWN_NAMES, json.dumps(distinct) + "\n")
-    context.store.put_identifiers(distinct, origin=ORIGIN)
-    count = sum(map(len, distinct.values()))
-    return WrittenNames(plan.num_documents, len(asked), count, plan.seconds)
+    written = read_written(folder / _WRITTEN)
+    with closing(context.make_searchers(context.store, context.config)) as searchers:
+        searchers.catch_up(context.store, searcher="lexical", progress=context.progress)
+        sides = (searchers.lexical(syntax=False),)
+        kept = keep_found(units, written, sides, context.progress)
+    named = {docid: texts for docid, texts in without_repeats(kept).items() if texts}
+    write_text_atomically(folder / _OWN_NAMES, json.dumps(named) + "\n")
+    context.store.put_identifiers(named, origin=ORIGIN)
+    total, count = sum(map(len, written.values())), sum(map(len, named.values()))
+    return WrittenNames(plan.num_documents, total, count, plan.seconds)
 
 
 def _list_units(context: JobContext, *, seed: int) -> list[Unit]:
     folder = find_folder(context.config.dense.encoder)
-    settings = saved_config(folder) or published_config(folder)
+    settings = find_config(folder)
     return list_units(context.store, settings, share=_SHARE, seed=seed)
