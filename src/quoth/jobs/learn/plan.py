@@ -16,10 +16,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from quoth.errors import ConfigError
-from quoth.jobs.remote import RemoteRunner
 from quoth.settings.learn import LearnConfig
+
+if TYPE_CHECKING:
+    from quoth.jobs.ray import ClusterHelp
 
 SHORTEST = 50
 """Steps of the second stage below which it is left out, unless it is asked for by name."""
@@ -47,7 +50,7 @@ class LearnRequest:
     restart: bool = False
     """Begin again, whatever an earlier call left."""
 
-    remote: RemoteRunner | None = None
+    remote: ClusterHelp | None = None
     """Who writes queries and trains, if not this process."""
 
     def __post_init__(self) -> None:

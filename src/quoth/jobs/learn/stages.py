@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -40,7 +40,6 @@ from quoth.jobs.learn.queries import (
     write_queries,
 )
 from quoth.jobs.learn.round_trip import ORIGIN, keep_found, without_repeats
-from quoth.jobs.remote import RemoteRunner
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.glow.files import find_config
 from quoth.models.glow.inputs import GlowInputs
@@ -64,6 +63,9 @@ from quoth.training.retriever.passage_set import (
 )
 from quoth.training.retriever.run_packed import ENCODER, FACTS, load_start, load_writer
 
+if TYPE_CHECKING:
+    from quoth.jobs.ray import ClusterHelp
+
 PASSAGE_SET = "passages.set"
 _TRAINED_QUERIES = "training.json"
 _EXAMPLES = 5
@@ -79,7 +81,7 @@ class LearnStages:
         *,
         device: torch.device,
         pairs: Path | None,
-        remote: RemoteRunner | None = None,
+        remote: ClusterHelp | None = None,
         unpack: Path | None = None,
     ) -> None:
         """Work for a learning that is begun; `unpack` is what another machine trained."""

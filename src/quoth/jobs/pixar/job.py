@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quoth.artifact import seal_file
 from quoth.engine.engine import Engine
@@ -25,10 +25,12 @@ from quoth.jobs.pixar.document_names import fingerprint
 from quoth.jobs.pixar.report import GenerativeReport, JudgedKind
 from quoth.jobs.pixar.stages import TRAINED, UNTRAINED, PixarStages
 from quoth.jobs.pixar.writing import read_own_names
-from quoth.jobs.remote import RemoteRunner
 from quoth.models.pretrained import digest_weights, find_folder
 from quoth.search.generative.state import FOLDER, find_model
 from quoth.settings.pixar import PixarBuildConfig
+
+if TYPE_CHECKING:
+    from quoth.jobs.ray import ClusterHelp
 
 WORK = "generative-training"
 NAME = "pixar"
@@ -46,7 +48,7 @@ class PixarRequest:
     restart: bool = False
     """Begin again, whatever an earlier call left."""
 
-    remote: RemoteRunner | None = None
+    remote: ClusterHelp | None = None
     """Who trains, if not this process."""
 
 

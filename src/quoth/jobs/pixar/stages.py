@@ -8,7 +8,7 @@ from dataclasses import asdict
 from itertools import repeat
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -29,7 +29,6 @@ from quoth.jobs.pixar.plan import (
 from quoth.jobs.pixar.shortlist import keep_shortlist, make_shortlist
 from quoth.jobs.pixar.texts import BuildTexts, common_words, open_texts, split_texts
 from quoth.jobs.pixar.writing import WrittenNames, read_labelled_queries, write_missing
-from quoth.jobs.remote import RemoteRunner
 from quoth.models.glow.files import find_config
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.inputs import PixarInputs
@@ -60,6 +59,9 @@ from quoth.vocabulary.phrases.training import train_phrases
 from quoth.vocabulary.phrases.vocabulary import PhraseVocabulary, open_phrases
 from quoth.vocabulary.phrases.workers import Threads
 
+if TYPE_CHECKING:
+    from quoth.jobs.ray import ClusterHelp
+
 UNTRAINED, TRAINED = "untrained", "trained"
 _MOST_REPORTS = 200
 _MOST_SLOTS = 16
@@ -76,7 +78,7 @@ class PixarStages:
         *,
         device: torch.device,
         pairs: Path | None,
-        remote: RemoteRunner | None = None,
+        remote: ClusterHelp | None = None,
     ) -> None:
         self._context = context
         self._folder = folder
