@@ -30,7 +30,7 @@ STATE_FILE = "state.json"
 REPORT_FILE = "report.json"
 MODEL_REPORT_FILE = "quoth_training.json"
 _VERSION = 1
-_OTHER_VERSION = {"version of Quoth": "another"}
+_OTHER_VERSION = "version of Quoth"
 
 
 class JobFolder:
@@ -45,7 +45,7 @@ class JobFolder:
 
     @classmethod
     def beside(cls, model: Path) -> JobFolder:
-        """Open the folder of a job that makes a model: it stands beside the model's."""
+        """Open the folder of a job that makes a model, which lies beside the model's."""
         return cls(model.with_name(model.name + ".training"), model=model)
 
     @property
@@ -87,7 +87,7 @@ class JobFolder:
     def differences(self, settings: Mapping[str, Any]) -> list[str]:
         """Name what differs from the job here, with values where these are short."""
         if not self.is_begun:
-            return list(_OTHER_VERSION) if self._left_files() else []
+            return [_OTHER_VERSION] if self._left_files() else []
         return find_differences(self.settings, settings)
 
     def drop(self) -> None:

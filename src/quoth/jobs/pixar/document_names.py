@@ -43,10 +43,14 @@ def list_names(context: JobContext) -> Iterator[Names]:
 
 
 def fingerprint(context: JobContext, written: Mapping[str, Sequence[str]]) -> str:
-    """Name the documents and their names as they are, but for those that this job has written."""
-    digest = hashlib.sha256(json.dumps(sorted(context.store.live_rows())).encode())
-    for each in list_names(context):
-        own = written.get(each.docid, ())
-        given = [text for text in each.texts if text not in own]
-        digest.update(json.dumps([each.docid, *given]).encode())
+    """Name the documents and their identifiers as they are, but for those a job itself wrote.
+
+    What a document is named by besides follows from its row, whose content never changes.
+    """
+    store = context.store
+    digest = hashlib.sha256(json.dumps(sorted(store.live_rows())).encode())
+    for docid in store.all_docids():
+        own = written.get(docid, ())
+        given = [text for text in store.identifiers(docid) if text not in own]
+        digest.update(json.dumps([docid, *given]).encode())
     return digest.hexdigest()

@@ -140,7 +140,10 @@ def _keep(
         kept = keep_found(units, written, sides, context.progress)
     named = {docid: texts for docid, texts in without_repeats(kept).items() if texts}
     write_text_atomically(folder / _OWN_NAMES, json.dumps(named) + "\n")
-    context.store.put_identifiers(named, origin=ORIGIN)
+    store = context.store
+    new = {docid: own for docid, own in named.items() if store.identifiers(docid) != tuple(own)}
+    if new:  # each put is a change, which an interrupted run may have made already
+        store.put_identifiers(new, origin=ORIGIN)
     total, count = sum(map(len, written.values())), sum(map(len, named.values()))
     return WrittenNames(plan.num_documents, total, count, plan.seconds)
 
