@@ -172,12 +172,13 @@ def without_varying(value: Any) -> Any:
 
 
 def files_of(place: Path, *folders: str) -> dict[str, bytes]:
-    """Read what the job made, but reports, which tell times."""
+    """Read what the job made, but reports, which tell times, and how often search got a model."""
+    left_out = ("quoth_training.json", "artifact.json")
     return {
         str(path.relative_to(place)): path.read_bytes()
         for folder in folders
         for path in sorted((place / folder).rglob("*"))
-        if path.is_file() and path.name != "quoth_training.json"
+        if path.is_file() and path.name not in left_out
     }
 
 
