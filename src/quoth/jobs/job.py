@@ -33,13 +33,13 @@ class Job(ABC, Generic[R]):
     """
 
     report_type: type[R]
+    drops_others = False
+    """Whether an unfinished job with other settings is dropped, and the user told, or refused."""
 
-    def __init__(self, folder: JobFolder, *, note: Callable[[str], None] | None = None) -> None:
-        """Work in a folder.
-
-        With `note`, an unfinished job with other settings is dropped and the user told; without, it
-        is refused.
-        """
+    def __init__(
+        self, folder: JobFolder, *, note: Callable[[str], None] = lambda _text: None
+    ) -> None:
+        """Work in a folder; `note` is told what a user should know."""
         self.folder = folder
         self.note = note
 
@@ -96,7 +96,7 @@ def _goes_on(job: Job[R], settings: Mapping[str, Any]) -> bool:
     differing = folder.differences(settings)
     if differing and not folder.is_finished:
         told = ", ".join(differing)
-        if job.note is None:
+        if not job.drops_others:
             raise ConfigError(
                 f"{folder.path} holds an unfinished training with other settings ({told}); use"
                 " those, name another --out, or --restart"

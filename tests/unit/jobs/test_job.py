@@ -74,6 +74,12 @@ class CountingJob(Job[Counted]):
         return {}
 
 
+class DroppingJob(CountingJob):
+    """The same, but in the way of nobody."""
+
+    drops_others = True
+
+
 def run(path: Path, **named: Any) -> JobOutcome[Counted]:
     return run_job(CountingJob(JobFolder(path)), **named)
 
@@ -145,11 +151,11 @@ def test_other_settings_are_refused_or_dropped(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"count\.seed was 0, is 3.*--restart"):
         run_job(other)
     told: list[str] = []
-    refused = CountingJob(JobFolder(tmp_path / "job"), seed=-1, note=told.append)
+    refused = DroppingJob(JobFolder(tmp_path / "job"), seed=-1, note=told.append)
     with pytest.raises(ConfigError, match="negative"):
         run_job(refused)
     assert JobFolder(tmp_path / "job").finished("gather") is not None  # nothing was dropped
-    dropping = CountingJob(JobFolder(tmp_path / "job"), seed=3, note=told.append)
+    dropping = DroppingJob(JobFolder(tmp_path / "job"), seed=3, note=told.append)
     assert run_job(dropping).report == Counted(6, 3) and len(dropping.worked) == 5
     assert "is dropped, as this differs: count.seed was 0, is 3" in told[-1]
     fourth = CountingJob(JobFolder(tmp_path / "job"), seed=4)

@@ -78,6 +78,7 @@ class LearnJob(Job[LearningReport]):
     """One learning."""
 
     report_type = LearningReport
+    drops_others = True
 
     def __init__(self, context: JobContext, request: LearnRequest) -> None:
         super().__init__(JobFolder(context.folder / LEARNING), note=context.note)

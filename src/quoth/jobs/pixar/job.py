@@ -74,6 +74,7 @@ class PixarJob(Job[GenerativeReport]):
     """One training of generative search."""
 
     report_type = GenerativeReport
+    drops_others = True
 
     def __init__(self, context: JobContext, request: PixarRequest) -> None:
         super().__init__(JobFolder(context.folder / WORK), note=context.note)

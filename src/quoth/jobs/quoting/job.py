@@ -72,7 +72,7 @@ def train_language_model(
     corpus = Corpus(engine, request.settings.training, progress)
     questions = read_questions(request.pairs, corpus.docids) if request.pairs is not None else []
     job = DynamicJob(
-        engine, request, start, corpus=corpus, questions=questions, progress=progress, tell=note
+        engine, request, start, corpus=corpus, questions=questions, progress=progress, note=note
     )
     outcome = run_job(job, restart=not request.resume)
     assert outcome.report is not None
@@ -96,9 +96,9 @@ class DynamicJob(Job[DynamicReport]):
         corpus: Corpus,
         questions: Sequence[LabelledQuestion],
         progress: Progress,
-        tell: Callable[[str], None],
+        note: Callable[[str], None],
     ) -> None:
-        super().__init__(JobFolder.beside(request.out))
+        super().__init__(JobFolder.beside(request.out), note=note)
         self._engine = engine
         self._request = request
         self._settings = request.settings
@@ -106,7 +106,6 @@ class DynamicJob(Job[DynamicReport]):
         self._corpus = corpus
         self._questions = questions
         self._progress = progress
-        self._inform = tell
 
     def settings(self) -> dict[str, Any]:
         """Return everything that decides what comes out."""
@@ -144,7 +143,7 @@ class DynamicJob(Job[DynamicReport]):
         """Decide how many steps are trained: once, so that a resumed training plans no other."""
         steps = self._settings.training.steps or self._steps_that_fit()
         training = self._samples.training
-        self._inform(
+        self.note(
             f"the plan: {steps:,} steps on {len(training.texts):,} texts and"
             f" {len(training.quotations):,} quotations ({self._settings.device})"
         )
