@@ -18,11 +18,12 @@ from quoth.cli.main import main
 from quoth.engine.engine import Engine
 from quoth.errors import ConfigError, CorpusError
 from quoth.jobs.job_folder import JobFolder
-from quoth.jobs.learn import job, stages
+from quoth.jobs.learn import job
 from quoth.jobs.learn.plan import LearnRequest
 from quoth.jobs.report.summary import ORDER
 from quoth.models.glow.network import GlowNetwork
 from quoth.models.query_generator.generator import QueryGenerator
+from quoth.training.retriever import run_packed as packed_training
 from quoth.training.retriever.curriculum import StageTrained
 from quoth.training.retriever.run_packed import main as run_packed
 
@@ -178,7 +179,7 @@ def test_a_model_that_is_worse_is_kept_aside_and_search_stays(
         for path in (collection / folder).rglob("*")
         if path.is_file()
     }
-    monkeypatch.setattr(stages, "run_curriculum", _destroy)
+    monkeypatch.setattr(packed_training, "run_curriculum", _destroy)
     report = world.learn(collection)
     assert report is not None and not report["installed"] and "kept aside" in report["reason"]
     assert report["encoder_after"] == report["encoder_before"]

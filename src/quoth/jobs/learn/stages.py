@@ -50,18 +50,9 @@ from quoth.selfsupervision.pseudo_pairs import PseudoQuery
 from quoth.settings.config import Config
 from quoth.settings.stored import ASIDE, MODELS, outer_name, use_learned
 from quoth.text.words import Analyser
-from quoth.training.retriever.curriculum import (
-    Curriculum,
-    CurriculumRun,
-    StageTrained,
-    run_curriculum,
-)
-from quoth.training.retriever.passage_set import (
-    make_passage_set,
-    open_passage_set,
-    save_passage_set,
-)
-from quoth.training.retriever.run_packed import ENCODER, FACTS, load_start, load_writer
+from quoth.training.retriever.curriculum import Curriculum, StageTrained
+from quoth.training.retriever.passage_set import make_passage_set, save_passage_set
+from quoth.training.retriever.run_packed import ENCODER, FACTS, train_packed
 
 if TYPE_CHECKING:
     from quoth.jobs.ray import ClusterHelp
@@ -176,30 +167,18 @@ class LearnStages:
         }
 
     def training(self) -> dict[str, Any]:
-        """Train on this machine, or have it done elsewhere, and save the encoder."""
+        """Train here or elsewhere, unless another machine has, and save the encoder."""
         if self._unpack is not None:
             return self._take(self._unpack)
-        if self._remote is not None:
-            out, base = self._path("stages") / "elsewhere", self.before.dense.encoder
-            self._remote.train(
-                self._path(PASSAGE_SET),
-                out,
-                encoder=base,
-                device=self._device.type,
-                tell=self._tell,
-            )
-            return self._take(out)
-        passage_set = open_passage_set(self._path(PASSAGE_SET))
-        curriculum = Curriculum.from_record(passage_set.about["curriculum"])
-        start = load_start(passage_set.about["encoder"], self.before.dense.encoder)
-        writer = None
-        if curriculum.method != "none":
-            writer = load_writer(passage_set.about["generator"], "", start)
-        run = CurriculumRun(self._device, self._path("stages"), self._tell)
-        network, stages = run_curriculum(start.network, writer, passage_set, curriculum, run)
-        made = GlowEncoder(self.name, network, start.tokenizer, start.config, identity={})
-        made.save(self._context.folder / MODELS / self.name)
-        return {"device": self._device.type, "stages": [asdict(stage) for stage in stages]}
+        train = train_packed if self._remote is None else self._remote.train
+        train(
+            self._path(PASSAGE_SET),
+            self._path("trained"),
+            encoder=self.before.dense.encoder,
+            device=str(self._device) if self._remote is None else self._device.type,
+            tell=self._tell,
+        )
+        return self._take(self._path("trained"))
 
     def _tell(self, stage: str, step: int, steps: int) -> None:
         self._context.progress(f"training: {stage}", step, steps)
