@@ -91,7 +91,9 @@ class World:
             "dense": {"encoder": str(self.encoder)},
             "generative": {"generator": str(self.generator)},
         }
-        config = PixarBuildConfig(steps=30, batch_size=16, checkpoint_every=5, device="cpu")
+        config = PixarBuildConfig(
+            steps=12, batch_size=16, checkpoint_every=4, size=600, looks=2, device="cpu"
+        )
         with Engine.open(self.copy(place), settings=[settings], progress=progress) as engine:
             return train_generative(engine, PixarRequest(config))
 
