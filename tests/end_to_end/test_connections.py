@@ -106,6 +106,7 @@ def serving(
     code = f"import sys; sys.argv = {given!r}; " + _LIMIT.format(open_files)
     if parser == "h11":
         code += "; sys.modules['httptools'] = None"
+    code += "; sys.modules['torch'] = None"  # no answers, so that it is ready at once
     code += f"; {before}; from quoth.cli.main import main; main()"
     command = [sys.executable, "-c", code]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
