@@ -67,9 +67,7 @@ def _environment() -> Environment:
     environment.filters.update(find=find, value=value, at=at, changes=changes, latest=latest)
     environment.filters.update(complete=complete, mean=fmean, split=str.split)
     environment.tests["starting"] = str.startswith
-    environment.globals.update(
-        results=results, head=head, line=line, capacity=Capacity.fit(results)
-    )
+    environment.globals.update(results=results, head=head, capacity=Capacity.fit(results))
     environment.globals["layers"] = tomllib.loads((ROOT / "docs" / "layers.toml").read_text())
     return environment
 
