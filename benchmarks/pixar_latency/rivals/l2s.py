@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from quoth.models.pixar.shortlist.cells import CellShortlist
-from quoth.models.pixar.shortlist.config import ShortlistConfig
-from quoth.models.pixar.shortlist.interface import Samples
+from benchmarks.pixar_latency.rivals.cells import CellShortlist
+from benchmarks.pixar_latency.rivals.config import RivalConfig
+from benchmarks.pixar_latency.rivals.samples import Samples
 from quoth.models.pixar.shortlist.kmeans import nearest, spherical_kmeans
 from quoth.models.pixar.shortlist.lists import Lists, Places, top_lists
 from quoth.models.pixar.shortlist.rows import Rows, to_floats
@@ -29,7 +29,7 @@ _LENGTH_COST = 0.1  # of a list as long as the budget, where missing every phras
 
 
 def build_l2s(
-    head: Tensor, bias: Tensor, *, samples: Samples, rows: Rows, config: ShortlistConfig
+    head: Tensor, bias: Tensor, *, samples: Samples, rows: Rows, config: RivalConfig
 ) -> CellShortlist:
     """Fit an assignment and lists whose mean length over the samples is `list_length` at most."""
     vectors = functional.normalize(torch.from_numpy(samples.flat()).to(head.device), dim=1)
@@ -51,10 +51,10 @@ def build_l2s(
     return CellShortlist(rows, config, cells=to_floats(cells), lists=lists)
 
 
-def fill_lists(best: Places, owners: NDArray[np.int64], *, config: ShortlistConfig) -> Lists:
+def fill_lists(best: Places, owners: NDArray[np.int64], *, config: RivalConfig) -> Lists:
     """Choose what cells list, from the best phrases (N, depth) of vectors and their cells (N,).
 
-    >>> config = ShortlistConfig(method="l2s", num_centroids=2, list_length=1, num_lists=1)
+    >>> config = RivalConfig(method="l2s", num_centroids=2, list_length=1, num_lists=1)
     >>> best = np.array([[4, 5], [4, 6], [7, 8]], dtype=np.int32)
     >>> lists = fill_lists(best, np.array([0, 0, 1]), config=config)
     >>> lists.members.tolist(), lists.lengths().tolist()  # 4 is best for both vectors of cell 0
@@ -72,9 +72,7 @@ def fill_lists(best: Places, owners: NDArray[np.int64], *, config: ShortlistConf
     return Lists.of([each.astype(np.int32) for each in own])
 
 
-def list_costs(
-    best: Places, lists: Lists, *, config: ShortlistConfig
-) -> NDArray[np.float32]:  # (N, m)
+def list_costs(best: Places, lists: Lists, *, config: RivalConfig) -> NDArray[np.float32]:  # (N, m)
     """Say what it would cost each vector to use each list: phrases missed, and length."""
     listed = np.zeros(int(best.max(initial=0)) + 1, dtype=bool)
     costs = np.empty((len(best), len(lists)), dtype=np.float32)

@@ -12,11 +12,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from quoth.models.pixar.shortlist.config import ShortlistConfig
-from quoth.models.pixar.shortlist.interface import Samples
-from quoth.models.pixar.shortlist.preview import PreviewShortlist
+from benchmarks.pixar_latency.rivals.config import RivalConfig
+from benchmarks.pixar_latency.rivals.preview import PreviewShortlist
+from benchmarks.pixar_latency.rivals.samples import Samples
+from benchmarks.pixar_latency.rivals.svd import gram, project
 from quoth.models.pixar.shortlist.rows import Rows, to_floats
-from quoth.models.pixar.shortlist.svd import gram, project
 
 
 def build_low_rank(
@@ -25,7 +25,7 @@ def build_low_rank(
     *,
     samples: Samples,
     rows: Rows,
-    config: ShortlistConfig,
+    config: RivalConfig,
     threads: int,
 ) -> PreviewShortlist:
     """Keep `window` columns in which the samples' scores are kept best."""
@@ -45,7 +45,7 @@ def build_low_rank(
 
 
 def build_quantised(
-    head: Tensor, bias: Tensor, *, rows: Rows, config: ShortlistConfig, threads: int
+    head: Tensor, bias: Tensor, *, rows: Rows, config: RivalConfig, threads: int
 ) -> PreviewShortlist:
     """Keep a copy of 8 or 4 bits per number."""
     copy = Rows.store(head, bias, storage=config.copy, threads=threads)

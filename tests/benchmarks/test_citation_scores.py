@@ -5,11 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from quoth.errors import ConfigError
-from quoth.evaluation.citations import (
+from benchmarks.citations.scores import (
     OverlapJudge,
     Statement,
     cited_statements,
@@ -19,6 +15,10 @@ from quoth.evaluation.citations import (
     score_citations,
     without_markers,
 )
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quoth.errors import ConfigError
 from quoth.records import Answer, Citation, Passage, Span
 
 

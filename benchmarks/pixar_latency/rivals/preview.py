@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quoth.models.pixar.shortlist.config import ShortlistConfig
+from benchmarks.pixar_latency.rivals.config import RivalConfig
 from quoth.models.pixar.shortlist.interface import Floats, Places, Shortlist, join_vectors
 from quoth.models.pixar.shortlist.rows import Rows
 from quoth.models.pixar.shortlist.scan import top_rows
@@ -24,7 +24,7 @@ class PreviewShortlist(Shortlist):
     def __init__(
         self,
         rows: Rows,
-        config: ShortlistConfig,
+        config: RivalConfig,
         *,
         copy: Rows,
         projection: Floats | None = None,  # (D, window)

@@ -5,10 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from quoth.evaluation.generation_answers import (
+from benchmarks.citations.answers import (
     exact_match,
     normalise,
     quotation_f1,
@@ -16,6 +13,8 @@ from quoth.evaluation.generation_answers import (
     short_answer_recall,
     word_f1,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 WORDS = st.lists(st.sampled_from(["x", "y", "z"]), min_size=1, max_size=7)
 

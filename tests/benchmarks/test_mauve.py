@@ -6,13 +6,13 @@ from itertools import product
 
 import numpy as np
 import pytest
+from benchmarks.generation.mauve import MauveConfig, divergence_area, mauve, quantise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import trapezoid
 from scipy.stats import entropy
 
 from quoth.errors import ConfigError, EvaluationError
-from quoth.evaluation.generation_mauve import MauveConfig, divergence_area, mauve, quantise
 
 
 def _blobs(seed: int, *, shift: float, count: int = 60) -> np.ndarray:

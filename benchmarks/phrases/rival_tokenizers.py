@@ -1,7 +1,7 @@
 """Subword vocabularies to compare phrases with: BPE, Unigram, and the encoder's own WordPiece.
 
 Trained by Hugging Face `tokenizers` on the same normalised texts, to the same size, and used
-through the same interface (`phrases.IdentifierVocabulary`). BPE works on bytes, with the space
+through the same interface (`IdentifierVocabulary`). BPE works on bytes, with the space
 before a word as part of it; Unigram on characters, with bytes for those it does not know.
 """
 
@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -25,6 +25,22 @@ if TYPE_CHECKING:
 _TEXTS_AT_ONCE = 20_000
 _UNKNOWN = "<unk>"
 _BYTES = [f"<0x{value:02X}>" for value in range(256)]
+
+
+class IdentifierVocabulary(Protocol):
+    """What cuts identifiers into numbered symbols: phrases, or a rival's subwords."""
+
+    def __len__(self) -> int:
+        """Count the symbols."""
+
+    def segment(self, texts: Sequence[str]) -> PhraseSequences:
+        """Cut texts into symbols."""
+
+    def join(self, ids: Iterable[int]) -> str:
+        """Put a text together again."""
+
+    def text_of(self, phrase_id: int) -> str:
+        """Return the text of one symbol."""
 
 
 class RivalVocabulary:

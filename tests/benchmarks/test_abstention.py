@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.citations.abstention import ranking_area, ranking_interval
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quoth.errors import EvaluationError
-from quoth.evaluation.citations_abstention import ranking_area, ranking_interval
 
 SCORES = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=8)
 

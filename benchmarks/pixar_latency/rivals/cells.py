@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quoth.models.pixar.shortlist.config import ShortlistConfig
+from benchmarks.pixar_latency.rivals.config import RivalConfig
 from quoth.models.pixar.shortlist.interface import Floats, Places, Shortlist, join_vectors
 from quoth.models.pixar.shortlist.lists import Lists
 from quoth.models.pixar.shortlist.rows import Rows
@@ -20,7 +20,7 @@ class CellShortlist(Shortlist):
     def __init__(
         self,
         rows: Rows,
-        config: ShortlistConfig,
+        config: RivalConfig,
         *,
         cells: Floats,  # (m, D)
         lists: Lists,

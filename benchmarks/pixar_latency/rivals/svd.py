@@ -10,15 +10,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from quoth.models.pixar.shortlist.config import ShortlistConfig
-from quoth.models.pixar.shortlist.preview import PreviewShortlist
+from benchmarks.pixar_latency.rivals.config import RivalConfig
+from benchmarks.pixar_latency.rivals.preview import PreviewShortlist
 from quoth.models.pixar.shortlist.rows import Rows, to_floats
 
 ROWS_AT_ONCE = 1 << 16
 
 
 def build_svd(
-    head: Tensor, bias: Tensor, *, rows: Rows, config: ShortlistConfig, threads: int
+    head: Tensor, bias: Tensor, *, rows: Rows, config: RivalConfig, threads: int
 ) -> PreviewShortlist:
     """Rotate a head (V, D) and keep the first `window` columns."""
     _values, axes = torch.linalg.eigh(gram(head))  # ascending

@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from benchmarks.phrases.rival_tokenizers import (
+    IdentifierVocabulary,
+    open_wordpiece,
+    train_bpe,
+    train_unigram,
+)
 
 from quoth.errors import ConfigError
 from quoth.vocabulary.phrases.text import normalise
-from quoth.vocabulary.phrases.vocabulary import IdentifierVocabulary
-from quoth.vocabulary.rival_tokenizers import open_wordpiece, train_bpe, train_unigram
 
 pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 

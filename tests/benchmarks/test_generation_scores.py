@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from quoth.errors import EvaluationError
-from quoth.evaluation.generation import (
+from benchmarks.generation.scores import (
     bytes_per_unit,
     cut_to_shorter,
     cut_words,
     diversity,
-    mean_perplexity,
     mean_repetition,
     perplexity,
     repetition,
 )
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quoth.errors import EvaluationError
 
 WORDS = st.lists(st.sampled_from("abc"), max_size=12)
 
@@ -64,10 +63,6 @@ class TestPerplexity:
     def test_is_the_inverse_geometric_mean(self, chances: list[float]) -> None:
         product = math.prod(chances) ** (-1 / len(chances))
         assert perplexity([math.log(chance) for chance in chances]) == pytest.approx(product)
-
-    def test_mean_is_over_texts_not_subwords(self) -> None:
-        half, eighth = math.log(1 / 2), math.log(1 / 8)
-        assert mean_perplexity([[half] * 9, [eighth]]) == pytest.approx((2 + 8) / 2)
 
     def test_of_nothing(self) -> None:
         with pytest.raises(EvaluationError, match="without subwords"):

@@ -92,12 +92,3 @@ def perplexity(log_probabilities: Sequence[float]) -> float:
     if not log_probabilities:
         raise EvaluationError("there is no perplexity of a text without subwords")
     return math.exp(-fmean(log_probabilities))
-
-
-def mean_perplexity(texts: Iterable[Sequence[float]]) -> float:
-    """Average the perplexities of texts, each given by its log-probabilities, as DVAGen does.
-
-    >>> round(mean_perplexity([[math.log(1 / 2)], [math.log(1 / 4), math.log(1 / 4)]]), 6)
-    3.0
-    """
-    return fmean(perplexity(each) for each in texts)

@@ -27,13 +27,13 @@ from benchmarks.generation.decoding import (
 from benchmarks.generation.prompts import PromptSet, open_prompts, read_subwords, save_prompts
 from tiny_language_model import TEXTS, make_dynamic_lm
 from transformers.utils import logging
+from unfolding import unfold
 
 from quoth.answer.config import DecodingConfig
 from quoth.answer.generate import Prompt, generate
 from quoth.errors import Damaged
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
-from quoth.models.dynamic_lm.unfolding import unfold
 from quoth.training.quoting.set import make_table
 from quoth.training.selfsupervision.phrase_matching import SubwordText
 from quoth.vocabulary.dynamic import Candidate, DynamicVocabulary

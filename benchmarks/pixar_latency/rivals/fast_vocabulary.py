@@ -12,16 +12,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from quoth.models.pixar.shortlist.cells import CellShortlist
-from quoth.models.pixar.shortlist.config import ShortlistConfig
-from quoth.models.pixar.shortlist.interface import Samples
+from benchmarks.pixar_latency.rivals.cells import CellShortlist
+from benchmarks.pixar_latency.rivals.config import RivalConfig
+from benchmarks.pixar_latency.rivals.samples import Samples
 from quoth.models.pixar.shortlist.kmeans import nearest, spherical_kmeans
 from quoth.models.pixar.shortlist.lists import Lists, top_lists
 from quoth.models.pixar.shortlist.rows import Rows, to_floats
 
 
 def build_fast_vocabulary(
-    head: Tensor, bias: Tensor, *, samples: Samples, rows: Rows, config: ShortlistConfig
+    head: Tensor, bias: Tensor, *, samples: Samples, rows: Rows, config: RivalConfig
 ) -> CellShortlist:
     """Find cells and list the `depth` best phrases of each of their vectors."""
     vectors = torch.from_numpy(samples.flat()).to(head.device)

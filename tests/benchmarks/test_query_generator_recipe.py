@@ -10,14 +10,7 @@ import numpy as np
 import pytest
 import torch
 from benchmarks.query_generator.pack import is_held_out, load_pack, save_pack, writable
-from tiny_generator import CONFIG, make_generator, save_base, save_foreign
-from transformers.utils import logging
-
-from quoth.errors import ConfigError
-from quoth.models.query_generator import generator as module
-from quoth.models.query_generator.generator import QueryGenerator
-from quoth.training.best_state import BestState
-from quoth.training.recipes.query_generator import (
+from benchmarks.query_generator.recipe import (
     QueryGeneratorRecipe,
     QueryPair,
     capped_rows,
@@ -30,6 +23,13 @@ from quoth.training.recipes.query_generator import (
     tokenise_pairs,
     train_query_generator,
 )
+from tiny_generator import CONFIG, make_generator, save_base, save_foreign
+from transformers.utils import logging
+
+from quoth.errors import ConfigError
+from quoth.models.query_generator import generator as module
+from quoth.models.query_generator.generator import QueryGenerator
+from quoth.training.best_state import BestState
 
 logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 CPU = torch.device("cpu")
