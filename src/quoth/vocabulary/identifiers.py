@@ -20,8 +20,6 @@ Integers = NDArray[np.int64]
 Segment = Callable[[list[str]], tuple[PhraseIds, Integers]]
 """Cuts texts into phrases: all phrase ids, one text after the other, and where each text begins."""
 
-"""Joins the phrases of one sequence to a text."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Identifiers:
