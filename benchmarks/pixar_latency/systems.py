@@ -114,7 +114,6 @@ def _rival(world: World, sizes: Sizes, name: str) -> System:
         storage="bfloat16",
         num_centroids=sizes.num_cells,
         list_length=sizes.list_length if name == "projection" else 10 * DEPTH,
-        num_lists=1,
         depth=DEPTH,
         window=head.shape[1] // 8,
         iterations=5,

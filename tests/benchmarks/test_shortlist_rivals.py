@@ -22,7 +22,6 @@ SMALL = RivalConfig(
     method="svd",
     num_centroids=8,
     list_length=50,
-    num_lists=2,
     depth=20,
     window=8,
     iterations=5,

@@ -54,7 +54,7 @@ def build_l2s(
 def fill_lists(best: Places, owners: NDArray[np.int64], *, config: RivalConfig) -> Lists:
     """Choose what cells list, from the best phrases (N, depth) of vectors and their cells (N,).
 
-    >>> config = RivalConfig(method="l2s", num_centroids=2, list_length=1, num_lists=1)
+    >>> config = RivalConfig(method="l2s", num_centroids=2, list_length=1)
     >>> best = np.array([[4, 5], [4, 6], [7, 8]], dtype=np.int32)
     >>> lists = fill_lists(best, np.array([0, 0, 1]), config=config)
     >>> lists.members.tolist(), lists.lengths().tolist()  # 4 is best for both vectors of cell 0
