@@ -25,7 +25,7 @@ def make_snippet(
     passage: Passage, weights: Mapping[str, float], *, analyser: Analyser, max_chars: int = 240
 ) -> Snippet:
     """Cut a stretch of at most `max_chars` around the heaviest cluster of query words."""
-    words = [word for word in analyser.words(passage.text) if word.term in weights]
+    words = analyser.find(passage.text, weights)
     cluster = _heaviest_cluster(words, weights, max_chars)
     start, end = _whole_words(passage.text, cluster, max_chars)
     highlights = _join([word for word in words if start <= word.start and word.end <= end])
@@ -39,7 +39,7 @@ def make_snippet(
 def _passage_weight(passage: Passage, weights: Mapping[str, float], analyser: Analyser) -> float:
     """Weigh a passage; one of a few words, such as a title, counts only in proportion."""
     terms = analyser.terms(passage.text)
-    counts = Counter(term for term in terms if term in weights)
+    counts = Counter([term for term in terms if term in weights])
     matched = sum(weights[term] * saturate(tf, 1.0) for term, tf in counts.items())
     return matched * min(1.0, len(terms) / _TELLING_LENGTH)
 

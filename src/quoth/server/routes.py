@@ -210,13 +210,13 @@ _REVALIDATE = {"Cache-Control": "no-cache"}
 
 def _add_reading(app: FastAPI, service: Service) -> None:
     @app.post("/search", response_model=SearchResponse, response_model_exclude_unset=True)
-    @declares("read")
+    @declares("read", admits=service.admit_search)
     async def search(asked: SearchRequest) -> dict[str, Any]:
         """Find documents, best first, with the words that matched."""
         return await service.search(asked)
 
     @app.post("/explain", response_model=ExplainResponse)
-    @declares("read")
+    @declares("read", admits=service.admit_search)
     async def explain(asked: ExplainRequest) -> dict[str, Any]:
         """Say what the scores of documents are made of."""
         return await service.explain(asked)
@@ -253,7 +253,7 @@ def _add_answering(app: FastAPI, service: Service) -> None:
         response_model_exclude_unset=True,
         responses={200: {"content": {"text/event-stream": {}}}},
     )
-    @declares("read")
+    @declares("read", admits=service.admit_answer)
     async def answer(asked: AnswerRequest, request: Request) -> Any:
         """Answer in the documents' own words, with a citation for every quotation.
 

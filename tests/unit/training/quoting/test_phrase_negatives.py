@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.generation.negatives import TABLE_5
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +12,6 @@ from quoth.errors import ConfigError
 from quoth.selfsupervision.phrase_matching import OccurrenceIndex, SubwordText
 from quoth.selfsupervision.phrase_sampling import MixedSample
 from quoth.training.quoting.phrase_negatives import (
-    TABLE_5,
     NegativesConfig,
     PhraseString,
     candidate_strings,
