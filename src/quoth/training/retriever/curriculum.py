@@ -160,8 +160,6 @@ class CurriculumRun:
     """Holds the stages; a run goes on from what it finds there."""
 
     tell: Tell
-    until: int | None = None
-    """Stop each stage after this step, as an interruption would."""
 
 
 def run_curriculum(
@@ -248,13 +246,8 @@ def _stage(
     def tell(progress: Progress) -> None:
         run.tell(name, progress.step, steps)
 
-    given = LearningRun(
-        run.device, progress=tell, checkpoint=folder, validate=judge, until=run.until
-    )
-    learned = train(given)
+    learned = train(LearningRun(run.device, progress=tell, checkpoint=folder, validate=judge))
     report = learned.report
-    if run.until is not None and report.training.steps == run.until < steps:
-        raise KeyboardInterrupt
     told = StageTrained(
         name,
         report.training.steps,

@@ -103,8 +103,6 @@ class LearningRun:
     validate: Validate | None = None
     bounds: Bounds = field(default_factory=Bounds)
     """When the monitors stop a run that retrieves; `NO_BOUNDS` only watches."""
-    until: int | None = None
-    """Stop after this step and write a checkpoint, as an interruption would."""
 
 
 def learn(
@@ -139,7 +137,6 @@ def learn(
         validate=None if validate is None else lambda _network: validate(module.retriever),
         best=best,
         before_step=hooks.before_step,
-        until=run.until,
     )
     health = tuple(module.monitor.history) if module.monitor is not None else ()
     told = RetrieverReport(report, best.best, health, tuple(hooks.refreshes))
