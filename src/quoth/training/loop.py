@@ -141,9 +141,7 @@ def train(
     """
     split = splits or {}
     device = next(network.parameters()).device
-    optimiser = torch.optim.AdamW(
-        parameter_groups(network, config), betas=(0.9, 0.999), fused=device.type == "cuda"
-    )
+    optimiser = _make_optimiser(network, config, device)
     first, memory = 0, _Memory()
     if checkpoint is not None and (state := load_latest(checkpoint)) is not None:
         first = state.restore(network, optimiser, generator, splits=split)
@@ -158,7 +156,7 @@ def train(
         if before_step is not None and (reason := agree(before_step(step))):
             break
         loss = _one_step(model, batches, loss_step, optimiser, config, step=step, splits=split)
-        reports = step % config.report_every == 0 or step == config.steps
+        reports = _is_due(step, config.report_every) or step == config.steps
         score = None
         if validate is not None and _is_due(step, config.validate_every):
             score = memory.judge(network, validate, best, step=step)
@@ -242,6 +240,13 @@ def parameter_groups(network: nn.Module, config: LoopConfig) -> list[dict[str, o
         {"params": parameters, "lr": rate, "highest_lr": rate, "weight_decay": decay}
         for (rate, decay), parameters in groups.items()
     ]
+
+
+def _make_optimiser(
+    network: nn.Module, config: LoopConfig, device: torch.device
+) -> torch.optim.Optimizer:
+    groups = parameter_groups(network, config)
+    return torch.optim.AdamW(groups, betas=(0.9, 0.999), fused=device.type == "cuda")
 
 
 def _one_step(
