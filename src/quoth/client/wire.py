@@ -116,7 +116,7 @@ def read_answer(record: Mapping[str, Any]) -> Answer:
 
 def _read_citation(record: Mapping[str, Any], passages: tuple[Passage, ...]) -> Citation:
     place = (record["docid"], record["field"], record["instance"])
-    start, end = record["document_start"], record["document_end"]
+    start, end = record["start"], record["end"]
     source = next(
         each
         for each in passages
@@ -125,7 +125,7 @@ def _read_citation(record: Mapping[str, Any], passages: tuple[Passage, ...]) -> 
         and end <= each.span.end
     )
     quoted = Span(start - source.span.start, end - source.span.start)
-    return Citation(Span(record["start"], record["end"]), source, quoted)
+    return Citation(Span(record["answer_start"], record["answer_end"]), source, quoted)
 
 
 def _join(batch: list[bytes]) -> bytes:

@@ -11,10 +11,12 @@ import asyncio
 import contextlib
 import time
 
+from quoth.engine.searchers import AUTO
 from quoth.errors import NoCollection, QuothError
+from quoth.records import SearchRequest
 from quoth.server.errors import NotReady, RequestError
 from quoth.server.workers.pool import WorkerPool
-from quoth.server.workers.protocol import Worker
+from quoth.shards.opening import OpenedEngine
 
 _KEPT_SECONDS = 1.0
 _LONGEST_SECONDS = 2.0
@@ -64,10 +66,10 @@ class Readiness:
         return ""
 
 
-def warm_search(engine: Worker) -> None:
+def warm_search(engine: OpenedEngine) -> None:
     """Search once, so that files are open and the encoder is loaded.
 
     Where there is no collection yet, the first documents make one.
     """
     with contextlib.suppress(NoCollection):
-        engine.find("a", k=1, searcher=engine.choose("auto"))
+        engine.find(SearchRequest("a", k=1, searcher=AUTO))

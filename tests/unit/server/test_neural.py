@@ -234,11 +234,11 @@ def test_an_answer_is_the_engines_and_its_quotations_can_be_checked(
     assert found["support"] == pytest.approx(expected.support)
     assert len(found["citations"]) == len(expected.citations) > 0
     for citation in found["citations"]:
-        quoted = found["text"][citation["start"] : citation["end"]]
+        quoted = found["text"][citation["answer_start"] : citation["answer_end"]]
         document = client.get(f"/documents/{citation['docid']}").json()
         whole = document["fields"][citation["field"]][citation["instance"]]
         assert quoted == citation["quoted"]
-        assert quoted == whole[citation["document_start"] : citation["document_end"]]
+        assert quoted == whole[citation["start"] : citation["end"]]
         assert quoted in citation["sentence"] and citation["sentence"] in whole
     assert [each["rank"] for each in found["passages"]] == [1, 2, 3]
     assert [each["passage"]["text"] for each in found["passages"]] == [

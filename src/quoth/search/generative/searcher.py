@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -69,12 +70,15 @@ class GenerativeSearcher:
         load_model: LoadModel,
         config: GenerativeConfig,
         identify: Identify | None = None,
+        turn: AbstractContextManager[object] | None = None,
     ) -> None:
+        """Search what lies in `folder`; `turn` is held while a model that is shared is at work."""
         self.folder = folder
         self._store = store
         self._load_model = load_model
         self._config = config
         self._identify = identify
+        self._turn = turn or nullcontext()
         self._index: GenerativeIndex | None = None
         self._decoders: dict[int, Decoder] = {}
         self._asked: tuple[tuple[str, ...], EncodedQueries] | None = None
@@ -89,8 +93,9 @@ class GenerativeSearcher:
         hits: dict[str, tuple[Hit, ...]] = {query.qid: () for query in queries}
         asked = [query for query in queries if query.text.strip()]
         rows = _as_rows(allowed)
-        for query, found in zip(asked, self._find_all(asked, k, rows), strict=True):
-            hits[query.qid] = self._rank(found.owners, k)
+        with self._turn:
+            for query, found in zip(asked, self._find_all(asked, k, rows), strict=True):
+                hits[query.qid] = self._rank(found.owners, k)
         return Run(self.name, hits)
 
     def explain(
@@ -105,7 +110,8 @@ class GenerativeSearcher:
         rows = self._store.rows([document.docid for document in documents])
         if not query.text.strip():
             return tuple(Part(f"{NAME}: the query is empty", 0.0) for _document in documents)
-        (found,) = self._find_all([query], k, _as_rows(allowed))
+        with self._turn:
+            (found,) = self._find_all([query], k, _as_rows(allowed))
         config = self._config
         grounds = Grounds(
             self._opened().trie,

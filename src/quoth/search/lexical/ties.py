@@ -1,0 +1,37 @@
+"""Which hits may score the same: those that single precision cannot tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from quoth.records import Hit
+
+ROUNDING = 1.0 + 1e-5
+"""By what factor scores may be off: tantivy computes in single precision."""
+
+
+def tie_start(hits: Sequence[Hit], at: int) -> int:
+    """Find the first hit whose score may be that of the one at a place, near tie by near tie."""
+    while 0 < at < len(hits) and _may_tie(hits[at - 1], hits[at]):
+        at -= 1
+    return at
+
+
+def near_ties(hits: Sequence[Hit]) -> Iterator[list[Hit]]:
+    """Yield stretches of hits, each score of which may be that of the one before it.
+
+    >>> [len(group) for group in near_ties([Hit("a", 2.0), Hit("b", 1.000001), Hit("c", 1.0)])]
+    [1, 2]
+    """
+    group: list[Hit] = []
+    for hit in hits:
+        if group and not _may_tie(group[-1], hit):
+            yield group
+            group = []
+        group.append(hit)
+    if group:
+        yield group
+
+
+def _may_tie(before: Hit, after: Hit) -> bool:
+    return after.score * ROUNDING >= before.score
