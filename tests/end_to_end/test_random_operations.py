@@ -109,7 +109,7 @@ class CollectionMachine(RuleBasedStateMachine):
 
 
 CollectionMachine.TestCase.settings = settings(
-    max_examples=60,
+    max_examples=30,
     stateful_step_count=25,
     deadline=None,
     print_blob=True,  # a failing run prints what reproduces it

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from quoth.collection.batch import CutDocument
 from quoth.collection.content import find_problem
 from quoth.collection.seen import SeenDocids
-from quoth.collection.store import CutDocument, Written
+from quoth.collection.store import Written
 from quoth.errors import CorpusError
 from quoth.records import Document, Located, Problem
 from quoth.search.searcher import Progress

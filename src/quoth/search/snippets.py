@@ -31,7 +31,7 @@ def make_snippet(
     passage: Passage, weights: Mapping[str, float], *, analyser: Analyser, max_chars: int = 240
 ) -> Snippet:
     """Cut a stretch of at most `max_chars` around the heaviest cluster of query words."""
-    words = [word for word in analyser.words(passage.text) if word.term in weights]
+    words = analyser.find(passage.text, weights)
     cluster = _heaviest_cluster(words, weights, max_chars)
     start, end = _whole_words(passage.text, cluster, max_chars)
     highlights = _join([word for word in words if start <= word.start and word.end <= end])

@@ -203,13 +203,13 @@ _REVALIDATE = {"Cache-Control": "no-cache"}
 
 def _add_reading(app: FastAPI, service: Service) -> None:
     @app.post("/search", response_model=SearchResponse)
-    @declares("read")
+    @declares("read", admits=service.admit_search)
     async def search(posted: PostedSearch) -> SearchResponse:
         """Find documents, best first, with the words that matched."""
         return await service.search(posted)
 
     @app.post("/explain", response_model=ExplainResponse)
-    @declares("read")
+    @declares("read", admits=service.admit_search)
     async def explain(posted: PostedDocids) -> ExplainResponse:
         """Say what the scores of documents are made of."""
         return await service.explain(posted)
@@ -245,7 +245,7 @@ def _add_answering(app: FastAPI, service: Service) -> None:
         response_model=AnswerResponse,
         responses={200: {"content": {"text/event-stream": {}}}},
     )
-    @declares("read")
+    @declares("read", admits=service.admit_answer)
     async def answer(posted: PostedQuestion, request: Request) -> Any:
         """Answer in the documents' own words, with a citation for every quotation.
 

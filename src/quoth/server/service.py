@@ -102,6 +102,14 @@ class Service:
         for pool in self._pools:
             pool.close()
 
+    def admit_search(self) -> None:
+        """Complain where a search would be refused now."""
+        self._readers.admit()
+
+    def admit_answer(self) -> None:
+        """Complain where a question would be refused now."""
+        self._answerers.admit()
+
     # Reading ---------------------------------------------------------------------------------
 
     async def search(self, posted: PostedSearch) -> SearchResponse:

@@ -23,6 +23,8 @@ from quoth.server.workers.models import share_engine
 from quoth.server.workers.pool import WorkerPool
 from quoth.settings.server import ServerConfig
 
+JSON = {"Content-Type": "application/json"}
+
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Engine]:
@@ -145,6 +147,8 @@ def test_an_overloaded_server_says_so_and_recovers(engine: Engine) -> None:
             for response in refused:
                 assert response.status_code == 429 and response.headers["retry-after"] == "1"
                 assert response.json()["error"]["kind"] == "Overloaded"
+            unread = client.post("/search", content=b"{", headers=JSON)  # refused before it is read
+            assert unread.status_code == 429 and unread.headers["retry-after"]
             assert client.get("/stats").json()["queue"]["length"] == 1
             assert client.get("/health/live").status_code == 200
             block.free.set()

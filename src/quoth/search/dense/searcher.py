@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quoth.collection.store import CutDocument, Store
+from quoth.collection.batch import CutDocument
+from quoth.collection.store import Store
 from quoth.errors import CollectionError, IndexMismatch, IndexMoved, OutOfFiles
 from quoth.index.dense.config import DenseConfig
 from quoth.index.dense.index import DenseIndex

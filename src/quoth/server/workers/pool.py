@@ -99,12 +99,15 @@ class WorkerPool:
         with self._lock:
             return self._is_full()
 
+    def admit(self) -> None:
+        """Complain where one more job would be refused now."""
+        with self._lock:
+            self._require_room()
+
     def submit(self, work: Callable[[OpenedEngine], _T]) -> Job[_T]:
         """Have some work done when its turn comes; refused where too much waits already."""
         with self._lock:
-            if self._is_full():
-                self._refused += 1
-                raise Overloaded(_BUSY, retry_seconds=self._expected_seconds())
+            self._require_room()
             self._unfinished += 1
         job: Job[_T] = Job()
         job.add_done_callback(self._note_end)
@@ -171,6 +174,11 @@ class WorkerPool:
         self._engines = []
 
     # Inner workings --------------------------------------------------------------------------
+
+    def _require_room(self) -> None:
+        if self._is_full():
+            self._refused += 1
+            raise Overloaded(_BUSY, retry_seconds=self._expected_seconds())
 
     def _is_full(self) -> bool:
         waiting = self._unfinished - self._workers + 1  # with one more
