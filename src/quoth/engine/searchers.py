@@ -199,6 +199,9 @@ class Searchers:
         for row, every in self._store.passages_by_row(stored).items():
             check_interruption()
             passages = [each for each in every if each.field not in besides] or every
+            if len(passages) == 1 and row not in near:
+                chosen[row] = passages[0]
+                continue
             best, weight = best_passage(passages, weights, analyser=self.analyser)
             is_near = row in near and (searcher == "dense" or not weight)
             chosen[row] = near[row] if is_near else best
