@@ -181,6 +181,7 @@ def answer(question: str) -> dict[str, Any]:
         text += token
     record = {"question": question, "text": text, "abstained": False, "support": 0.86, "notice": ""}
     record |= {"citations": citations, "passages": hits, "searcher": "hybrid"}
+    record |= {"marked": text, "unquoted": []}
     record |= {"seconds": {"search": 0.01, "answer": 1.79, "total": 1.8}}
     if "nobody" in question:
         text = "The documents do not say."

@@ -27,7 +27,7 @@ from quoth.engine.searchers import AUTO, Searchers
 from quoth.engine.status import describe
 from quoth.engine.verify import Damage, verify
 from quoth.engine.writing import after_storing, locked, require_stored_settings
-from quoth.errors import Busy, Damaged, IndexMoved, OutOfFiles, StorageFull
+from quoth.errors import Busy, Damaged, IndexMoved, NotFound, OutOfFiles, StorageFull
 from quoth.records import (
     Attention,
     Document,
@@ -216,7 +216,10 @@ class Engine(EngineBase):
 
     def document(self, docid: str) -> Document:
         """Fetch a document."""
-        return self._read(lambda store: newest(store, [docid])[0])
+        found = self._read(lambda store: store.get(docid))
+        if found is None:
+            raise NotFound(f"there is no document {docid!r} in {self.folder.name}")
+        return found
 
     def docids(self) -> tuple[str, ...]:
         """List the docids of all documents, in the order they were added."""

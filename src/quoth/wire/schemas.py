@@ -141,3 +141,9 @@ class AnswerResponse(BaseModel):
     searcher: str
     seconds: dict[str, float] = {}
     unreachable: list[OutOfReachBody] = []
+
+
+class ContinuationResponse(AnswerResponse):
+    """A text that continues another, the prefix; its quotations are cited as in an answer."""
+
+    prefix: str

@@ -66,7 +66,7 @@ def test_a_served_search_asks_sqlite_little(
 def test_more_hits_take_no_more_statements(engine: Engine, statements: list[str]) -> None:
     counts = []
     with share_engine(engine, Stages())() as worker:
-        worker.find(SearchRequest("owl", k=30))
+        worker.find(SearchRequest("owl at night", k=30))
         for k in (5, 10, 30):  # with ties
             statements.clear()
             assert len(worker.find(SearchRequest("owl at night", k=k)).hits) == k

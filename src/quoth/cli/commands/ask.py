@@ -112,10 +112,13 @@ def _show(asked: AnswerInProgress, *, as_json: bool, before: str = "") -> None:
     if asked.notice:
         show.note(asked.notice)
     if as_json:
+        from quoth.wire.schemas import ContinuationResponse
         from quoth.wire.writing import answer_response
 
-        record = answer_response(asked.shown()).model_dump()
-        show.print_json({**record, "prefix": before} if before else record)
+        record = answer_response(asked.shown())
+        if before:
+            record = ContinuationResponse(**dict(record), prefix=before)
+        show.print_json(record.model_dump())
         return
     from quoth.cli.answers import answer_text, follow
 
