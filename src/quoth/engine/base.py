@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from quoth.answer.config import AnswerConfig, DecodingConfig
 from quoth.engine.answering import AnswerInProgress, Asking
 from quoth.engine.finding import CutSnippet
 from quoth.records import Answer, Hit, Passage, SearchRequest, ShownHits, Snippet
-from quoth.settings.config import Config
+from quoth.settings.config import Config, Values
 
 _logger = logging.getLogger(__name__)
 
@@ -18,7 +20,17 @@ _logger = logging.getLogger(__name__)
 class EngineBase(ABC):
     """A collection, opened, in one piece or in shards."""
 
+    folder: Path
+    is_local = True
+    """Whether all of the collection lies in its folder, so that another process can open it."""
+
     _asking: Asking
+    _given: Sequence[Values]
+
+    @property
+    def given_settings(self) -> Sequence[Values]:
+        """The settings that the collection was opened with, over those it was made with."""
+        return self._given
 
     @property
     @abstractmethod

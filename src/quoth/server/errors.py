@@ -63,6 +63,12 @@ class TookTooLong(RequestError):
     status = 503
 
 
+class Crashed(RequestError):
+    """The process that did the work is gone; another takes its place."""
+
+    status = 503
+
+
 class NotReady(RequestError):
     """Models are still being loaded."""
 

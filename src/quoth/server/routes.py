@@ -49,6 +49,7 @@ from quoth.server.schemas import (
     WrittenResponse,
 )
 from quoth.server.service import Service
+from quoth.server.workers.processes import SearchProcesses
 from quoth.settings.server import LIMITS, MAX_DOCID_CHARS, ServerConfig
 from quoth.shards.opening import OpenedEngine
 from quoth.wire.schemas import AnswerResponse, SearchResponse
@@ -83,15 +84,16 @@ def create_app(
     keys: Keys | None = None,
     allow_writes: bool = False,
     mcp: bool = False,
+    processes: SearchProcesses | None = None,
 ) -> FastAPI:
     """Make the application that serves a collection; the engine says which, and with what settings.
 
     Without keys it answers only to host names of this computer. Writes are refused unless allowed,
     and need a key for writing where there are keys. With `mcp` it speaks the Model Context Protocol
-    at /mcp, too.
+    at /mcp, too. Searches are done in `processes` where they are given, else in threads.
     """
     config = config or ServerConfig()
-    service = Service(engine, config)
+    service = Service(engine, config, processes)
     assistants = create_mcp(service.on_reader, service.on_answerer) if mcp else None
     app = FastAPI(
         title="Quoth",
@@ -204,9 +206,9 @@ _REVALIDATE = {"Cache-Control": "no-cache"}
 def _add_reading(app: FastAPI, service: Service) -> None:
     @app.post("/search", response_model=SearchResponse)
     @declares("read", admits=service.admit_search)
-    async def search(posted: PostedSearch) -> SearchResponse:
+    async def search(posted: PostedSearch) -> Response:
         """Find documents, best first, with the words that matched."""
-        return await service.search(posted)
+        return Response(await service.search(posted), media_type="application/json")
 
     @app.post("/explain", response_model=ExplainResponse)
     @declares("read", admits=service.admit_search)

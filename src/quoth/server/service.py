@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import logging
 import time
@@ -24,7 +25,7 @@ from quoth.interruption import check_interruption
 from quoth.jobs.job_folder import JobFolder
 from quoth.records import SearchRequest
 from quoth.server.monitoring.metrics import Metrics, ServerState
-from quoth.server.readiness import Readiness, warm_search
+from quoth.server.readiness import WARM, Readiness
 from quoth.server.records import document_of, document_record, explanation_body, token_record
 from quoth.server.schemas import (
     ExplainResponse,
@@ -35,9 +36,9 @@ from quoth.server.schemas import (
 )
 from quoth.server.workers.models import share_engine
 from quoth.server.workers.pool import Job, WorkerPool, stopping
+from quoth.server.workers.processes import SearchProcesses
 from quoth.settings.server import ServerConfig
 from quoth.shards.opening import OpenedEngine
-from quoth.wire.schemas import SearchResponse
 from quoth.wire.writing import answer_response, search_response
 
 Event = tuple[str, dict[str, Any]]
@@ -50,8 +51,12 @@ _logger = logging.getLogger(__name__)
 class Service:
     """A served collection: threads that search, filter and answer, and one that writes."""
 
-    def __init__(self, engine: OpenedEngine, config: ServerConfig) -> None:
+    def __init__(
+        self, engine: OpenedEngine, config: ServerConfig, processes: SearchProcesses | None = None
+    ) -> None:
+        """Search in threads of this process, or in others where they are given."""
         self.metrics = Metrics()
+        self._processes = processes
         self._folder = engine.folder
         self._config = config
         make = share_engine(engine, self.metrics.stages)
@@ -74,14 +79,17 @@ class Service:
         )
         self._writer = WorkerPool("write", make, workers=1, capacity=config.queue)
         self._pools = (self._readers, self._filterers, self._answerers, self._writer)
-        self._readiness = Readiness(self._readers)
+        self._readiness = Readiness(self._readers, self._warm_search)
 
     # Life ------------------------------------------------------------------------------------
 
     async def warm_up(self) -> None:
         """Load every model that can be, then be ready where the collection is."""
         try:
-            await asyncio.wrap_future(self._readers.submit(warm_search))
+            if self._processes is not None:
+                start = functools.partial(self._processes.warm_up, number=self._config.workers)
+                await asyncio.to_thread(start, WARM)
+            await asyncio.wrap_future(self._readers.submit(self._warm_search))
             await asyncio.wrap_future(self._answerers.submit(_warm_answer))
         except QuothError as error:
             _logger.warning("not ready: %s", error)
@@ -101,6 +109,8 @@ class Service:
         """Finish what was begun; what was acknowledged is on disk anyway."""
         for pool in self._pools:
             pool.close()
+        if self._processes is not None:
+            self._processes.close()
 
     def admit_search(self) -> None:
         """Complain where a search would be refused now."""
@@ -112,28 +122,26 @@ class Service:
 
     # Reading ---------------------------------------------------------------------------------
 
-    async def search(self, posted: PostedSearch) -> SearchResponse:
-        """Find a page of hits.
+    async def search(self, posted: PostedSearch) -> bytes:
+        """Find a page of hits, as JSON.
 
         Searches with long conditions have a worker of their own, so that a few of them never keep
         all others waiting.
         """
 
-        def work(engine: OpenedEngine) -> SearchResponse:
-            request = SearchRequest(
-                posted.query,
-                k=posted.k,
-                offset=posted.offset,
-                where=join_conditions(posted.where),
-                searcher=posted.searcher,
-                explain=posted.explain,
-            )
-            with self.metrics.stages.of_one_request() as seconds:
-                return search_response(request, engine.find(request), seconds)
-
+        request = SearchRequest(
+            posted.query,
+            k=posted.k,
+            offset=posted.offset,
+            where=join_conditions(posted.where),
+            searcher=posted.searcher,
+            explain=posted.explain,
+        )
         is_long = sum(map(len, posted.where)) > _LONG_CONDITION_CHARS
         pool = self._filterers if is_long else self._readers
-        return await pool.run(work, seconds=self._config.timeout_seconds)
+        return await pool.run(
+            lambda engine: self._find(engine, request), seconds=self._config.timeout_seconds
+        )
 
     async def explain(self, posted: PostedDocids) -> ExplainResponse:
         """Explain the scores of documents."""
@@ -228,6 +236,26 @@ class Service:
     async def on_answerer(self, work: Callable[[OpenedEngine], _T], /) -> _T:
         """Do some work where questions are answered, so that one language model is loaded."""
         return await self._answerers.run(work, seconds=self._config.answer_seconds)
+
+    def _find(self, engine: OpenedEngine, request: SearchRequest) -> bytes:
+        """Search, and write the hits as JSON."""
+        stages = self.metrics.stages
+        if self._processes is not None:
+            outcome = self._processes.find(request)
+            for name, seconds in outcome.seconds.items():
+                stages.note(name, seconds)
+            return outcome.body
+        with stages.of_one_request() as taken:
+            found = engine.find(request)
+            return search_response(request, found, taken).model_dump_json().encode()
+
+    def _warm_search(self, engine: OpenedEngine) -> None:
+        """Search once, so that files are open and the encoder is loaded.
+
+        Where there is no collection yet, the first documents make one.
+        """
+        with contextlib.suppress(NoCollection):
+            self._find(engine, WARM)
 
     def _answer_events(self, engine: OpenedEngine, posted: PostedQuestion) -> Iterator[Event]:
         stages = self.metrics.stages

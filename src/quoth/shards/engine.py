@@ -86,8 +86,8 @@ class ShardedEngine(EngineBase):
             ShardEngine(path, given, progress, models=models) for path in self.shards.shards
         ]
         self._local = [LocalPort(engine, turn) for engine in self._engines]
-        self._is_local = ports is None
-        self._is_apart = not self._is_local or self.shards.count == 1
+        self.is_local = ports is None
+        self._is_apart = not self.is_local or self.shards.count == 1
         self._fan_out = FanOut(self._local if ports is None else ports)
         self._asking = Asking(folder, open_model=open_model)
 
@@ -126,7 +126,7 @@ class ShardedEngine(EngineBase):
             self.folder,
             (*self._given, *settings),
             ignore_progress,
-            None if self._is_local else list(self._fan_out.ports.values()),
+            None if self.is_local else list(self._fan_out.ports.values()),
             models=models,
             open_model=open_model,
             timed=timed,
