@@ -31,7 +31,7 @@ from quoth import Client, __version__
 from quoth.engine.engine import Engine
 from quoth.errors import QuothError
 from quoth.records import SearchRequest
-from quoth.server.monitoring.timings import Stages
+from quoth.server.monitoring.timings import StageTimes
 from quoth.server.workers.models import share_engine
 
 RESULTS = Path(__file__).parent / "results" / "serve.json"
@@ -110,7 +110,7 @@ def compare(
     snippets.
     """
     times: dict[str, list[float]] = {"served": [], "shown": [], "searched": []}
-    with Client(server.url) as client, share_engine(engine, Stages())() as worker:
+    with Client(server.url) as client, share_engine(engine, StageTimes())() as worker:
         systems: dict[str, Callable[[str], object]] = {
             "served": lambda text: client.search(text, searcher=searcher),
             "shown": lambda text: worker.find(SearchRequest(text, searcher=searcher)),

@@ -27,6 +27,8 @@ QUERIES = (
     "+t4 -t2 t5",
     "title:t1 t30",
     "t39",
+    "every",
+    "every t0",
     "nothing",
     "",
 )
@@ -47,7 +49,12 @@ def _documents(count: int, *, seed: int) -> list[Document]:
         fields["text"] = (" ".join(words),)
         made[at + 1] = Document(made[at + 1].docid, {**fields, "id": (made[at].docid,)})
     return [
-        Document(each.docid, each.fields, {"year": 2000 + at % 5}) for at, each in enumerate(made)
+        Document(
+            each.docid,
+            {**each.fields, "text": (f"{each.fields['text'][0]} every",)},
+            {"year": 2000 + at % 5},
+        )
+        for at, each in enumerate(made)
     ]
 
 

@@ -95,11 +95,11 @@ class Finder:
             found = ranking.find()
         with self._timed("show"):
             hits, stored = self._page(ranking, found)
-            shown = ranking.with_finders(self._show(request, hits, stored))
+            shown = self._show(request, hits, stored)
         if shown and (request.explain or request.attention):
             with self._timed("explain"):
                 shown = self._explain(ranking, shown, stored)
-        return tuple(shown)
+        return tuple(ranking.with_finders(shown))
 
     def show(self, request: SearchRequest, hits: Sequence[Hit]) -> tuple[ShownHit, ...]:
         """Show hits that were found among other shards'; what is gone is left out."""

@@ -12,7 +12,7 @@ from tiny_encoder import save_tiny_encoder
 
 from quoth.engine.engine import Engine
 from quoth.records import Document, RankAndScore, SearchRequest
-from quoth.server.monitoring.timings import Stages
+from quoth.server.monitoring.timings import StageTimes
 from quoth.server.workers.models import share_engine
 
 MOST_STATEMENTS = 12
@@ -54,7 +54,7 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_served_search_asks_sqlite_little(
     engine: Engine, statements: list[str], searcher: str
 ) -> None:
-    with share_engine(engine, Stages())() as worker:
+    with share_engine(engine, StageTimes())() as worker:
         worker.find(SearchRequest("owl dusk", searcher=searcher))  # opens everything
         for text in ("owl at night", "hunts night", "owl at night"):
             statements.clear()
@@ -65,7 +65,7 @@ def test_a_served_search_asks_sqlite_little(
 
 def test_more_hits_take_no_more_statements(engine: Engine, statements: list[str]) -> None:
     counts = []
-    with share_engine(engine, Stages())() as worker:
+    with share_engine(engine, StageTimes())() as worker:
         worker.find(SearchRequest("owl at night", k=30))
         for k in (5, 10, 30):  # with ties
             statements.clear()

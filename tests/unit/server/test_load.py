@@ -17,7 +17,7 @@ from quoth.collection.store import Store
 from quoth.engine.engine import Engine
 from quoth.records import Document
 from quoth.server.errors import Overloaded, TookTooLong
-from quoth.server.monitoring.timings import Stages, quantile
+from quoth.server.monitoring.timings import StageTimes, quantile
 from quoth.server.routes import create_app
 from quoth.server.workers.models import share_engine
 from quoth.server.workers.pool import WorkerPool
@@ -39,7 +39,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 @pytest.fixture
 def pool(engine: Engine) -> Iterator[WorkerPool]:
     """One worker; two may wait."""
-    pool = WorkerPool("test", share_engine(engine, Stages()), workers=1, capacity=2)
+    pool = WorkerPool("test", share_engine(engine, StageTimes()), workers=1, capacity=2)
     yield pool
     pool.close()
 
@@ -61,7 +61,9 @@ def test_a_wait_that_would_be_too_long_is_refused_before_the_queue_is_full(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter([0.0, 50.0])  # the first job takes 50 seconds: 5 are usual then
-    pool = WorkerPool("test", share_engine(engine, Stages()), workers=1, capacity=9, patience=12.0)
+    pool = WorkerPool(
+        "test", share_engine(engine, StageTimes()), workers=1, capacity=9, patience=12.0
+    )
     with monkeypatch.context() as patched:
         patched.setattr("quoth.server.workers.pool.monotonic", lambda: next(clock))
         assert pool.submit(lambda _engine: "slow").result() == "slow"
@@ -108,7 +110,7 @@ def test_errors_of_work_are_passed_on_and_the_worker_lives(pool: WorkerPool) -> 
 
 
 def test_closing_finishes_what_was_taken_on(engine: Engine) -> None:
-    pool = WorkerPool("test", share_engine(engine, Stages()), workers=1, capacity=2)
+    pool = WorkerPool("test", share_engine(engine, StageTimes()), workers=1, capacity=2)
     block = Block()
     futures = [pool.submit(block) for _job in range(3)]
     closing = threading.Thread(target=pool.close)
@@ -119,7 +121,7 @@ def test_closing_finishes_what_was_taken_on(engine: Engine) -> None:
 
 
 def test_each_worker_has_an_engine_of_its_own(engine: Engine) -> None:
-    pool = WorkerPool("test", share_engine(engine, Stages()), workers=3, capacity=3)
+    pool = WorkerPool("test", share_engine(engine, StageTimes()), workers=3, capacity=3)
     barrier = threading.Barrier(3)
 
     def work(own: Engine) -> tuple[int, Any]:
@@ -252,7 +254,7 @@ def test_a_reader_that_looked_while_indexes_caught_up_looks_again(engine: Engine
             assert free.wait(30)
             super()._catch_up(store)
 
-    reader = share_engine(engine, Stages())()
+    reader = share_engine(engine, StageTimes())()
     with reader, Slow.open(engine.folder) as writer, ThreadPoolExecutor(1) as threads:
         new = Document("new", {"text": ("fresh",)})
         assert reader.search("fresh") == ()
@@ -276,7 +278,7 @@ def test_quantiles(durations: Sequence[float], share: float, expected: float) ->
 
 
 def test_stages_sum_up_all_threads_and_know_their_own() -> None:
-    stages = Stages()
+    stages = StageTimes()
     with stages.of_one_request() as own:
         stages.note("search", 0.25)
         stages.note("search", 0.5)

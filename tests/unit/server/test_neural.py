@@ -21,7 +21,7 @@ from quoth.engine.engine import Engine
 from quoth.models.glow.encoder import Encoded, GlowEncoder
 from quoth.records import Document
 from quoth.server.errors import TookTooLong
-from quoth.server.monitoring.timings import Stages
+from quoth.server.monitoring.timings import StageTimes
 from quoth.server.routes import create_app
 from quoth.server.schemas import PostedQuestion
 from quoth.server.service import Service
@@ -173,7 +173,7 @@ class SlowTogether(BatchingEncoder, Slow):
 def together() -> SlowTogether:
     encoder = SlowTogether()
     Slow.__init__(encoder)
-    encoder.share(Stages())
+    encoder.share(StageTimes())
     return encoder
 
 

@@ -19,7 +19,7 @@ from quoth.errors import Interrupted
 from quoth.interruption import check_interruption
 from quoth.records import Document, SearchRequest
 from quoth.server.errors import Overloaded, TookTooLong
-from quoth.server.monitoring.timings import Stages
+from quoth.server.monitoring.timings import StageTimes
 from quoth.server.routes import create_app
 from quoth.server.workers.models import share_engine
 from quoth.server.workers.pool import WorkerPool
@@ -60,7 +60,7 @@ class Busy:
 
 
 def _pool(engine: Engine, **given: Any) -> WorkerPool:
-    return WorkerPool("test", share_engine(engine, Stages()), workers=1, capacity=9, **given)
+    return WorkerPool("test", share_engine(engine, StageTimes()), workers=1, capacity=9, **given)
 
 
 def test_work_that_takes_too_long_stops_and_frees_its_worker(engine: Engine) -> None:

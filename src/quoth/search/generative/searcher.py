@@ -49,7 +49,7 @@ _BY_POOLED = ("pooled", "bag_cos")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Found:
+class _Decoded:
     """What was decoded for a query, and whom it names."""
 
     scores: PhraseScores
@@ -197,14 +197,14 @@ class GenerativeSearcher:
 
     def _find_all(
         self, queries: Sequence[Query], k: int, rows: Integers | None
-    ) -> Iterator[_Found]:
+    ) -> Iterator[_Decoded]:
         """Find documents for each query, one by one: scores of all would fill the memory."""
         if queries:
             encoded = self._encode(queries)
             for pooled, slots in zip(encoded.pooled, encoded.slots, strict=True):
                 yield self._find(self._score_phrases(pooled, slots), k, rows)
 
-    def _find(self, scores: PhraseScores, k: int, rows: Integers | None) -> _Found:
+    def _find(self, scores: PhraseScores, k: int, rows: Integers | None) -> _Decoded:
         """Decode until k allowed documents are found that nothing deeper can surpass."""
         trie, config = self._opened().trie, self._config.aggregation()
         depth = self._config.depth
@@ -216,7 +216,7 @@ class GenerativeSearcher:
             if rows is not None:
                 is_allowed = np.isin(owners.rows, rows)
                 owners = Owners(owners.rows[is_allowed], owners.scores[is_allowed])
-            found = _Found(scores, evidence, owners)
+            found = _Decoded(scores, evidence, owners)
             is_all = len(decoded.rows) < depth or depth >= len(trie)
             if is_all or (rows is not None and not len(rows)):
                 return found

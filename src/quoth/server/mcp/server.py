@@ -85,10 +85,10 @@ def make_routes(server: MCPServer, *, hosts: Sequence[str] | None) -> list[BaseR
 @contextlib.contextmanager
 def beside(engine: OpenedEngine) -> Iterator[BothEngines]:
     """Open two engines beside one, which share models: each does one piece of work at a time."""
-    from quoth.server.monitoring.timings import Stages
+    from quoth.server.monitoring.timings import StageTimes
     from quoth.server.workers.models import share_engine
 
-    make = share_engine(engine, Stages())
+    make = share_engine(engine, StageTimes())
     with make() as reader, make() as answerer:
         yield BothEngines(_one_at_a_time(reader), _one_at_a_time(answerer))
 

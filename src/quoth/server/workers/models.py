@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from quoth.engine.models import LoadedModels
-from quoth.server.monitoring.timings import Stages
+from quoth.server.monitoring.timings import StageTimes
 from quoth.settings.server import MAX_QUESTION_CHARS
 from quoth.shards.opening import OpenedEngine
 
@@ -24,7 +24,7 @@ _LIMITS = {"answer": {"max_question_chars": MAX_QUESTION_CHARS}}
 """The server's limit on questions stands in place of the command line's."""
 
 
-def share_engine(first: OpenedEngine, stages: Stages) -> Callable[[], OpenedEngine]:
+def share_engine(first: OpenedEngine, stages: StageTimes) -> Callable[[], OpenedEngine]:
     """Return what opens an engine for a thread; all of them share models."""
     models = SharedModels(stages)
     return lambda: first.beside(
@@ -35,7 +35,7 @@ def share_engine(first: OpenedEngine, stages: Stages) -> Callable[[], OpenedEngi
 class SharedModels(LoadedModels):
     """Models for several engines."""
 
-    def __init__(self, stages: Stages) -> None:
+    def __init__(self, stages: StageTimes) -> None:
         super().__init__()
         self._stages = stages
         self._lock = threading.Lock()
