@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Mapping
 
 import pytest
+from filter_reference import matches as filter_matches
 
 from quoth.collection.filter_syntax import parse_filter
-from quoth.collection.filters import matches as filter_matches
 from quoth.index.lexical.query import Clause, LexicalQuery
 from quoth.records import Document, Hit
 from quoth.search.lexical.config import LexicalConfig
-from quoth.search.lexical.score import QueryStatistics, matches, score
+from quoth.search.lexical.score import QueryStatistics, count_phrase, score
 from quoth.text.query_syntax import parse_query
 from quoth.text.words import Analyser, AnalyserConfig
-from quoth.vocabulary.statistics import FieldTerms, view_terms
+from quoth.vocabulary.statistics import EVERYTHING, FieldTerms, view_terms
 
 ANALYSER = Analyser(AnalyserConfig())
 
@@ -56,6 +56,22 @@ def search(documents: Mapping[str, Document], text: str, *, k: int, where: str =
         and (not where or filter_matches(parse_filter(where), _values(document)))
     ]
     return sorted(hits, key=lambda hit: (-hit.score, hit.docid))[:k]
+
+
+def matches(query: LexicalQuery, document: FieldTerms) -> bool:
+    """Whether a document is found at all: all musts, no must-nots, and something wanted."""
+    found = {clause: _occurs(clause, document) for clause in query.clauses}
+    if any(found[clause] for clause in query.clauses if clause.occur == "must_not"):
+        return False
+    if not all(found[clause] for clause in query.clauses if clause.occur == "must"):
+        return False
+    return any(found[clause] for clause in query.wanted)
+
+
+def _occurs(clause: Clause, document: FieldTerms) -> bool:
+    every = [terms for instances in document.values() for terms in instances]
+    instances = every if clause.view == EVERYTHING else document.get(clause.view, ())
+    return count_phrase(clause.terms, instances) > 0
 
 
 def assert_same_hits(found: tuple[Hit, ...], expected: list[Hit], *, all_hits: list[Hit]) -> None:

@@ -76,16 +76,6 @@ def contributions(
                 yield Contribution(clause, view, weight, idf, tf, len(terms), value)
 
 
-def matches(query: LexicalQuery, document: FieldTerms) -> bool:
-    """Whether a document is found at all: all musts, no must-nots, and something wanted."""
-    found = {clause: _occurs(clause, document) for clause in query.clauses}
-    if any(found[clause] for clause in query.clauses if clause.occur == "must_not"):
-        return False
-    if not all(found[clause] for clause in query.clauses if clause.occur == "must"):
-        return False
-    return any(found[clause] for clause in query.wanted)
-
-
 def explain_parts(parts: Sequence[Contribution]) -> Part:
     """Turn the summands into an explanation: one part per clause, one below it per view."""
     by_clause: dict[Clause, list[Part]] = {}
@@ -117,10 +107,6 @@ def count_phrase(phrase: Sequence[str], instances: Sequence[Sequence[str]]) -> i
         for terms in map(list, instances)
         for at in range(len(terms) - size + 1)
     )
-
-
-def _occurs(clause: Clause, document: FieldTerms) -> bool:
-    return count_phrase(clause.terms, _instances(document, clause.view)) > 0
 
 
 def _instances(document: FieldTerms, view: str) -> Sequence[Sequence[str]]:

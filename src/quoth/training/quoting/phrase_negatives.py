@@ -70,20 +70,6 @@ class NegativesConfig:
             raise ConfigError("phrase negatives: " + "; ".join(problems))
 
 
-_PLAIN = NegativesConfig(prefixes=False, self_retrieval=False, generation=False)
-TABLE_5: Mapping[str, NegativesConfig] = {
-    "in_batch": _PLAIN,
-    "pre_batch": NegativesConfig(pre_batch=4096, self_retrieval=False, generation=False),
-    "generation": NegativesConfig(self_retrieval=False),
-    "corpus_retrieval": NegativesConfig(
-        self_retrieval=False, corpus_retrieval=True, generation=False
-    ),
-    "self_retrieval": NegativesConfig(generation=False),
-    "self_generation": NegativesConfig(),
-}
-"""The rows of the paper's Table 5; its pre-batch includes prefixes."""
-
-
 class PhraseString(NamedTuple):
     """A string to encode, and the lengths of it that become columns."""
 

@@ -9,7 +9,7 @@ the phrases offered beside them are cut from the passages when a batch is made.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quoth.errors import ConfigError
 from quoth.training.packed_file import Arrays, read_packed, write_packed
 from quoth.training.selfsupervision.phrase_matching import Flags, Ids, SubwordText
 
 _KIND, _VERSION = "dynamic-set", 1
-_NO_ROW = -1
+NO_ROW = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +129,7 @@ class DynamicSet:
 
     def support(self, row: int) -> tuple[SubwordText, ...]:
         """Return the texts related to a text."""
-        return tuple(self.texts[int(each)] for each in self.support_rows[row] if each != _NO_ROW)
+        return tuple(self.texts[int(each)] for each in self.support_rows[row] if each != NO_ROW)
 
 
 def make_table(texts: Sequence[SubwordText]) -> SubwordTable:
@@ -166,24 +165,6 @@ def make_quotations(quotations: Sequence[Quotation]) -> QuotationTable:
         passage_places=_concatenate([places for _rest, places in taken], np.int64),
         passage_offsets=_offsets([len(each.passages) for each in quotations]),
         is_answerable=np.array([each.is_answerable for each in quotations], dtype=np.bool_),
-    )
-
-
-def join_sets(sets: Sequence[DynamicSet]) -> DynamicSet:
-    """Join sets of one vocabulary: texts of several files, quotations of another."""
-    first = sets[0]
-    if any(not np.array_equal(each.is_punctuation, first.is_punctuation) for each in sets):
-        raise ConfigError("training sets of different vocabularies cannot be joined; pack again")
-    texts = [each.texts[row] for each in sets for row in range(len(each.texts))]
-    quotations = [each.quotations[row] for each in sets for row in range(len(each.quotations))]
-    return replace(
-        first,
-        texts=make_table(texts),
-        support_rows=_join_support(sets),
-        quotations=make_quotations(quotations),
-        continuations=Continuations(
-            {key: own for each in sets for key, own in each.continuations.subword_ids.items()}
-        ),
     )
 
 
@@ -295,7 +276,7 @@ def _take_out(prompt: Ids, passages: Sequence[SubwordText]) -> tuple[Ids, Ids]:
             rest.append(prompt[at:found])
             kept += found - at
             at = found + len(ids)
-        places.append(kept if found >= 0 else _NO_ROW)
+        places.append(kept if found >= 0 else NO_ROW)
     return np.concatenate([*rest, prompt[at:]]), np.array(places, dtype=np.int64)
 
 
@@ -304,7 +285,7 @@ def _put_back(rest: Ids, passages: Sequence[SubwordText], places: Ids) -> Ids:
     pieces: list[Ids] = []
     at = 0
     for passage, place in zip(passages, places.tolist(), strict=True):
-        if place != _NO_ROW:
+        if place != NO_ROW:
             pieces += [rest[at:place], passage.subword_ids]
             at = place
     return np.concatenate([*pieces, rest[at:]])
@@ -320,18 +301,6 @@ def _find(ids: Ids, wanted: Ids, start: int) -> int:
         if np.array_equal(ids[at : at + len(wanted)], wanted):
             return int(at)
     return -1
-
-
-def _join_support(sets: Sequence[DynamicSet]) -> Ids:
-    widest = max(each.support_rows.shape[1] for each in sets)
-    pieces, before = [], 0
-    for each in sets:
-        rows = np.full((len(each.texts), widest), _NO_ROW, dtype=np.int64)
-        own = each.support_rows
-        rows[:, : own.shape[1]] = np.where(own == _NO_ROW, _NO_ROW, own + before)
-        pieces.append(rows)
-        before += len(each.texts)
-    return np.concatenate(pieces)
 
 
 def _bare(ids: Ids) -> SubwordText:

@@ -19,8 +19,10 @@ from torch import Tensor
 from quoth.errors import ConfigError
 from quoth.models.pixar.shortlist.centroids import routing_vectors
 from quoth.models.pixar.shortlist.kmeans import fill_empty, nearest, usage_entropy
-from quoth.models.pixar.shortlist.recall import PADDING
 from quoth.training.identifiers.large_softmax import CHUNK, large_softmax
+
+PADDING = -1
+"""Fills up identifiers that are shorter than others; no phrase."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@
 
 as in RAG, but without the query in the query generator's input, and with both encoders trained. The
 gradient of the score of passage i is p_i − r_i: the prior is pulled to the query generator's
-posterior r. Off by default here and on in `literal_recipe` is what the thesis does to the letter:
-plain dot products, no tempering of the likelihood, no contrastive loss. `objective` also offers to
-distil the posterior of a frozen query generator, which needs no gradient through it.
+posterior r. The thesis has plain dot products (`similarity` dot), no tempering of the likelihood
+(`tempering` 1) and no contrastive loss (`contrastive` 0). `objective` also offers to distil the
+posterior of a frozen query generator, which needs no gradient through it.
 """
 
 from __future__ import annotations
@@ -70,25 +70,6 @@ class RumbartRecipe(JointRecipe):
         if self.tempering <= 0:
             found.append("tempering must be > 0")
         return found
-
-
-def literal_recipe(*, steps: int, batch_size: int = 16, seed: int = 0) -> RumbartRecipe:
-    """Return the thesis' settings; it trains for 15 epochs, with [CLS] pooling in the network."""
-    return RumbartRecipe(
-        similarity="dot",
-        projection=768,
-        k=5,
-        score_scale=1.0,
-        contrastive=0.0,
-        tempering=1.0,
-        steps=steps,
-        batch_size=batch_size,
-        accumulate=10,
-        learning_rate=1e-4,
-        query_generator_learning_rate=1e-4,
-        refresh_every=5000,
-        seed=seed,
-    )
 
 
 class RumbartModule(JointModule):

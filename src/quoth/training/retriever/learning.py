@@ -15,12 +15,9 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from quoth.errors import ConfigError
-from quoth.models.glow.config import GlowConfig
-from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.glow.network import GlowNetwork
 from quoth.models.query_generator.network import QueryGeneratorNetwork
 from quoth.training.batching import Batches
@@ -30,7 +27,6 @@ from quoth.training.retriever.monitors import Bounds, Health, Monitor
 from quoth.training.retriever.passage_set import PassageSet
 from quoth.training.retriever.refresh import PassageIndex, Refresher
 from quoth.training.retriever.retriever import LayerRetriever, Retriever, VectorMaker
-from quoth.training.retriever.similarity import require_cosine
 
 Validate = Callable[[VectorMaker], float]
 """A score of a retriever, higher is better; `validation.held_out_mrr` makes one."""
@@ -89,15 +85,6 @@ class Learned:
         if isinstance(self.retriever, LayerRetriever):
             raise ConfigError("a single model has no dual encoder; its retriever is the generator")
         return self.retriever.network
-
-    def as_encoder(self, name: str, tokenizer: Tokenizer, config: GlowConfig) -> GlowEncoder:
-        """Join the network with its inputs, to search with or to save; by cosine alone."""
-        require_cosine(self.retriever.similarity)
-        network = self.network
-        wide = network.projection.queries.out_features if network.projection is not None else 0
-        if wide != config.projection:
-            raise ConfigError(f"the network projects to {wide}, config says {config.projection}")
-        return GlowEncoder(name, network.cpu(), tokenizer, config, identity={"name": name})
 
 
 @dataclass(frozen=True, slots=True)

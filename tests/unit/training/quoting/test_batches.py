@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 from tests.unit.training.dynamic_worlds import make_inputs, make_set
+from unfolding import unfold
 
 from quoth.errors import ConfigError
-from quoth.models.dynamic_lm.unfolding import unfold
 from quoth.training.quoting.batches import BatchMaker, DynamicBatch, make_batch
 from quoth.training.quoting.phrase_negatives import (
     NegativesConfig,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.generation.negatives import TABLE_5
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quoth.errors import ConfigError
 from quoth.training.quoting.phrase_negatives import (
-    TABLE_5,
     NegativesConfig,
     PhraseString,
     candidate_strings,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.generation.joined_sets import join_sets
 from tests.unit.training.dynamic_worlds import make_inputs, make_set
 
 from quoth.errors import ConfigError, Damaged
@@ -15,7 +16,6 @@ from quoth.training.quoting.set import (
     Continuations,
     DynamicSet,
     Quotation,
-    join_sets,
     open_dynamic_set,
     save_dynamic_set,
 )

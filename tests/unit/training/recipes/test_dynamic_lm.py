@@ -15,7 +15,7 @@ from quoth.errors import ConfigError
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.training.quoting.batches import BatchMaker
 from quoth.training.quoting.losses import divergences, mixed_terms, plain_losses
-from quoth.training.quoting.phrase_negatives import TABLE_5, NegativesConfig
+from quoth.training.quoting.phrase_negatives import NegativesConfig
 from quoth.training.quoting.set import DynamicSet, make_quotations
 from quoth.training.recipes.dynamic_lm import (
     DynamicLMReport,
@@ -199,7 +199,7 @@ def test_columns_of_the_batch_before_are_negatives(
         RECIPE,
         plain_weight=0.0,
         kl_weight=0.0,
-        negatives=replace(TABLE_5["pre_batch"], pre_batch=9),
+        negatives=NegativesConfig(pre_batch=9, self_retrieval=False, generation=False),
     )
     maker = BatchMaker(dynamic_set, recipe)
     first, second = maker[0], maker[1]

@@ -7,21 +7,11 @@ from dataclasses import dataclass
 from quoth.errors import ConfigError
 from quoth.models.pixar.shortlist.rows import STORAGES
 
-METHODS = (
-    "full",
-    "svd",
-    "hire_low_rank",
-    "hire_quantised",
-    "projection",
-    "fast_vocabulary",
-    "l2s",
-    "centroids",
-)
+METHODS = ("full", "centroids")
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "method": METHODS,
     "storage": STORAGES[:3],
-    "copy": STORAGES[2:],
     "assign": ("cosine", "dot"),
 }
 
@@ -31,18 +21,17 @@ class ShortlistConfig:
     """Settings of a shortlist; they are saved with it."""
 
     method: str = "centroids"
-    """How phrases are chosen: by scoring all (full), a cheap copy of the head (svd, hire_low_rank,
-    hire_quantised), lists that each vector looks up (projection, fast_vocabulary, l2s), or lists
-    that the pooled vector looks up for all slots (centroids, PIXAR's own)."""
+    """How phrases are chosen: by scoring all (full), or from lists that the pooled vector looks up
+    for all slots (centroids, PIXAR's own)."""
 
     storage: str = "int8"
     """How rows are kept for exact scores: float32, bfloat16, or int8 with a scale per row."""
 
     num_centroids: int = 4096
-    """Centroids, or cells of the vectors: the paper's m."""
+    """Centroids: the paper's m."""
 
     list_length: int = 20_000
-    """Phrases listed for each: the paper's r. With l2s the mean over queries' vectors."""
+    """Phrases listed for each: the paper's r."""
 
     num_lists: int = 5
     """Lists that are joined for a query: the paper's k. Only with centroids."""
@@ -52,17 +41,10 @@ class ShortlistConfig:
     centroids draw more queries."""
 
     depth: int = 100
-    """Best phrases taken of each vector where all are scored; fast_vocabulary and l2s: of each
-    training vector."""
-
-    window: int = 96
-    """Columns of the cheap copy of svd and hire_low_rank; an eighth of the width is usual."""
-
-    copy: str = "int4"
-    """The cheap copy of hire_quantised: int8 or int4."""
+    """Best phrases taken of each vector where all are scored."""
 
     iterations: int = 20
-    """Rounds of k-means; l2s: of its alternation as well, a fifth as many."""
+    """Rounds of k-means."""
 
     seed: int = 0
     """Decides where k-means starts."""
@@ -73,7 +55,7 @@ class ShortlistConfig:
             for name, allowed in CHOICES.items()
             if getattr(self, name) not in allowed
         ]
-        sizes = ("num_centroids", "list_length", "num_lists", "depth", "window", "iterations")
+        sizes = ("num_centroids", "list_length", "num_lists", "depth", "iterations")
         problems += [
             f"{name} is {getattr(self, name)}, expected ≥ 1"
             for name in sizes
