@@ -228,7 +228,8 @@ def _sleeping(collection: Path, *options: str, parser: str = "httptools") -> Ite
     sleep = "import os, time; from quoth.engine.engine import Engine as engine"
     sleep += "; engine.find = lambda *_given, **_named:"
     sleep += " os.write(2, b'searching\\n') and time.sleep(3600)"
-    with serving(collection, *options, parser=parser, before=sleep) as served:
+    here = ("--server.processes", "false")
+    with serving(collection, *here, *options, parser=parser, before=sleep) as served:
         served.wait_for_line("startup complete")  # from then on it takes signals and answers
         yield served
 

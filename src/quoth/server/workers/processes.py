@@ -25,7 +25,7 @@ from quoth.errors import QuothError
 from quoth.interruption import Interruption, check_interruption, interruptible
 from quoth.records import SearchRequest
 from quoth.server.errors import Crashed
-from quoth.server.monitoring.timings import Stages
+from quoth.server.monitoring.timings import StageTimes
 from quoth.server.workers.models import share_engine
 from quoth.settings.config import Values
 from quoth.shards.opening import OpenedEngine, open_engine
@@ -178,7 +178,7 @@ class _Searching:
 
     def __init__(self, connection: Connection, folder: Path, settings: Sequence[Values]) -> None:
         self._connection = connection
-        self._stages = Stages()
+        self._stages = StageTimes()
         self._open = share_engine(open_engine(folder, settings=settings), self._stages)
         self._engine: OpenedEngine | None = None
         self._interruption = Interruption()
