@@ -225,10 +225,11 @@ def test_a_second_signal_ends_at_once(collection: Path, number: signal.Signals) 
 @contextmanager
 def _sleeping(collection: Path, *options: str, parser: str = "httptools") -> Iterator[Served]:
     """Serve with searches that say that they have begun, and then take hours."""
-    sleep = "import os, time; from quoth.server.workers.worker import WorkerEngine as engine"
+    sleep = "import os, time; from quoth.engine.engine import Engine as engine"
     sleep += "; engine.find = lambda *_given, **_named:"
     sleep += " os.write(2, b'searching\\n') and time.sleep(3600)"
-    with serving(collection, *options, parser=parser, before=sleep) as served:
+    here = ("--server.processes", "false")
+    with serving(collection, *here, *options, parser=parser, before=sleep) as served:
         served.wait_for_line("startup complete")  # from then on it takes signals and answers
         yield served
 

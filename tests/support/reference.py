@@ -77,13 +77,14 @@ def _occurs(clause: Clause, document: FieldTerms) -> bool:
 def assert_same_hits(found: tuple[Hit, ...], expected: list[Hit], *, all_hits: list[Hit]) -> None:
     """The same scores at every rank, and the same documents wherever scores are told apart.
 
-    tantivy computes in single precision, so two documents closer than that may change places.
+    tantivy computes in single precision, so two documents closer than that may change places; the
+    idf of a term that is in nearly all documents is off by as much as that of any other.
     """
     assert len(found) == len(expected)
     exact = {hit.docid: hit.score for hit in all_hits}
     for mine, reference in zip(found, expected, strict=True):
-        assert mine.score == pytest.approx(reference.score, rel=2e-6)
-        assert mine.score == pytest.approx(exact[mine.docid], rel=2e-6)
+        assert mine.score == pytest.approx(reference.score, rel=2e-6, abs=1e-6)
+        assert mine.score == pytest.approx(exact[mine.docid], rel=2e-6, abs=1e-6)
     assert len({hit.docid for hit in found}) == len(found)
 
 

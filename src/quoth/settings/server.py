@@ -67,7 +67,11 @@ class ServerConfig:
     """Port to listen at; 0 lets the system choose one."""
 
     workers: int = 2
-    """Threads that search, each with a view of the collection of its own; models are shared."""
+    """How many searches are done at a time."""
+
+    processes: bool = True
+    """Whether each of them is done in a process of its own, which uses all cores; without, in a
+    thread, which takes less memory, since threads share models."""
 
     queue: int = 64
     """Requests that may wait for a worker; more are answered 429, try again later."""

@@ -16,8 +16,7 @@ from quoth import errors
 from quoth.cluster.connecting import load_serve
 from quoth.cluster.serving.replica import Reply
 from quoth.errors import ClusterError, QuothError, ShardDown
-from quoth.records import Document, Part, Passage, Query, Run
-from quoth.search.merged import Ranked
+from quoth.records import Document, Hit, Part, Query, Run, SearchRequest, ShownHit
 
 if TYPE_CHECKING:
     from ray.serve.handle import DeploymentHandle
@@ -142,13 +141,14 @@ class RemotePort:
         )
         return found
 
-    def find(
-        self, query: Query, *, k: int, where: str, searcher: str, syntax: bool
-    ) -> tuple[Ranked, ...]:
-        """Find the k best documents of the shard, each with its best passage."""
-        found: tuple[Ranked, ...] = self._line.ask(
-            "find", query, k=k, where=where, searcher=searcher, syntax=syntax
-        )
+    def find(self, request: SearchRequest) -> tuple[ShownHit, ...]:
+        """Find the best documents of the shard, with all that is shown of them."""
+        found: tuple[ShownHit, ...] = self._line.ask("find", request)
+        return found
+
+    def show(self, request: SearchRequest, hits: Sequence[Hit]) -> tuple[ShownHit, ...]:
+        """Show hits of the shard that were found for a request."""
+        found: tuple[ShownHit, ...] = self._line.ask("show", request, hits)
         return found
 
     def explain(
@@ -163,15 +163,6 @@ class RemotePort:
     def fetch(self, docids: Sequence[str]) -> tuple[Document, ...]:
         """Fetch documents of the shard."""
         found: tuple[Document, ...] = self._line.ask("fetch", docids)
-        return found
-
-    def best_passages(
-        self, query: Query, docids: Sequence[str], *, searcher: str
-    ) -> tuple[Passage | None, ...]:
-        """Choose the passage that each of these documents shows."""
-        found: tuple[Passage | None, ...] = self._line.ask(
-            "best_passages", query, docids, searcher=searcher
-        )
         return found
 
     def status(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ and scores candidates exactly while the index still counts removed documents.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -53,8 +54,8 @@ class Contribution:
 
 
 def score(query: LexicalQuery, document: FieldTerms, statistics: QueryStatistics) -> float:
-    """Score a document that matches the query."""
-    return sum(part.value for part in contributions(query, document, statistics))
+    """Score a document that matches the query; the sum is exactly rounded, in whatever order."""
+    return math.fsum(part.value for part in contributions(query, document, statistics))
 
 
 def contributions(
@@ -89,7 +90,7 @@ def explain_parts(parts: Sequence[Contribution]) -> Part:
         Part(" ".join(clause.terms), sum(leaf.value for leaf in leaves), tuple(leaves))
         for clause, leaves in by_clause.items()
     )
-    return Part("lexical", sum(part.value for part in clauses), clauses)
+    return Part("lexical", math.fsum(part.value for part in parts), clauses)
 
 
 def count_phrase(phrase: Sequence[str], instances: Sequence[Sequence[str]]) -> int:
