@@ -69,21 +69,21 @@ def _show_search(engine: Engine, console: Console, path: Path) -> None:
     console.print(Rule("2. Search: every word that matched is marked"))
     _type(console, f'quoth search {quote(str(path))} "{_QUERY}" -k 3')
     for each in engine.find(SearchRequest(_QUERY, k=3)).hits:
-        show.print_hit(each)
+        show.print_hit(each, console)
 
 
 def _show_explanation(engine: Engine, console: Console, path: Path) -> None:
     console.print(Rule("3. Explain: the parts add up to the score"))
     _type(console, f"quoth search {quote(str(path))} '{_PHRASE}' -k 1 --explain")
     for each in engine.find(SearchRequest(_PHRASE, k=1, explain=True)).hits:
-        show.print_hit(each)
+        show.print_hit(each, console)
 
 
 def _show_filter(engine: Engine, console: Console, path: Path) -> None:
     console.print(Rule("4. Filter: conditions apply before ranking, so k hits stay k hits"))
     _type(console, f"quoth search {quote(str(path))} 'count things' -k 3 --where '{_FILTERED}'")
     for each in engine.find(SearchRequest("count things", k=3, where=_FILTERED)).hits:
-        show.print_hit(each)
+        show.print_hit(each, console)
 
 
 def _show_answer(engine: Engine, console: Console, path: Path) -> None:

@@ -79,9 +79,8 @@ def note(message: str) -> None:
     err().print(Text(make_safe(message)), soft_wrap=True)
 
 
-def print_hit(shown: ShownHit) -> None:
+def print_hit(shown: ShownHit, console: Console) -> None:
     """Print a hit with its snippet, and what was asked for besides."""
-    console = out()
     console.print(hit_text(shown))
     if shown.explanation is not None:
         console.print(part_tree(shown.explanation))

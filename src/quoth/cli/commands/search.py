@@ -69,8 +69,9 @@ def search(
 
         show.print_json(search_response(request, found).model_dump())
         return
+    console = show.out()
     for each in found.hits:
-        show.print_hit(each)
+        show.print_hit(each, console)
     if not found.hits:
         show.note(_advise_on_nothing(query, where))
 

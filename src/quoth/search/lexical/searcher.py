@@ -150,6 +150,8 @@ class LexicalSearcher:
         if not self._counts_as(self._opened()):
             return tuple(hits)  # scored exactly
         groups = list(near_ties(hits))
+        if len(groups) < len(hits) and not self._is_of_one_state():
+            groups = [list(hits)]
         differing = [
             hit.docid
             for group in groups
@@ -361,6 +363,17 @@ class LexicalSearcher:
         if self._index is None:
             self._index = open_index(self.folder, self._analyser)
         return self._index
+
+    def _is_of_one_state(self) -> bool:
+        """Whether documents, index and statistics hold the same changes; a writer commits each.
+
+        Otherwise scores of the one cannot stand among scores by the other.
+        """
+        index = self._opened()
+        change = index.artifact.change
+        if self._exchanged is not None or not index.is_settled:
+            return False
+        return self._store.change == self._counted().change == change
 
     def _summed(self) -> tuple[int, dict[str, float]]:
         """Count the documents and average their lengths, once for the state that is searched."""
