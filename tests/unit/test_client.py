@@ -36,13 +36,13 @@ ANSWER_RECORD = {
     "citations": [
         {
             "number": 1,
-            "start": 3,
-            "end": 17,
+            "answer_start": 3,
+            "answer_end": 17,
             "docid": "owl",
             "field": "text",
             "instance": 0,
-            "document_start": 23,
-            "document_end": 37,
+            "start": 23,
+            "end": 37,
         }
     ],
     "passages": [

@@ -68,14 +68,21 @@ class Answerer:
         self, questions: Sequence[str], passages: Sequence[Sequence[Passage]]
     ) -> list[Answer]:
         """Answer each question from its own passages, best hit first, as one batch."""
-        streams = [AnswerStream(each, self._notice) for each in questions]
+        threshold = self._settings.answer.threshold
+        streams = [AnswerStream(each, self._notice, threshold) for each in questions]
         for number, piece in self._pieces(questions, passages, streams):
             streams[number].pieces.append(piece)
         return [stream.answer() for stream in streams]
 
-    def stream(self, question: str, passages: Sequence[Passage]) -> AnswerStream:
-        """Answer one question piece by piece: iterate over it, then take its `answer()`."""
-        stream = AnswerStream(question, self._notice)
+    def stream(
+        self, question: str, passages: Sequence[Passage], *, threshold: float | None = None
+    ) -> AnswerStream:
+        """Answer one question piece by piece: iterate over it, then take its `answer()`.
+
+        It abstains where having no answer is more probable than the threshold; None is as set.
+        """
+        own = self._settings.answer.threshold if threshold is None else threshold
+        stream = AnswerStream(question, self._notice, own)
         found = self._pieces([question], [passages], [stream])
         stream.source = (piece for _number, piece in found)
         return stream
@@ -142,8 +149,7 @@ class Answerer:
             stream.support = 0.0
             if number in refusals:
                 stream.support = self._support(questions[number], each, refusal=refusals[number])
-            silence = 1.0 - stream.support
-            stream.abstains = not each.passages or silence > self._settings.answer.threshold
+            stream.abstains = not each.passages or 1.0 - stream.support > stream.threshold
         yield from self._write(decoder, readable, streams)
 
     @property
@@ -258,9 +264,10 @@ class Answerer:
 class AnswerStream:
     """An answer in the making: iterate over its pieces, then take the whole."""
 
-    def __init__(self, question: str, notice: str = "") -> None:
+    def __init__(self, question: str, notice: str = "", threshold: float = 1.0) -> None:
         self.question = question
         self.notice = notice
+        self.threshold = threshold
         self.pieces: list[Piece] = []
         self.passages: tuple[Passage, ...] = ()
         self.support = 1.0

@@ -11,7 +11,7 @@ server names one; anything else is a `ServerError`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from quoth.client.connection import Connection, ServerError, named_error
@@ -20,13 +20,15 @@ from quoth.client.wire import (
     read_answer,
     read_attention,
     read_document,
-    read_hit,
+    read_hits,
     read_part,
+    search_body,
     write,
     write_batches,
 )
 from quoth.collection.store import Written
-from quoth.records import Answer, Attention, Document, Hit, Part
+from quoth.errors import ConfigError
+from quoth.records import Answer, Attention, Document, Hit, Part, SearchRequest, ShownHits
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +116,20 @@ class Client:
         searcher: str = "lexical",
     ) -> tuple[Hit, ...]:
         """Find the k best documents for a query after the first `offset`, with their passages."""
-        asked = {"query": text, "k": k, "offset": offset, "searcher": searcher}
-        record = self._post("/search", asked | {"where": [where] if where.strip() else []})
-        return tuple(read_hit(each) for each in record["hits"])
+        request = SearchRequest(text, k=k, offset=offset, where=where, searcher=searcher)
+        return tuple(each.hit for each in self.find(request).hits)
+
+    def find(self, request: SearchRequest) -> ShownHits:
+        """Find the hits that a request asks for, with everything that is shown of them."""
+        if request.rerank or not request.syntax:
+            raise ConfigError("a served collection reranks nothing and takes queries with syntax")
+        found = read_hits(self._post("/search", search_body(request)))
+        if not (request.attention and found.hits):
+            return found
+        docids = [each.hit.docid for each in found.hits]
+        looks = self.attention(request.query, docids, searcher=found.searcher)
+        pairs = zip(found.hits, looks, strict=True)
+        return replace(found, hits=tuple(replace(each, attention=look) for each, look in pairs))
 
     def explain(
         self, text: str, docids: Sequence[str], *, searcher: str = "lexical"

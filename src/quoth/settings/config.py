@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from quoth.answer.config import AnswerConfig, CandidateConfig, DecodingConfig
-from quoth.cluster.serving_config import ClusterConfig
+from quoth.cluster.serving.config import ClusterConfig
 from quoth.constraints import AtLeastOne, CheckedConfig, Range, field_hints
 from quoth.errors import ConfigError
 from quoth.index.dense.config import DenseConfig

@@ -25,10 +25,10 @@ from quoth.constraints import (
     Seed,
 )
 from quoth.models.dynamic_lm.config import DynamicLMConfig
+from quoth.selfsupervision.sampling_config import PhraseSamplingConfig
 from quoth.training.quoting.negatives_config import NegativesConfig
+from quoth.training.quoting.quoting_config import QuotingConfig
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
-from quoth.training.selfsupervision.quoting_config import QuotingConfig
-from quoth.training.selfsupervision.sampling_config import PhraseSamplingConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,11 @@ class ServerConfig(CheckedConfig, title="server"):
     """Port to listen at; 0 lets the system choose one."""
 
     workers: Annotated[int, Range(1, 64)] = 2
-    """Threads that search, each with a view of the collection of its own; models are shared."""
+    """How many searches are done at a time."""
+
+    processes: bool = True
+    """Whether each of them is done in a process of its own, which uses all cores; without, in a
+    thread, which takes less memory, since threads share models."""
 
     queue: Annotated[int, Range(1, 100_000)] = 64
     """Requests that may wait for a worker; more are answered 429, try again later."""

@@ -10,7 +10,7 @@ and gradients are averaged by DistributedDataParallel. Where tables are split ov
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from quoth.training.batching import Batches
+from quoth.training.best_state import BestState
 from quoth.training.checkpoint import TrainingState, load_latest, save_checkpoint
 from quoth.training.distribution import agree, count_processes, is_distributed, process_number
 from quoth.training.loop_config import LoopConfig
@@ -29,6 +30,9 @@ from quoth.training.split_table import Splits, clip_gradients
 
 LossStep = Callable[[nn.Module, NDArray[np.int64], float], Tensor]
 """The loss of a batch of rows, given the network and the strength of the weights (0 to 1)."""
+
+Validate = Callable[[nn.Module], float]
+"""Scores a network that is trained; higher is better."""
 
 BeforeStep = Callable[[int], str]
 """Called before each step with its number, to keep up what steps rest on (an index); anything but
@@ -65,22 +69,22 @@ def train(
     generator: torch.Generator,
     progress: Callable[[Progress], None] | None = None,
     checkpoint: Path | None = None,
-    validate: Callable[[nn.Module], float] | None = None,
+    validate: Validate | None = None,
+    best: BestState | None = None,
     before_step: BeforeStep | None = None,
     until: int | None = None,
     splits: Splits | None = None,
 ) -> TrainingReport:
     """Train a network in place, going on from the latest checkpoint where there is one.
 
-    `validate` gives a score (higher is better); `until` stops after that step, as an interruption
-    would, and writes a checkpoint. `splits` names the parameters of which this process holds a part
-    only; `loss_step` then gives the loss of the whole batch.
+    `best` keeps the state that validates best, for the caller to restore; the last step is then
+    validated whatever the interval. `until` stops after that step, as an interruption would, and
+    writes a checkpoint. `splits` names the parameters of which this process holds a part only;
+    `loss_step` then gives the loss of the whole batch.
     """
     split = splits or {}
     device = next(network.parameters()).device
-    optimiser = torch.optim.AdamW(
-        parameter_groups(network, config), betas=(0.9, 0.999), fused=device.type == "cuda"
-    )
+    optimiser = _make_optimiser(network, config, device)
     first, memory = 0, _Memory()
     if checkpoint is not None and (state := load_latest(checkpoint)) is not None:
         first = state.restore(network, optimiser, generator, splits=split)
@@ -95,13 +99,10 @@ def train(
         if before_step is not None and (reason := agree(before_step(step))):
             break
         loss = _one_step(model, batches, loss_step, optimiser, config, step=step, splits=split)
-        reports = step % config.report_every == 0 or step == config.steps
+        reports = _is_due(step, config.report_every) or step == config.steps
         score = None
         if validate is not None and _is_due(step, config.validate_every):
-            network.eval()
-            score = validate(network)
-            network.train()
-            memory.judge(step, score)
+            score = memory.judge(network, validate, best, step=step)
         if reports or score is not None:
             memory.losses.append((step, float(loss)))
             if progress is not None:
@@ -115,8 +116,33 @@ def train(
                 save_checkpoint(checkpoint, state)
     if before_step is not None and done == config.steps:
         reason = agree(before_step(done + 1))
+    is_ended = until is None or done == config.steps
+    if validate is not None and best is not None and is_ended and memory.last_validated != done:
+        memory.judge(network, validate, best, step=done)
     network.eval()
     return TrainingReport(done, tuple(memory.losses), tuple(memory.validations), reason)
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[torch.Generator]:
+    """Seed what takes no generator, fresh layers and dropout, and yield one for the rest."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield torch.Generator(device=device).manual_seed(seed)
+
+
+def set_dropout(network: nn.Module, share: float) -> None:
+    """Drop a share of the states of a network while it trains."""
+    for module in network.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = share
+
+
+def precision(device: torch.device, *, bf16: bool) -> AbstractContextManager[object]:
+    """Compute in bf16 on a GPU, where that is asked for."""
+    if device.type == "cuda" and bf16:
+        return torch.autocast("cuda", dtype=torch.bfloat16)
+    return nullcontext()
 
 
 def learning_rate_share(step: int, config: LoopConfig) -> float:
@@ -159,6 +185,13 @@ def parameter_groups(network: nn.Module, config: LoopConfig) -> list[dict[str, o
     ]
 
 
+def _make_optimiser(
+    network: nn.Module, config: LoopConfig, device: torch.device
+) -> torch.optim.Optimizer:
+    groups = parameter_groups(network, config)
+    return torch.optim.AdamW(groups, betas=(0.9, 0.999), fused=device.type == "cuda")
+
+
 def _one_step(
     model: nn.Module,
     batches: Batches,
@@ -175,7 +208,7 @@ def _one_step(
         group["lr"] = share * group["highest_lr"]
     total = torch.zeros((), device=next(model.parameters()).device)
     for number in _numbers(step, config, is_shared=bool(splits)):
-        with _precision(total.device, config):
+        with precision(total.device, bf16=config.bf16):
             loss = loss_step(model, batches[number], strength) / config.accumulate
         loss.backward()  # type: ignore[no-untyped-call]
         total += loss.detach()
@@ -198,11 +231,24 @@ class _Memory:
         self.validations = [(step, score) for step, score in validations or []]
         self.stale = stale
 
-    def judge(self, step: int, score: float) -> None:
-        """Note a validation, and whether it is the best so far."""
-        best = max((score for _step, score in self.validations), default=float("-inf"))
-        self.stale = 0 if score > best else self.stale + 1
+    @property
+    def last_validated(self) -> int:
+        """The step that was validated last; 0 before the first."""
+        return self.validations[-1][0] if self.validations else 0
+
+    def judge(
+        self, network: nn.Module, validate: Validate, best: BestState | None, *, step: int
+    ) -> float:
+        """Validate, and note whether that is the best so far."""
+        network.eval()
+        score = validate(network)
+        network.train()
+        highest = max((score for _step, score in self.validations), default=float("-inf"))
+        self.stale = 0 if score > highest else self.stale + 1
         self.validations.append((step, score))
+        if best is not None:
+            best.offer(network, score, step=step)
+        return score
 
     def facts(self) -> dict[str, object]:
         return {"losses": self.losses, "validations": self.validations, "stale": self.stale}
@@ -213,12 +259,6 @@ def _numbers(step: int, config: LoopConfig, *, is_shared: bool) -> Iterator[int]
     for at in range(config.accumulate):
         number = (step - 1) * config.accumulate + at
         yield number if is_shared else number * count_processes() + process_number()
-
-
-def _precision(device: torch.device, config: LoopConfig) -> AbstractContextManager[object]:
-    if device.type == "cuda" and config.bf16:
-        return torch.autocast("cuda", dtype=torch.bfloat16)
-    return nullcontext()
 
 
 def _wrap(network: nn.Module, device: torch.device, splits: Splits) -> nn.Module:

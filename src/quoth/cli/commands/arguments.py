@@ -13,7 +13,7 @@ from quoth.cli import show
 
 if TYPE_CHECKING:
     from quoth.engine.engine import Engine
-    from quoth.jobs.remote import RemoteRunner
+    from quoth.jobs.ray import ClusterHelp
     from quoth.settings.config import Values
     from quoth.shards.opening import OpenedEngine
 
@@ -80,7 +80,7 @@ def joining(address: str) -> AbstractContextManager[None]:
     return joined(address)
 
 
-def helping(address: str, workers: int) -> RemoteRunner | None:
+def helping(address: str, workers: int) -> ClusterHelp | None:
     """Let a cluster write queries and train; without an address, None."""
     if not address:
         return None

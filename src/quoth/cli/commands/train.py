@@ -20,14 +20,13 @@ from quoth.cli.commands.arguments import (
     read_layers,
 )
 from quoth.cli.options import with_settings
-from quoth.jobs.learn.plan import LearnRequest
 from quoth.search.generative.config import NO_GENERATOR
 from quoth.settings.dynamic_lm import TRAINING_SECTIONS
 from quoth.text import display
 from quoth.training.recipes.glow_config import SHARED
 
 if TYPE_CHECKING:
-    from quoth.jobs.glow.folder import Trained
+    from quoth.jobs.glow.report import GlowReport
 
 trainer = typer.Typer(name="train", no_args_is_help=True)
 
@@ -167,11 +166,11 @@ def glow(
 
     given = build_config(*read_layers(config, settings))
     try:
-        from quoth.jobs.glow.folder import Plan
         from quoth.jobs.glow.job import train_encoder
+        from quoth.jobs.glow.report import GlowRequest
     except ImportError as error:
         raise missing_neural(error) from error
-    plan = Plan(
+    request = GlowRequest(
         pairs=pairs,
         out=out or Path(f"glow-{pairs.name.split('.')[0]}"),
         collection=collection,
@@ -184,9 +183,9 @@ def glow(
         encoder=encoder_config(given.glow, given.encoder),
     )
     with show.progress_bar() as progress:
-        trained = train_encoder(plan, progress=progress)
+        trained = train_encoder(request, progress=progress)
     if as_json:
-        show.print_json(trained.as_record())
+        show.print_json(trained.summary())
     else:
         _show(trained)
 
@@ -216,23 +215,18 @@ def pixar(
     from quoth.cli.train_reports import render_generative
     from quoth.engine.models import missing_neural
 
+    remote = helping(ray, workers)
     silent = {"generative.generator": NO_GENERATOR} if no_generator else {}
     settings = {**settings, **silent}
     opened = open_whole(collection, config, settings, what="quoth train pixar")
     with joining(ray), opened as engine:
         try:
-            from quoth.jobs.learn import job
+            from quoth.jobs.pixar.job import PixarRequest, train_generative
 
-            request = LearnRequest(
-                pairs=pairs,
-                restart=not resume,
-                generative=engine.config.pixar,
-                remote=helping(ray, workers),
-            )
-            report = job.learn(engine, request, note=show.note).generative
+            request = PixarRequest(engine.config.pixar, pairs, restart=not resume, remote=remote)
+            report = train_generative(engine, request, note=show.note)
         except ImportError as error:
             raise missing_neural(error, what="generative models") from error
-    assert report is not None
     if as_json:
         show.print_json(report.to_record())
         return
@@ -268,11 +262,11 @@ def dynamic_lm(
 
     layers = read_layers(config, settings)
     try:
-        from quoth.jobs.quoting.job import DynamicPlan, train_language_model
+        from quoth.jobs.quoting.job import DynamicRequest, train_language_model
         from quoth.jobs.quoting.settings import read_settings
     except ImportError as error:
         raise missing_neural(error, what="language models") from error
-    plan = DynamicPlan(
+    request = DynamicRequest(
         out=out or Path(f"dynamic-lm-{collection.resolve().stem}"),
         settings=read_settings(*layers),
         pairs=pairs,
@@ -283,8 +277,7 @@ def dynamic_lm(
         show.progress_bar() as progress,
         Engine.open(collection, settings=layers, progress=progress) as engine,
     ):
-        report = train_language_model(engine, plan, progress=progress, note=show.note)
-    assert report is not None
+        report = train_language_model(engine, request, progress=progress, note=show.note)
     if as_json:
         show.print_json(report.to_record())
         return
@@ -298,7 +291,7 @@ trainer.command("pixar")(pixar)
 trainer.command("dynamic-lm")(dynamic_lm)
 
 
-def _show(trained: Trained) -> None:
+def _show(trained: GlowReport) -> None:
     if trained.before is not None and trained.after is not None:
         title = (
             f"{display.count(trained.num_queries, 'held-out query', 'held-out queries')} among"

@@ -21,8 +21,8 @@ from quoth.settings.dynamic_lm import (
     TRAINING_SECTIONS,
     DynamicTrainingConfig,
 )
+from quoth.training.quoting.quoting_config import QuotingConfig
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
-from quoth.training.selfsupervision.quoting_config import QuotingConfig
 
 _JUDGED = {"cpu": 12, "cuda": 64}
 _LARGE_GPU = 60 * 2**30

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from quoth.constraints import AtLeastOne, AtLeastZero, CheckedConfig
@@ -35,16 +34,3 @@ class NegativesConfig(CheckedConfig, title="negatives"):
 
     mask_valid_alternatives: bool = False
     """Where a plain subword is right, take out phrases that spell the text that follows."""
-
-
-_PLAIN = NegativesConfig(prefixes=False, self_retrieval=False, generation=False)
-TABLE_5: Mapping[str, NegativesConfig] = {
-    "in_batch": _PLAIN,
-    "pre_batch": NegativesConfig(pre_batch=4096, self_retrieval=False, generation=False),
-    "generation": NegativesConfig(self_retrieval=False),
-    "corpus_retrieval": NegativesConfig(
-        self_retrieval=False, corpus_retrieval=True, generation=False
-    ),
-    "self_retrieval": NegativesConfig(generation=False),
-    "self_generation": NegativesConfig(),
-}

@@ -19,20 +19,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from quoth.training.quoting.negatives_config import NegativesConfig
-from quoth.training.quoting.set import Continuations
-from quoth.training.selfsupervision.phrase_matching import (
+from quoth.selfsupervision.phrase_matching import (
     Flags,
     Ids,
     OccurrenceIndex,
     SubwordText,
 )
-from quoth.training.selfsupervision.phrase_sampling import MixedSample
+from quoth.selfsupervision.phrase_sampling import MixedSample
+from quoth.training.quoting.negatives_config import NegativesConfig
+from quoth.training.quoting.set import Continuations
 
 _WIDTH = 4  # bytes of a subword in a key
-
-
-"""The rows of the paper's Table 5; its pre-batch includes prefixes."""
 
 
 class PhraseString(NamedTuple):

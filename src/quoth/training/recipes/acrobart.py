@@ -12,7 +12,6 @@ It collapsed in the thesis at every layer, which the monitors report.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated
@@ -24,17 +23,17 @@ from quoth.constraints import FREE, AtLeastZero, OneOf, Positive
 from quoth.models.glow.network import GlowNetwork
 from quoth.models.query_generator.network import QueryGeneratorNetwork
 from quoth.training.loop_config import LoopConfig
-from quoth.training.retriever.joint import JointModule, JointRecipe, Reading
-from quoth.training.retriever.learning import Learned, LearningRun, learn
-from quoth.training.retriever.monitors import Monitor
-from quoth.training.retriever.passage_set import PassageSet
-from quoth.training.retriever.refresh import PassageIndex, Refresher
-from quoth.training.retriever.retriever import (
-    LayerRetriever,
-    Retriever,
-    prepare_network,
-    vector_width,
+from quoth.training.retriever.joint import (
+    JointModule,
+    JointRecipe,
+    Reading,
+    copy_retriever,
+    learn_jointly,
 )
+from quoth.training.retriever.learning import Learned, LearningRun
+from quoth.training.retriever.passage_set import PassageSet
+from quoth.training.retriever.refresh import PassageIndex
+from quoth.training.retriever.retriever import LayerRetriever, Retriever
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,25 +156,14 @@ def train_acrobart(
     run: LearningRun,
 ) -> Learned:
     """Train copies of a dual encoder (none for a single model) and a query generator together."""
-    devices = [run.device] if run.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(recipe.seed)
-        writer = copy.deepcopy(query_generator).to(run.device)
-        retriever = make_retriever(network, writer, recipe, device=run.device)
-        here = passage_set.to(run.device)
-        index = PassageIndex(here.num_passages, vector_width(retriever, run.device)).to(run.device)
-        module = AcrobartModule(retriever, writer, here, recipe, index=index).to(run.device)
-        module.monitor = Monitor(run.bounds, num_passages=here.num_passages, k=recipe.k)
-        return learn(
-            module,
-            here,
-            run.loop or recipe.loop(),
-            run,
-            batch_size=recipe.batch_size,
-            seed=recipe.seed,
-            refresher=Refresher(index, retriever, here, recipe.refresh(), k=recipe.k),
-            query_generator=writer,
-        )
+    return learn_jointly(
+        AcrobartModule,
+        lambda writer: make_retriever(network, writer, recipe, device=run.device),
+        query_generator,
+        passage_set,
+        recipe,
+        run,
+    )
 
 
 def make_retriever(
@@ -193,7 +181,4 @@ def make_retriever(
             pooling=recipe.pooling,
             similarity=recipe.similarity,
         )
-    own = prepare_network(
-        network, projection=recipe.projection, dropout=recipe.dropout, device=device
-    )
-    return Retriever(own, similarity=recipe.similarity)
+    return copy_retriever(network, recipe, device)

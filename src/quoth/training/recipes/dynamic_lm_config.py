@@ -18,9 +18,9 @@ from quoth.constraints import (
     Share,
     ShareBelowOne,
 )
+from quoth.selfsupervision.sampling_config import PhraseSamplingConfig
 from quoth.training.loop_config import LoopConfig
 from quoth.training.quoting.negatives_config import NegativesConfig
-from quoth.training.selfsupervision.sampling_config import PhraseSamplingConfig
 
 QuoteColumns = Literal["own", "batch"]
 KLAlign = Literal["after", "literal"]

@@ -29,6 +29,7 @@ from quoth.constraints import (
 )
 from quoth.models.glow.config import Projection
 from quoth.models.glow.network import GlowNetwork
+from quoth.training.loop import seeded
 from quoth.training.loop_config import LoopConfig
 from quoth.training.retriever.contrast import contrast_in_batch, one_of_n_loss
 from quoth.training.retriever.learning import Learned, LearningModule, LearningRun, learn
@@ -180,9 +181,7 @@ def train_warm_up(
     network: GlowNetwork, passage_set: PassageSet, recipe: WarmUpRecipe, run: LearningRun
 ) -> Learned:
     """Train a copy of a dual encoder on BM25's pseudo-labels."""
-    devices = [run.device] if run.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(recipe.seed)  # the projection and dropout take no generator
+    with seeded(recipe.seed, run.device):
         own = prepare_network(
             network, projection=recipe.projection, dropout=recipe.dropout, device=run.device
         )

@@ -26,6 +26,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
+from quoth.artifact import write_text_atomically
 from quoth.constraints import (
     AtLeastOne,
     AtLeastZero,
@@ -181,8 +182,6 @@ class CurriculumRun:
     """Holds the stages; a run goes on from what it finds there."""
 
     tell: Tell
-    until: int | None = None
-    """Stop each stage after this step, as an interruption would."""
 
 
 def run_curriculum(
@@ -269,13 +268,8 @@ def _stage(
     def tell(progress: Progress) -> None:
         run.tell(name, progress.step, steps)
 
-    given = LearningRun(
-        run.device, progress=tell, checkpoint=folder, validate=judge, until=run.until
-    )
-    learned = train(given)
+    learned = train(LearningRun(run.device, progress=tell, checkpoint=folder, validate=judge))
     report = learned.report
-    if run.until is not None and report.training.steps == run.until < steps:
-        raise KeyboardInterrupt
     told = StageTrained(
         name,
         report.training.steps,
@@ -292,12 +286,9 @@ def _stage(
 
 
 def _curve(learned: Learned) -> tuple[tuple[int, float], ...]:
-    """Join the validations of the run with those before its first and after its last step."""
+    """Join the validations of the run with that before its first step, where it is the best."""
     report = learned.report
-    points = dict(report.training.validations)
-    for known in (report.best, report.last):
-        if known is not None:
-            points[known[0]] = known[1]
+    points = dict((report.best, *report.training.validations) if report.best else ())
     return tuple(sorted((step, round(score, 6)) for step, score in points.items()))
 
 
@@ -307,9 +298,8 @@ def _save_stage(folder: Path, network: GlowNetwork, told: StageTrained) -> None:
     tensors = {name: each.contiguous().clone() for name, each in network.state_dict().items()}
     save_file(tensors, str(temporary))
     os.replace(temporary, folder / _TENSORS)
-    facts = folder / (_FACTS + ".tmp")
-    facts.write_text(json.dumps(asdict(told), indent=1) + "\n", encoding="utf-8")
-    os.replace(facts, folder / _FACTS)  # last: a stage with its facts is complete
+    facts = json.dumps(asdict(told), indent=1) + "\n"
+    write_text_atomically(folder / _FACTS, facts)  # last: a stage with its facts is complete
 
 
 def _open_stage(folder: Path, network: GlowNetwork) -> tuple[GlowNetwork, StageTrained]:

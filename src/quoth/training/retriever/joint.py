@@ -8,7 +8,8 @@ collapse. The query generator never sees the query as input, so it cannot copy i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
@@ -30,11 +31,13 @@ from quoth.constraints import (
     ShareBelowOne,
 )
 from quoth.models.glow.config import Projection
-from quoth.models.glow.network import TokenBatch
+from quoth.models.glow.network import GlowNetwork, TokenBatch
 from quoth.models.query_generator.network import QueryGeneratorNetwork, TextBatch
+from quoth.training.loop import seeded
 from quoth.training.loop_config import LoopConfig
 from quoth.training.retriever.contrast import compare_in_batch
-from quoth.training.retriever.learning import LearningModule
+from quoth.training.retriever.learning import Learned, LearningModule, LearningRun, learn
+from quoth.training.retriever.monitors import Monitor
 from quoth.training.retriever.negatives import chance_from
 from quoth.training.retriever.neighbourhood import (
     EXPLORATIONS,
@@ -44,8 +47,13 @@ from quoth.training.retriever.neighbourhood import (
     score_neighbours,
 )
 from quoth.training.retriever.passage_set import PassageSet, as_text
-from quoth.training.retriever.refresh import PassageIndex, RefreshConfig
-from quoth.training.retriever.retriever import LayerRetriever, Retriever
+from quoth.training.retriever.refresh import PassageIndex, RefreshConfig, Refresher
+from quoth.training.retriever.retriever import (
+    LayerRetriever,
+    Retriever,
+    prepare_network,
+    vector_width,
+)
 from quoth.training.retriever.similarity import SIMILARITIES
 
 Rows = NDArray[np.int64]
@@ -260,3 +268,39 @@ class JointModule(LearningModule):
             states = self.query_generator.encode(as_text(passages))
         targets = self._passages.query_targets(rows)
         return Reading(targets, scores, log_prior, states, passages.mask, places)
+
+
+def learn_jointly(
+    kind: type[JointModule],
+    make_retriever: Callable[[QueryGeneratorNetwork], Retriever | LayerRetriever],
+    query_generator: QueryGeneratorNetwork,
+    passage_set: PassageSet,
+    recipe: JointRecipe,
+    run: LearningRun,
+) -> Learned:
+    """Train a retriever and a copy of a query generator together, as a recipe's module says."""
+    with seeded(recipe.seed, run.device):
+        writer = copy.deepcopy(query_generator).to(run.device)
+        retriever = make_retriever(writer)
+        here = passage_set.to(run.device)
+        index = PassageIndex(here.num_passages, vector_width(retriever, run.device)).to(run.device)
+        module = kind(retriever, writer, here, recipe, index=index).to(run.device)
+        module.monitor = Monitor(run.bounds, num_passages=here.num_passages, k=recipe.k)
+        return learn(
+            module,
+            here,
+            run.loop or recipe.loop(),
+            run,
+            batch_size=recipe.batch_size,
+            seed=recipe.seed,
+            refresher=Refresher(index, retriever, here, recipe.refresh(), k=recipe.k),
+            query_generator=writer,
+        )
+
+
+def copy_retriever(network: GlowNetwork, recipe: JointRecipe, device: torch.device) -> Retriever:
+    """Make the retriever that is trained: a copy of a dual encoder."""
+    own = prepare_network(
+        network, projection=recipe.projection, dropout=recipe.dropout, device=device
+    )
+    return Retriever(own, similarity=recipe.similarity)

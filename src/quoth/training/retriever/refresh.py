@@ -25,7 +25,7 @@ from quoth.models.glow.network import TokenBatch
 from quoth.training.retriever.passage_set import NONE, PassageSet
 from quoth.training.retriever.retriever import VectorMaker
 from quoth.training.retriever.similarity import score_all
-from quoth.training.retriever.training_set import SequenceTable
+from quoth.training.sequences import SequenceTable
 
 _QUERIES = 512  # per chunk of a search
 _SUBWORDS = {"cuda": 1 << 17}  # per batch of encoding

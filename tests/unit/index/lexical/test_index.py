@@ -21,7 +21,7 @@ from quoth.index.lexical.index import META, UNFINISHED, LexicalIndex, read_artif
 from quoth.index.lexical.query import Clause, LexicalQuery
 from quoth.index.lexical.writer import LexicalWriter, _writing
 from quoth.records import Document
-from quoth.search.lexical.score import matches, score
+from quoth.search.lexical.score import score
 from quoth.text.query_syntax import Occur
 from quoth.vocabulary.statistics import EVERYTHING, FieldTerms
 
@@ -64,7 +64,7 @@ def _expected(corpus: dict[int, FieldTerms], query: LexicalQuery) -> dict[int, f
     return {
         row: score(query, document, statistics)
         for row, document in corpus.items()
-        if matches(query, document)
+        if reference.matches(query, document)
     }
 
 

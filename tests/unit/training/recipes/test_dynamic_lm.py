@@ -15,7 +15,9 @@ from quoth.errors import ConfigError
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.training.quoting.batches import BatchMaker
 from quoth.training.quoting.losses import divergences, mixed_terms, plain_losses
-from quoth.training.quoting.negatives_config import TABLE_5, NegativesConfig
+from quoth.training.quoting.negatives_config import NegativesConfig
+from quoth.training.quoting.quote_writer import QuoteRecord, QuoteWriter
+from quoth.training.quoting.quoting_config import QuotingConfig
 from quoth.training.quoting.set import DynamicSet, make_quotations
 from quoth.training.recipes.dynamic_lm import (
     DynamicLMReport,
@@ -25,8 +27,6 @@ from quoth.training.recipes.dynamic_lm import (
     train_dynamic_lm,
 )
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
-from quoth.training.selfsupervision.quoting import QuoteRecord, QuoteWriter
-from quoth.training.selfsupervision.quoting_config import QuotingConfig
 
 CPU = torch.device("cpu")
 FULL = replace(CONFIG, tuning="full")
@@ -200,7 +200,7 @@ def test_columns_of_the_batch_before_are_negatives(
         RECIPE,
         plain_weight=0.0,
         kl_weight=0.0,
-        negatives=replace(TABLE_5["pre_batch"], pre_batch=9),
+        negatives=NegativesConfig(pre_batch=9, self_retrieval=False, generation=False),
     )
     maker = BatchMaker(dynamic_set, recipe)
     first, second = maker[0], maker[1]

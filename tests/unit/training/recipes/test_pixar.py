@@ -20,6 +20,15 @@ from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.inputs import PixarInputs
 from quoth.models.pixar.network import PhraseHead, PixarVectors
 from quoth.models.pixar.pixar import Pixar
+from quoth.training.identifiers.losses import add_tail, pixar_losses
+from quoth.training.identifiers.pairs import (
+    NONE,
+    IdentifierPairConfig,
+    IdentifierPairs,
+    TargetBatch,
+    make_identifier_pairs,
+    phrase_counts,
+)
 from quoth.training.loop import Progress
 from quoth.training.recipes.pixar import (
     PixarPairs,
@@ -29,15 +38,6 @@ from quoth.training.recipes.pixar import (
     train_pixar,
 )
 from quoth.training.recipes.pixar_config import PixarRecipe
-from quoth.training.recipes.pixar_losses import add_tail, pixar_losses
-from quoth.training.selfsupervision.identifier_pairs import (
-    NONE,
-    IdentifierPairConfig,
-    IdentifierPairs,
-    TargetBatch,
-    make_identifier_pairs,
-    phrase_counts,
-)
 
 logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 CPU = torch.device("cpu")

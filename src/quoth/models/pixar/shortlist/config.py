@@ -9,16 +9,7 @@ from typing import Annotated
 from quoth.constraints import AtLeastOne, CheckedConfig, OneOf, Seed
 from quoth.models.pixar.shortlist.rows import STORAGES
 
-METHODS = (
-    "full",
-    "svd",
-    "hire_low_rank",
-    "hire_quantised",
-    "projection",
-    "fast_vocabulary",
-    "l2s",
-    "centroids",
-)
+METHODS = ("full", "centroids")
 
 Assignment = Annotated[str, OneOf("cosine", "dot")]
 """How a pooled vector chooses centroids."""
@@ -29,18 +20,17 @@ class ShortlistConfig(CheckedConfig, title="shortlist"):
     """Settings of a shortlist; they are saved with it."""
 
     method: Annotated[str, OneOf(*METHODS)] = "centroids"
-    """How phrases are chosen: by scoring all (full), a cheap copy of the head (svd, hire_low_rank,
-    hire_quantised), lists that each vector looks up (projection, fast_vocabulary, l2s), or lists
-    that the pooled vector looks up for all slots (centroids, PIXAR's own)."""
+    """How phrases are chosen: by scoring all (full), or from lists that the pooled vector looks up
+    for all slots (centroids, PIXAR's own)."""
 
     storage: Annotated[str, OneOf(*STORAGES[:3])] = "int8"
     """How rows are kept for exact scores: float32, bfloat16, or int8 with a scale per row."""
 
     num_centroids: AtLeastOne = 4096
-    """Centroids, or cells of the vectors: the paper's m."""
+    """Centroids: the paper's m."""
 
     list_length: AtLeastOne = 20_000
-    """Phrases listed for each: the paper's r. With l2s the mean over queries' vectors."""
+    """Phrases listed for each: the paper's r."""
 
     num_lists: AtLeastOne = 5
     """Lists that are joined for a query: the paper's k. Only with centroids."""
@@ -50,17 +40,10 @@ class ShortlistConfig(CheckedConfig, title="shortlist"):
     centroids draw more queries."""
 
     depth: AtLeastOne = 100
-    """Best phrases taken of each vector where all are scored; fast_vocabulary and l2s: of each
-    training vector."""
-
-    window: AtLeastOne = 96
-    """Columns of the cheap copy of svd and hire_low_rank; an eighth of the width is usual."""
-
-    copy: Annotated[str, OneOf(*STORAGES[2:])] = "int4"
-    """The cheap copy of hire_quantised: int8 or int4."""
+    """Best phrases taken of each vector where all are scored."""
 
     iterations: AtLeastOne = 20
-    """Rounds of k-means; l2s: of its alternation as well, a fifth as many."""
+    """Rounds of k-means."""
 
     seed: Seed = 0
     """Decides where k-means starts."""
