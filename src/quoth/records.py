@@ -173,7 +173,7 @@ class SearchRequest:
     k: int = 10
     offset: int = 0
     where: str = ""
-    searcher: str = "lexical"
+    searcher: str = "auto"
     syntax: bool = True
     rerank: bool = False
     explain: bool = False

@@ -113,7 +113,7 @@ class Client:
         k: int = 10,
         offset: int = 0,
         where: str = "",
-        searcher: str = "lexical",
+        searcher: str = "auto",
     ) -> tuple[Hit, ...]:
         """Find the k best documents for a query after the first `offset`, with their passages."""
         request = SearchRequest(text, k=k, offset=offset, where=where, searcher=searcher)
@@ -132,7 +132,7 @@ class Client:
         return replace(found, hits=tuple(replace(each, attention=look) for each, look in pairs))
 
     def explain(
-        self, text: str, docids: Sequence[str], *, searcher: str = "lexical"
+        self, text: str, docids: Sequence[str], *, searcher: str = "auto"
     ) -> tuple[Part, ...]:
         """Say what each hit's score is made of; the parts add up to it."""
         found = self._explanations(text, docids, searcher)
@@ -156,7 +156,7 @@ class Client:
         question: str,
         *,
         k: int = 3,
-        searcher: str = "lexical",
+        searcher: str = "auto",
         threshold: float | None = None,
         phrases: bool = True,
     ) -> ServedAnswer:
@@ -170,7 +170,7 @@ class Client:
         question: str,
         *,
         k: int = 3,
-        searcher: str = "lexical",
+        searcher: str = "auto",
         threshold: float | None = None,
         phrases: bool = True,
     ) -> Answer:

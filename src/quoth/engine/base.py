@@ -52,7 +52,7 @@ class EngineBase(ABC):
         k: int = 10,
         offset: int = 0,
         where: str = "",
-        searcher: str = "lexical",
+        searcher: str = "auto",
         syntax: bool = True,
         rerank: bool = False,
     ) -> tuple[Hit, ...]:
@@ -88,7 +88,7 @@ class EngineBase(ABC):
         *,
         k: int = 3,
         where: str = "",
-        searcher: str = "lexical",
+        searcher: str = "auto",
         threshold: float | None = None,
         phrases: bool = True,
     ) -> AnswerInProgress:
@@ -118,7 +118,7 @@ class EngineBase(ABC):
         *,
         k: int = 3,
         where: str = "",
-        searcher: str = "lexical",
+        searcher: str = "auto",
         threshold: float | None = None,
         phrases: bool = True,
     ) -> Answer:
@@ -129,7 +129,7 @@ class EngineBase(ABC):
         return asked.answer()
 
     def generate(
-        self, prefix: str, *, k: int = 32, where: str = "", searcher: str = "lexical"
+        self, prefix: str, *, k: int = 32, where: str = "", searcher: str = "auto"
     ) -> AnswerInProgress:
         """Continue a text, with the phrases of the k best documents as further vocabulary."""
         config = self.config

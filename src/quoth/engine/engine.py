@@ -163,11 +163,12 @@ class Engine(EngineBase):
         *,
         k: int = 1000,
         where: str = "",
-        searcher: str = "lexical",
+        searcher: str = "auto",
         syntax: bool = False,
         rerank: bool = False,
     ) -> Run:
         """Search many queries, as plain words unless `syntax` is set; hits carry no passages."""
+        searcher = self.choose(searcher)
 
         def look(store: Store) -> Run:
             using = self._searchers.get(searcher, syntax=syntax, rerank=rerank)
@@ -182,7 +183,7 @@ class Engine(EngineBase):
         *,
         k: int = 10,
         where: str = "",
-        searcher: str = "lexical",
+        searcher: str = "auto",
         rerank: bool = False,
     ) -> tuple[Part, ...]:
         """Say what each hit's score is made of; the parts add up to it."""

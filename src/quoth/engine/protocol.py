@@ -56,13 +56,13 @@ class SearchEngine(Protocol):
         k: int = 10,
         offset: int = 0,
         where: str = "",
-        searcher: str = "lexical",
+        searcher: str = "auto",
     ) -> tuple[Hit, ...]:
         """Find the k best documents for a query after the first `offset`, with their passages."""
         ...
 
     def explain(
-        self, text: str, docids: Sequence[str], *, searcher: str = "lexical"
+        self, text: str, docids: Sequence[str], *, searcher: str = "auto"
     ) -> tuple[Part, ...]:
         """Say what each hit's score is made of; the parts add up to it."""
         ...
@@ -90,7 +90,7 @@ class SearchEngine(Protocol):
         question: str,
         *,
         k: int = 3,
-        searcher: str = "lexical",
+        searcher: str = "auto",
         threshold: float | None = None,
         phrases: bool = True,
     ) -> WrittenAnswer:
@@ -102,7 +102,7 @@ class SearchEngine(Protocol):
         question: str,
         *,
         k: int = 3,
-        searcher: str = "lexical",
+        searcher: str = "auto",
         threshold: float | None = None,
         phrases: bool = True,
     ) -> Answer:

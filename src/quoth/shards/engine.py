@@ -206,10 +206,11 @@ class ShardedEngine(EngineBase):
         *,
         k: int = 1000,
         where: str = "",
-        searcher: str = "lexical",
+        searcher: str = "auto",
         syntax: bool = False,
     ) -> FoundRun:
         """Search many queries within reach; hits carry no passages."""
+        searcher = self.choose(searcher)
 
         def look() -> FoundRun:
             sides = self._sides(where=where, syntax=syntax)
@@ -224,7 +225,7 @@ class ShardedEngine(EngineBase):
         *,
         k: int = 1000,
         where: str = "",
-        searcher: str = "lexical",
+        searcher: str = "auto",
         syntax: bool = False,
         rerank: bool = False,
     ) -> Run:
@@ -241,7 +242,7 @@ class ShardedEngine(EngineBase):
         *,
         k: int = 10,
         where: str = "",
-        searcher: str = "lexical",
+        searcher: str = "auto",
         rerank: bool = False,
     ) -> tuple[Part, ...]:
         """Say what each hit's score is made of; the parts add up to it."""

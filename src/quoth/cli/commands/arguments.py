@@ -35,7 +35,9 @@ Where = Annotated[
 With = Annotated[
     str,
     typer.Option(
-        "--with", help="Searcher: lexical, dense, hybrid or generative.", metavar="SEARCHER"
+        "--with",
+        help="lexical, dense, hybrid or generative; auto is hybrid where there are vectors.",
+        metavar="SEARCHER",
     ),
 ]
 Rerank = Annotated[

@@ -37,7 +37,7 @@ def ask(
     *,
     k: Passages = 3,
     where: Where = "",
-    searcher: With = "lexical",
+    searcher: With = "auto",
     no_phrases: NoPhrases = False,
     config: ConfigFile = None,
     as_json: AsJson = False,
@@ -67,7 +67,7 @@ def generate(
     *,
     k: Passages = 32,
     where: Where = "",
-    searcher: With = "lexical",
+    searcher: With = "auto",
     no_phrases: NoPhrases = False,
     nucleus: Annotated[
         float | None,

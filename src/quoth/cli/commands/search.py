@@ -36,7 +36,7 @@ def search(
     *,
     k: Depth = 10,
     where: Where = "",
-    searcher: With = "lexical",
+    searcher: With = "auto",
     rerank: Rerank = False,
     explain: Annotated[
         bool,
