@@ -22,7 +22,7 @@ from quoth.collection.store import Written
 from quoth.errors import CollectionError, ConfigError, CorpusError, FilterError, IndexMismatch
 from quoth.records import Answer, Citation, Document, Passage, Span
 
-EMPTY = {"hits": []}
+EMPTY = {"hits": [], "searcher": "lexical", "unreachable": []}
 PASSAGE = Passage("owl", "text", Span(10, 40), "The barn owl hunts at night. I")
 ANSWER = Answer(
     "It hunts at night.", (Citation(Span(3, 17), PASSAGE, Span(13, 27)),), (PASSAGE,), 0.75
