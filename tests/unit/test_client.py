@@ -143,6 +143,7 @@ def test_a_search_says_what_it_wants() -> None:
         "offset": 8,
         "searcher": "dense",
         "where": ["year > 2000"],
+        "explain": False,
     }
     assert headers["Authorization"] == "Bearer s3cret"
 
