@@ -8,8 +8,11 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("any-speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any-speed")
+# What passes here passes everywhere; `--hypothesis-profile explore` looks for new cases.
+_SLOW = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("same-everywhere", derandomize=True, **_SLOW)
+settings.register_profile("explore", max_examples=1_000, **_SLOW)
+settings.load_profile("same-everywhere")
 
 
 @pytest.fixture(autouse=True)

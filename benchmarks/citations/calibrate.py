@@ -26,13 +26,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmarks.citations.abstention import ranking_area
 from benchmarks.citations.pack import CACHE, Question, open_questions, save_questions
 from benchmarks.citations.unanswerable import NUM_PASSAGES, Asked, Scene, make_cases
 from quoth.answer.abstain import FEATURES, READER_FEATURES, fit_abstention, save_abstention
 from quoth.answer.answerer import Answerer, AnswerSettings
 from quoth.answer.config import AnswerConfig
 from quoth.answer.reading_answerer import FittedReader, ReadingAnswerer, TitledPassage
-from quoth.evaluation.citations_abstention import ranking_area
 from quoth.models.dynamic_lm.dynamic_lm import open_dynamic_lm
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.pretrained import DEFAULT_NAME

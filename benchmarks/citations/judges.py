@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from quoth.evaluation.citations import OverlapJudge, cut_sentences
+from benchmarks.citations.scores import OverlapJudge, cut_sentences
 from quoth.models.pretrained import DEFAULT_NAME, find_folder, load_encoder, load_tokenizer
 
 SIMILAR = 0.7

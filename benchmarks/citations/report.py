@@ -3,7 +3,7 @@
     python -m benchmarks.citations.report OUT [--join]
 
 Citation recall and precision are ALCE's, under two judges that are both reported: *overlap* of
-words (`quoth.evaluation.citations`) and *similarity* of sentences (`judges`). Premises are the
+words (`benchmarks.citations.scores`) and *similarity* of sentences (`judges`). Premises are the
 cited passages, whole, without titles. An answer without citations scores 0 on both. EM is the share
 of sub-questions whose short answer occurs, short_f1 that of the short answer alone; F1 and ROUGE-L
 are against the long reference answers, or the short ones where there are no long ones. Quality is
@@ -24,9 +24,17 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from benchmarks.citations.abstention import ranking_area, ranking_interval
+from benchmarks.citations.answers import (
+    exact_match,
+    quotation_f1,
+    rouge_l,
+    short_answer_recall,
+    word_f1,
+)
 from benchmarks.citations.judges import SIMILAR, SimilarityJudge
 from benchmarks.citations.pack import CACHE, Question, open_questions
-from quoth.evaluation.citations import (
+from benchmarks.citations.scores import (
     Judge,
     OverlapJudge,
     Statement,
@@ -35,14 +43,6 @@ from quoth.evaluation.citations import (
     quotation_exactness,
     score_citations,
     without_markers,
-)
-from quoth.evaluation.citations_abstention import ranking_area, ranking_interval
-from quoth.evaluation.generation_answers import (
-    exact_match,
-    quotation_f1,
-    rouge_l,
-    short_answer_recall,
-    word_f1,
 )
 from quoth.evaluation.significance import mean_interval
 from quoth.records import Answer, Citation, Passage, Span

@@ -39,8 +39,8 @@ from benchmarks.generation.decoding import LONGEST, Adjust, Offer
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.models.dynamic_lm.network import DynamicNetwork
+from quoth.selfsupervision.phrase_matching import SubwordText
 from quoth.training.quoting.set import SubwordTable, open_dynamic_set
-from quoth.training.selfsupervision.phrase_matching import SubwordText
 
 ROWS_FILE = "static_rows.safetensors"
 MODEL_FOLDER = "model"

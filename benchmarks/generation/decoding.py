@@ -20,7 +20,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from quoth.models.dynamic_lm.network import DynamicNetwork
-from quoth.training.selfsupervision.phrase_matching import SubwordText
+from quoth.selfsupervision.phrase_matching import SubwordText
 
 SHORTEST, LONGEST = 2, 8
 _ENCODED_ROWS = 4_096

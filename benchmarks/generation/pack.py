@@ -30,22 +30,22 @@ from numpy.typing import NDArray
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.inputs import DynamicLMInputs
 from quoth.models.pretrained import load_tokenizer
+from quoth.selfsupervision.phrase_matching import SubwordText
+from quoth.selfsupervision.phrase_sampling import SubwordKinds, as_subwords
 from quoth.text.passages import PassageConfig, cut_text, split_sentences
 from quoth.text.words import Analyser, AnalyserConfig
+from quoth.training.quoting.quote_writer import (
+    CoverRecord,
+    QuoteRecord,
+    QuoteWriter,
+)
+from quoth.training.quoting.quoting_config import QuotingConfig
 from quoth.training.quoting.set import (
     DynamicSet,
     Quotation,
     make_quotations,
     make_table,
     save_dynamic_set,
-)
-from quoth.training.selfsupervision.phrase_matching import SubwordText
-from quoth.training.selfsupervision.phrase_sampling import SubwordKinds, as_subwords
-from quoth.training.selfsupervision.quoting import (
-    CoverRecord,
-    QuoteRecord,
-    QuoteWriter,
-    QuotingConfig,
 )
 
 CACHE = Path("benchmarks/.cache/generation")

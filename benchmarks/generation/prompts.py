@@ -25,9 +25,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from quoth.selfsupervision.phrase_matching import SubwordText
 from quoth.training.packed_file import read_packed, write_packed
 from quoth.training.quoting.set import SubwordTable, make_table
-from quoth.training.selfsupervision.phrase_matching import SubwordText
 
 CACHE = Path("benchmarks/.cache/generation")
 BASE = Path("benchmarks/.cache/smollm2/SmolLM2-135M-Instruct")
@@ -132,7 +132,7 @@ def open_prompts(path: Path) -> PromptSet:
 
 def read_subwords(text: str, inputs: object) -> SubwordText:
     """Tokenise a text, and mark where words begin."""
-    from quoth.training.selfsupervision.phrase_sampling import word_starts
+    from quoth.selfsupervision.phrase_sampling import word_starts
 
     read = inputs.tokenise(text)  # type: ignore[attr-defined]
     spans = list(zip(read.starts, read.ends, strict=True))

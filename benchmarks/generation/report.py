@@ -31,8 +31,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmarks.generation.mauve import MauveConfig, mauve
 from benchmarks.generation.prompts import CONTINUATION, PREFIX, PromptSet, open_prompts
-from quoth.evaluation.generation import (
+from benchmarks.generation.scores import (
     bytes_per_unit,
     cut_to_shorter,
     cut_words,
@@ -40,7 +41,6 @@ from quoth.evaluation.generation import (
     mean_repetition,
     perplexity,
 )
-from quoth.evaluation.generation_mauve import MauveConfig, mauve
 from quoth.evaluation.significance import mean_interval
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM

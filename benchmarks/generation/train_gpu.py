@@ -35,18 +35,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))  # not inst
 import numpy as np
 import torch
 
+from benchmarks.generation.joined_sets import join_sets
+from benchmarks.generation.negatives import TABLE_5
 from quoth.artifact import write_text_atomically
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM, open_dynamic_lm
+from quoth.selfsupervision.phrase_matching import SubwordText
 from quoth.training.loop import Progress
 from quoth.training.quoting.batches import BatchMaker
 from quoth.training.quoting.continuations import drawn_phrases, make_continuations
-from quoth.training.quoting.phrase_negatives import TABLE_5
 from quoth.training.quoting.set import (
     Continuations,
     DynamicSet,
     SubwordTable,
-    join_sets,
     make_table,
     open_dynamic_set,
 )
@@ -57,7 +58,6 @@ from quoth.training.recipes.dynamic_lm import (
     train_dynamic_lm,
 )
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
-from quoth.training.selfsupervision.phrase_matching import SubwordText
 
 DATA = Path("benchmarks/.cache/generation")
 CITED_SHARE = 0.75

@@ -35,7 +35,8 @@ from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.network import GlowNetwork
 from quoth.training.loop import Progress
 from quoth.training.recipes.glow import GlowRecipe, build_network, train_glow
-from quoth.training.retriever.training_set import SequenceTable, TrainingSet
+from quoth.training.retriever.training_set import TrainingSet
+from quoth.training.sequences import SequenceTable
 
 PACK = Path("benchmarks/.cache/glow/pack.bin")
 CUT = 10

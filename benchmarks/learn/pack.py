@@ -35,14 +35,14 @@ from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.inputs import GlowInputs
 from quoth.models.pretrained import DEFAULT_NAME, find_folder, load_tokenizer
 from quoth.records import Document, Query
-from quoth.training.retriever.passage_set import make_passage_set, save_passage_set
-from quoth.training.selfsupervision.pseudo_pairs import (
+from quoth.selfsupervision.pseudo_pairs import (
     FoundQuery,
     PseudoPairConfig,
     SourceText,
     find_queries,
     label_queries,
 )
+from quoth.training.retriever.passage_set import make_passage_set, save_passage_set
 
 CACHE = Path("benchmarks/.cache")
 MAX_TEST_QUERIES = 500

@@ -21,7 +21,7 @@ from torch.nn.functional import cross_entropy, mse_loss
 
 from quoth.models.glow.network import GlowNetwork
 from quoth.models.query_generator.network import QueryGeneratorNetwork
-from quoth.training.loop import LoopConfig
+from quoth.training.loop_config import LoopConfig
 from quoth.training.retriever.learning import Learned, LearningModule, LearningRun, learn
 from quoth.training.retriever.negatives import chance_from, draw_negatives
 from quoth.training.retriever.passage_set import PassageSet, as_text

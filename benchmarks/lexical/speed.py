@@ -25,9 +25,10 @@ from statistics import median
 from typing import Any
 
 from benchmarks.lexical.corpora import Corpus, real, synthetic
+from benchmarks.lexical.latency import measure_latency
 from benchmarks.lexical.systems import BUILDERS, OPENERS
 from quoth import __version__
-from quoth.evaluation.latency import Latency, measure_latency
+from quoth.evaluation.latency import Latency
 from quoth.records import Query
 
 RESULTS = Path(__file__).parent / "results" / "speed.json"

@@ -131,10 +131,10 @@ def _measure(  # type: ignore[no-untyped-def]
 
 def train(system: str, texts, *, size: int, generated: int, threads: int):  # type: ignore[no-untyped-def]
     """Train one kind of vocabulary."""
+    from benchmarks.phrases.rival_tokenizers import train_bpe, train_unigram
     from quoth.vocabulary.phrases.config import PhraseConfig
     from quoth.vocabulary.phrases.training import train_phrases
     from quoth.vocabulary.phrases.workers import Threads
-    from quoth.vocabulary.rival_tokenizers import train_bpe, train_unigram
 
     if system == "bpe":
         return train_bpe(texts, size=size)

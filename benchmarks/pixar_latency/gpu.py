@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from benchmarks.pixar_latency.rivals.svd import gram, project
 from benchmarks.pixar_latency.synthetic import World, draw_queries, list_rows
 from benchmarks.pixar_latency.systems import DEPTH, Sizes, System
 from quoth.models.pixar.shortlist.kmeans import nearest, spherical_kmeans
 from quoth.models.pixar.shortlist.lists import top_lists
-from quoth.models.pixar.shortlist.svd import gram, project
 
 NAMES = ("full", "centroids", "svd", "hire_low_rank", "fast_vocabulary")
 
@@ -54,7 +54,7 @@ def _centroids(world: World, sizes: Sizes) -> System:
 
 
 def _low_rank(world: World, sizes: Sizes) -> tuple[Tensor, Tensor]:
-    """Return what projects rows and what projects vectors, as in the package's `hire.py`."""
+    """Return what projects rows and what projects vectors, as in `rivals/hire.py`."""
     pooled, slots = draw_queries(world, sizes.num_samples, num_slots=10, seed=1)
     vectors = torch.cat((pooled, slots.flatten(0, 1)))
     values, axes = torch.linalg.eigh(gram(vectors) / len(vectors))

@@ -25,12 +25,13 @@ import torch
 
 from benchmarks.pixar_latency import gpu, systems
 from benchmarks.pixar_latency.report import format_table
+from benchmarks.pixar_latency.rivals.config import RIVALS
 from benchmarks.pixar_latency.synthetic import World, draw_queries, make_world
 from benchmarks.pixar_latency.systems import Sizes, System
 from quoth import __version__
-from quoth.models.pixar.shortlist.config import METHODS
 
 RESULTS = Path(__file__).parent / "results"
+METHODS = ("full", *RIVALS, "centroids")
 NUM_SLOTS = 10
 NUM_SUBWORDS = 16
 WARM_UP = 3

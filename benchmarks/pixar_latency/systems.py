@@ -1,4 +1,4 @@
-"""The methods as they run on processors: those of the package, and plain torch beside them."""
+"""The methods as they run on processors: the package's, its rivals, and plain torch beside them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.pixar_latency.rivals.build import build_rival
+from benchmarks.pixar_latency.rivals.config import RivalConfig
+from benchmarks.pixar_latency.rivals.samples import Samples
 from benchmarks.pixar_latency.synthetic import World, draw_queries, list_rows
 from quoth.models.pixar.shortlist.centroids import join_lists
 from quoth.models.pixar.shortlist.config import ShortlistConfig
-from quoth.models.pixar.shortlist.fast_vocabulary import build_fast_vocabulary
 from quoth.models.pixar.shortlist.full import FullShortlist
-from quoth.models.pixar.shortlist.hire import build_low_rank, build_quantised
-from quoth.models.pixar.shortlist.interface import Samples, Shortlist
-from quoth.models.pixar.shortlist.l2s import build_l2s
-from quoth.models.pixar.shortlist.projection import build_projection
+from quoth.models.pixar.shortlist.interface import Shortlist
 from quoth.models.pixar.shortlist.rows import Rows, to_floats
-from quoth.models.pixar.shortlist.svd import build_svd
 
 DEPTH = 100
 """Phrases that full softmax and the previews keep of each vector."""
+
+_SLOW = ("svd", "hire_low_rank", "hire_quantised")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,36 +106,22 @@ def _rival(world: World, sizes: Sizes, name: str) -> System:
     codes = head.view(torch.int16).numpy().view(np.uint16)  # the head itself, not a copy
     labels = np.stack((np.ones(len(bias), dtype=np.float32), to_floats(bias)), axis=1)
     rows = Rows(codes, labels, storage="bfloat16", width=head.shape[1], threads=threads)
-    config = ShortlistConfig(
+    if name == "full":
+        config = ShortlistConfig(method=name, storage="bfloat16", depth=DEPTH)
+        return _system(name, FullShortlist(rows, config), is_slow=True)
+    config = RivalConfig(
         method=name,
         storage="bfloat16",
         num_centroids=sizes.num_cells,
         list_length=sizes.list_length if name == "projection" else 10 * DEPTH,
-        num_lists=1,
         depth=DEPTH,
         window=head.shape[1] // 8,
         iterations=5,
     )
     pooled, slots = draw_queries(world, sizes.num_samples, num_slots=10, seed=1)
     samples = Samples(to_floats(pooled), to_floats(slots))
-    if name == "full":
-        return _system(name, FullShortlist(rows, config), is_slow=True)
-    if name in ("svd", "hire_quantised"):
-        build = build_svd if name == "svd" else build_quantised
-        return _system(
-            name, build(head, bias, rows=rows, config=config, threads=threads), is_slow=True
-        )
-    if name == "hire_low_rank":
-        found = build_low_rank(
-            head, bias, samples=samples, rows=rows, config=config, threads=threads
-        )
-        return _system(name, found, is_slow=True)
-    learned = {
-        "projection": build_projection,
-        "fast_vocabulary": build_fast_vocabulary,
-        "l2s": build_l2s,
-    }
-    return _system(name, learned[name](head, bias, samples=samples, rows=rows, config=config))
+    found = build_rival(head, bias, rows=rows, samples=samples, config=config, threads=threads)
+    return _system(name, found, is_slow=name in _SLOW)
 
 
 def _system(name: str, shortlist: Shortlist, *, is_slow: bool = False) -> System:

@@ -28,8 +28,7 @@ from quoth import __version__
 from quoth.engine.engine import Engine
 from quoth.evaluation.compare import compare
 from quoth.evaluation.files import read_queries
-from quoth.jobs.learn import job as learning
-from quoth.jobs.learn.job import LearnRequest
+from quoth.jobs.pixar.job import PixarRequest, train_generative
 from quoth.records import Qrels
 from quoth.settings.pixar import PixarBuildConfig
 
@@ -69,9 +68,8 @@ def measure(given: argparse.Namespace, name: str, encoded: tuple[Any, Any, Any])
             take_vectors(engine, encoded)
             engine.encode()
             began = time.perf_counter()
-            outcome = learning.learn(
-                engine, LearnRequest(generative=PixarBuildConfig(minutes=given.minutes))
-            )
+            request = PixarRequest(PixarBuildConfig(minutes=given.minutes))
+            trained = train_generative(engine, request)
             seconds = time.perf_counter() - began
         split, qrels = next(splits(given.data / name))
         queries = sample(read_queries(given.data / name / "queries.jsonl.gz"), qrels)[:MOST]
@@ -82,13 +80,12 @@ def measure(given: argparse.Namespace, name: str, encoded: tuple[Any, Any, Any])
         judged = Qrels({query.qid: qrels.grades[query.qid] for query in queries})
         found = compare(runs, judged, MEASURES, baseline="hybrid 0.0")
         logging.info("%s", {(r.run_name, r.measure): round(r.mean, 4) for r in found.rows})
-        assert outcome.generative is not None
         return {
             "set": name,
             "split": split,
             "queries": len(queries),
             "minutes": round(seconds / 60, 1),
-            "report": asdict(replace(outcome.generative, collection=name)),
+            "report": asdict(replace(trained, collection=name)),
             "results": [asdict(row) for row in found.rows],
         }
 

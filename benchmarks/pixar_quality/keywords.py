@@ -25,9 +25,8 @@ from benchmarks.pixar_quality.hybrid import kept_identifiers
 from quoth import __version__
 from quoth.engine.engine import Engine
 from quoth.evaluation.compare import compare
-from quoth.jobs.learn import job
-from quoth.jobs.learn.plan import LearnRequest
 from quoth.jobs.learn.queries import spread
+from quoth.jobs.pixar.job import PixarRequest, train_generative
 from quoth.records import Document, Qrels, Query
 from quoth.settings.pixar import PixarBuildConfig
 
@@ -100,20 +99,17 @@ def measure(given: argparse.Namespace, market: Market) -> dict[str, Any]:
             )
             began = time.perf_counter()
             config = PixarBuildConfig(steps=given.steps, batch_size=given.batch, seed=given.seed)
-            outcome = job.learn(
-                engine, LearnRequest(pairs=pairs, generative=config), note=logging.info
-            )
+            trained = train_generative(engine, PixarRequest(config, pairs), note=logging.info)
             seconds = time.perf_counter() - began
             engine.encode()
             results = {group: judge(engine, own) for group, own in market.tests.items()}
-    assert outcome.generative is not None
     return {
         "set": given.name,
         "keywords": len(market.keywords),
         "pairs": len(market.pairs),
         "queries": {group: len(own) for group, own in market.tests.items()},
         "minutes": round(seconds / 60, 1),
-        "report": asdict(replace(outcome.generative, collection="keywords")),
+        "report": asdict(replace(trained, collection="keywords")),
         "results": results,
     }
 

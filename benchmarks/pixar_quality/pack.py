@@ -28,20 +28,24 @@ from benchmarks.hybrid.encode import read_units
 from benchmarks.hybrid.quality import sample
 from benchmarks.learn.generate import unit_text
 from benchmarks.lexical.quality import splits
+from benchmarks.phrases.rival_tokenizers import (
+    IdentifierVocabulary,
+    open_wordpiece,
+    train_bpe,
+    train_unigram,
+)
 from quoth.engine.engine import Engine
 from quoth.evaluation.files import read_queries
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.inputs import PixarInputs
 from quoth.models.pretrained import DEFAULT_NAME, find_folder, load_tokenizer
 from quoth.records import Document, Query
-from quoth.training.selfsupervision.identifier_pairs import (
+from quoth.training.identifiers.pairs import (
     make_identifier_pairs,
     save_identifier_pairs,
 )
 from quoth.vocabulary.phrases.config import PhraseConfig
 from quoth.vocabulary.phrases.training import train_phrases
-from quoth.vocabulary.phrases.vocabulary import IdentifierVocabulary
-from quoth.vocabulary.rival_tokenizers import open_wordpiece, train_bpe, train_unigram
 
 CACHE = Path("benchmarks/.cache")
 JOINED = {"squad": ("squad-dev", "squad-train-slice")}

@@ -29,8 +29,7 @@ from benchmarks.pixar_quality.robustness_pack import OLD, PACKED, choose_new, gr
 from quoth import __version__
 from quoth.engine.engine import Engine
 from quoth.evaluation.measures import evaluate_run
-from quoth.jobs.learn import job
-from quoth.jobs.learn.plan import LearnRequest
+from quoth.jobs.pixar.job import PixarRequest, train_generative
 from quoth.jobs.pixar.report import GenerativeReport
 from quoth.records import Document, Hit, Qrels, Query, Run
 from quoth.settings.pixar import PixarBuildConfig
@@ -116,9 +115,7 @@ def add(engine: Engine, documents: Sequence[Document], names: Mapping[str, list[
 def train(engine: Engine, given: argparse.Namespace) -> GenerativeReport:
     """Train for so many steps."""
     config = PixarBuildConfig(steps=given.steps, batch_size=given.batch, seed=given.seed)
-    outcome = job.learn(engine, LearnRequest(generative=config), note=logging.info)
-    assert outcome.generative is not None
-    return outcome.generative
+    return train_generative(engine, PixarRequest(config), note=logging.info)
 
 
 def judge_others(engine: Engine, groups: Groups, qrels: Qrels) -> dict[str, Figures]:

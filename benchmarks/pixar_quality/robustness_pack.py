@@ -35,7 +35,7 @@ from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.inputs import PixarInputs
 from quoth.models.pretrained import DEFAULT_NAME, find_folder, load_tokenizer
 from quoth.records import Qrels, Query
-from quoth.training.selfsupervision.identifier_pairs import (
+from quoth.training.identifiers.pairs import (
     IdentifierPairs,
     make_identifier_pairs,
     save_identifier_pairs,

@@ -45,14 +45,14 @@ from quoth.search.generative.aggregate_config import AggregateConfig
 from quoth.search.generative.decode.config import DecodeConfig
 from quoth.search.generative.decode.decoder import Decoder
 from quoth.search.generative.decode.score_table import BagNorms, PhraseScores
-from quoth.training.recipes.pixar import PixarPairs, as_pixar, train_pixar
-from quoth.training.recipes.pixar_config import PixarRecipe
-from quoth.training.selfsupervision.identifier_pairs import (
+from quoth.training.identifiers.pairs import (
     IdentifierPairs,
     open_identifier_pairs,
     phrase_counts,
     suggest_num_slots,
 )
+from quoth.training.recipes.pixar import PixarPairs, as_pixar, train_pixar
+from quoth.training.recipes.pixar_config import PixarRecipe
 from quoth.vocabulary.phrases.rarity import rarities
 
 PACKED = Path("benchmarks/.cache/pixar")

@@ -25,16 +25,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quoth.models.pretrained import DEFAULT_NAME, find_folder, load_tokenizer
-from quoth.models.query_generator.config import QueryGeneratorConfig
-from quoth.models.query_generator.inputs import QueryGeneratorInputs
-from quoth.training.recipes.query_generator import (
+from benchmarks.query_generator.recipe import (
     QueryGeneratorRecipe,
     QueryPair,
     capped_rows,
     tokenise_pairs,
 )
-from quoth.training.retriever.training_set import SequenceTable, TrainingSet
+from quoth.models.pretrained import DEFAULT_NAME, find_folder, load_tokenizer
+from quoth.models.query_generator.config import QueryGeneratorConfig
+from quoth.models.query_generator.inputs import QueryGeneratorInputs
+from quoth.training.retriever.training_set import TrainingSet
+from quoth.training.sequences import SequenceTable
 
 OUT = Path("benchmarks/.cache/query-generator/pack.bin")
 HELD_OUT = 0.02

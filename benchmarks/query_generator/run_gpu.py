@@ -26,6 +26,14 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.query_generator.pack import load_pack
+from benchmarks.query_generator.recipe import (
+    HeldOutLoss,
+    QueryGeneratorRecipe,
+    QueryGeneratorReport,
+    held_out_rows,
+    measure_held_out,
+    train_query_generator,
+)
 from quoth.models.pretrained import DEFAULT_NAME, DEFAULT_SHA256
 from quoth.models.query_generator.config import QueryGeneratorConfig
 from quoth.models.query_generator.files import (
@@ -37,14 +45,6 @@ from quoth.models.query_generator.files import (
 from quoth.models.query_generator.generator import Network, QueryGenerator, start_id
 from quoth.models.query_generator.network import QueryGeneratorNetwork
 from quoth.training.loop import Progress
-from quoth.training.recipes.query_generator import (
-    HeldOutLoss,
-    QueryGeneratorRecipe,
-    QueryGeneratorReport,
-    held_out_rows,
-    measure_held_out,
-    train_query_generator,
-)
 from quoth.training.retriever.training_set import TrainingSet
 
 PACK = Path("benchmarks/.cache/query-generator/pack.bin")

@@ -30,8 +30,9 @@ from benchmarks.serve.process import Server, put_load, serving
 from quoth import Client, __version__
 from quoth.engine.engine import Engine
 from quoth.errors import QuothError
-from quoth.server.monitoring.timings import Stages
-from quoth.server.workers.worker import make_engines
+from quoth.records import SearchRequest
+from quoth.server.monitoring.timings import StageTimes
+from quoth.server.workers.models import share_engine
 
 RESULTS = Path(__file__).parent / "results" / "serve.json"
 CLIENTS = (1, 2, 4, 8, 16, 32, 64)
@@ -105,14 +106,14 @@ def compare(
 ) -> dict[str, Any]:
     """Answer the same queries over HTTP and in process, in turns, until the time is up.
 
-    *shown* is what the server does for a request, without HTTP: it asks each side of a hybrid once
-    where `Engine.search` asks twice, so that *searched* may well take longer.
+    *shown* is what the server does for a request, without HTTP; *searched* is the same without
+    snippets.
     """
     times: dict[str, list[float]] = {"served": [], "shown": [], "searched": []}
-    with Client(server.url) as client, make_engines(engine, Stages())() as worker:
+    with Client(server.url) as client, share_engine(engine, StageTimes())() as worker:
         systems: dict[str, Callable[[str], object]] = {
             "served": lambda text: client.search(text, searcher=searcher),
-            "shown": lambda text: worker.find(text, k=10, searcher=searcher),
+            "shown": lambda text: worker.find(SearchRequest(text, searcher=searcher)),
             "searched": lambda text: engine.search(text, searcher=searcher),
         }
         for search in systems.values():

@@ -5,6 +5,7 @@
     ├── CorpusError        an input cannot be read; carries path:line
     ├── CollectionError    the collection on disk cannot be used as asked
     │   ├── NoCollection       there is none at this path
+    │   ├── NotFound           it has no such document
     │   ├── Busy               another process is writing
     │   ├── Damaged            a file is truncated, altered or missing
     │   ├── FormatMismatch     written by another format version of Quoth
@@ -44,6 +45,10 @@ class CollectionError(QuothError):
 
 class NoCollection(CollectionError):
     """There is no collection at this path."""
+
+
+class NotFound(CollectionError):
+    """The collection has no such document, or no such thing."""
 
 
 class Busy(CollectionError):

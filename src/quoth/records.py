@@ -161,6 +161,75 @@ class Attention:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """What is asked of a collection: the query, which of its hits, and what is shown of them.
+
+    The searcher `auto` is the best that the collection has. Without `syntax`, the query is plain
+    words. With `rerank`, the query generator puts the best hits into a new order. A snippet of 0
+    characters is none.
+    """
+
+    query: str
+    k: int = 10
+    offset: int = 0
+    where: str = ""
+    searcher: str = "auto"
+    syntax: bool = True
+    rerank: bool = False
+    explain: bool = False
+    attention: bool = False
+    snippet_chars: int = 240
+
+    @property
+    def reach(self) -> int:
+        """How many of the best hits have to be found."""
+        return self.offset + self.k
+
+
+@dataclass(frozen=True, slots=True)
+class RankAndScore:
+    """Where one searcher has a document."""
+
+    rank: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class ShownHit:
+    """A hit with everything that is shown of it; its rank counts from 1 over all hits."""
+
+    rank: int
+    hit: Hit
+    title: str = ""
+    metadata: Mapping[str, Scalar | tuple[Scalar, ...]] = field(default_factory=dict)
+    snippet: Snippet | None = None
+    found_by: Mapping[str, RankAndScore] = field(default_factory=dict)
+    explanation: Part | None = None
+    attention: Attention | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfReach:
+    """A shard that did not answer, and how many documents were therefore not searched."""
+
+    shard: int
+    documents: int
+    why: str
+
+    def __str__(self) -> str:
+        return f"shard {self.shard} with {self.documents} documents was not searched: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class ShownHits:
+    """The hits of one request, best first, what found them, and the shards they cannot be from."""
+
+    hits: tuple[ShownHit, ...]
+    searcher: str
+    unreachable: tuple[OutOfReach, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Citation:
     """A link from a stretch of an answer to the stretch of the passage it quotes."""
 
@@ -195,3 +264,19 @@ class Answer:
     support: float = 1.0
     abstained: bool = False
     short: ShortAnswer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownAnswer:
+    """An answer with everything that is shown of it.
+
+    `sources` are the hits of its passages, cut to what was read of them; `notice` is what a reader
+    should know of the language model.
+    """
+
+    question: str
+    answer: Answer
+    sources: tuple[ShownHit, ...]
+    searcher: str
+    notice: str = ""
+    unreachable: tuple[OutOfReach, ...] = ()

@@ -26,6 +26,7 @@ from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.records import Answer, Document
 from quoth.settings.config import as_values
 from quoth.vocabulary.dynamic import NO_ANSWER
+from quoth.wire.schemas import AnswerResponse
 
 QUESTION = "When does the barn owl hunt?"
 Quoth = Callable[..., tuple[int, str, str]]
@@ -88,10 +89,9 @@ def check_record(record: dict[str, Any], engine: Engine) -> None:
     """Every quotation can be found in its document by its offsets."""
     for citation in record["citations"]:
         texts = engine.document(citation["docid"]).fields[citation["field"]]
-        span, own = citation["span"], citation["answer_span"]
-        quoted = texts[citation["instance"]][span["start"] : span["end"]]
-        assert quoted == citation["quotation"] in citation["sentence"]
-        assert record["answer"][own["start"] : own["end"]] == quoted
+        quoted = texts[citation["instance"]][citation["start"] : citation["end"]]
+        assert quoted == citation["quoted"] in citation["sentence"]
+        assert record["text"][citation["answer_start"] : citation["answer_end"]] == quoted
 
 
 def test_the_whole_record_is_json(collection: Path, engine: Engine, quoth: Quoth) -> None:
@@ -99,8 +99,9 @@ def test_the_whole_record_is_json(collection: Path, engine: Engine, quoth: Quoth
     record = json.loads(out)
     assert code == 0 and err == ""
     assert record["question"] == QUESTION and record["citations"] and not record["abstained"]
-    assert len(record["passages"]) == 2
+    assert [hit["rank"] for hit in record["passages"]] == [1, 2]
     check_record(record, engine)
+    assert AnswerResponse.model_validate(record).model_dump(mode="json") == record
 
 
 def test_an_answer_shows_its_sources(collection: Path, quoth: Quoth) -> None:
@@ -110,7 +111,7 @@ def test_an_answer_shows_its_sources(collection: Path, quoth: Quoth) -> None:
     assert code == 0 and " ".join(record["marked"].split()) in " ".join(out.split())
     for citation in record["citations"]:
         assert f"[{citation['number']}] {citation['docid']}  {citation['field']}" in out
-        assert f"{citation['span']['start']}–{citation['span']['end']}  " in out
+        assert f"{citation['start']}–{citation['end']}  " in out
 
 
 def test_without_phrases_nothing_is_cited(collection: Path, quoth: Quoth) -> None:
@@ -118,7 +119,7 @@ def test_without_phrases_nothing_is_cited(collection: Path, quoth: Quoth) -> Non
         "ask", collection, QUESTION, "--json", "--no-phrases", "--threshold", 1
     )
     record = json.loads(out)
-    assert record["answer"] and record["citations"] == []
+    assert record["text"] and record["citations"] == []
 
 
 def test_where_there_is_no_answer_the_nearest_passages_are_shown(
@@ -138,7 +139,7 @@ def test_where_there_is_no_answer_the_nearest_passages_are_shown(
 def test_a_model_that_has_not_learned_to_quote_says_so(collection: Path, quoth: Quoth) -> None:
     code, out, err = quoth("ask", collection, QUESTION, "--json", "--threshold", 1, model="plain")
     record = json.loads(out)
-    assert code == 0 and record["citations"] == [] and record["answer"]
+    assert code == 0 and record["citations"] == [] and record["text"]
     assert "has not learned to quote" in err and "without citations" in err
 
 
@@ -170,7 +171,7 @@ def test_a_text_is_continued(collection: Path, engine: Engine, quoth: Quoth) -> 
     check_record(record, engine)
     assert record["prefix"] == "At dusk the barn owl " and record["citations"]
     drawn = [
-        json.loads(quoth(*arguments, "--json", "--nucleus", 0.95, "--seed", seed)[1])["answer"]
+        json.loads(quoth(*arguments, "--json", "--nucleus", 0.95, "--seed", seed)[1])["text"]
         for seed in (1, 1, 2)
     ]
     assert drawn[0] == drawn[1] != drawn[2]

@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 from quoth import __version__
 from quoth.cli.main import app
 from quoth.engine.engine import Engine
+from quoth.wire.schemas import SearchResponse
 
 COMMANDS = (
     *("add", "remove", "search", "run", "evaluate", "compare", "status", "verify", "demo"),
@@ -352,9 +353,12 @@ def test_search_as_json(quoth: Quoth, birds: Path) -> None:
     assert first["docid"] == "hen" and first["metadata"] == {"year": 2021}
     assert first["explanation"]["value"] == first["score"]
     text, spans = first["snippet"]["text"], first["snippet"]["highlights"]
-    assert [text[span["start"] : span["end"]] for span in spans] == ["sleeps", "barn"]
+    assert [text[start:end] for start, end in spans] == ["sleeps", "barn"]
     assert first["passage"]["text"][0:3] == text[0:3]
-    assert "explanation" not in quoth("search", birds, "owl", "--json").json()["hits"][0]
+    plain = quoth("search", birds, "owl", "--json").json()
+    assert plain["hits"][0]["explanation"] is None
+    for record in (found, plain):  # what the server answers with, to the last key
+        assert SearchResponse.model_validate(record).model_dump(mode="json") == record
 
 
 def test_search_explains_with_a_tree(quoth: Quoth, birds: Path) -> None:

@@ -43,9 +43,9 @@ from quoth.search.searcher import ignore_progress
 from quoth.shards.opening import open_engine
 from quoth.shards.ray_add import add_with_cluster
 from quoth.shards.ray_encode import fill_vectors
+from quoth.training.identifiers.pairs import save_identifier_pairs
 from quoth.training.identifiers.run_pixar import PixarFiles
 from quoth.training.retriever.run_packed import ENCODER, train_packed
-from quoth.training.selfsupervision.identifier_pairs import save_identifier_pairs
 from quoth.vocabulary.phrases.config import PhraseConfig
 from quoth.vocabulary.phrases.training import train_phrases
 from quoth.vocabulary.phrases.workers import Threads

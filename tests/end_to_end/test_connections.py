@@ -24,7 +24,7 @@ from quoth.engine.engine import Engine
 from quoth.records import Document
 
 ROOT = Path(__file__).resolve().parents[2]
-PARSERS = ("httptools", "h11")
+PARSERS = ("httptools", pytest.param("h11", marks=pytest.mark.slow))  # units try both
 SEARCH = post("/search", b'{"query": "owl"}', "Content-Type: application/json")
 HALF_BODY = SEARCH[:-4]
 READY = b"GET /health/ready HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -106,6 +106,7 @@ def serving(
     code = f"import sys; sys.argv = {given!r}; " + _LIMIT.format(open_files)
     if parser == "h11":
         code += "; sys.modules['httptools'] = None"
+    code += "; sys.modules['torch'] = None"  # no answers, so that it is ready at once
     code += f"; {before}; from quoth.cli.main import main; main()"
     command = [sys.executable, "-c", code]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
@@ -224,10 +225,11 @@ def test_a_second_signal_ends_at_once(collection: Path, number: signal.Signals) 
 @contextmanager
 def _sleeping(collection: Path, *options: str, parser: str = "httptools") -> Iterator[Served]:
     """Serve with searches that say that they have begun, and then take hours."""
-    sleep = "import os, time; from quoth.server.workers.worker import WorkerEngine as engine"
+    sleep = "import os, time; from quoth.engine.engine import Engine as engine"
     sleep += "; engine.find = lambda *_given, **_named:"
     sleep += " os.write(2, b'searching\\n') and time.sleep(3600)"
-    with serving(collection, *options, parser=parser, before=sleep) as served:
+    here = ("--server.processes", "false")
+    with serving(collection, *here, *options, parser=parser, before=sleep) as served:
         served.wait_for_line("startup complete")  # from then on it takes signals and answers
         yield served
 

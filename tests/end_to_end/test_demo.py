@@ -111,8 +111,8 @@ def test_it_ends_with_an_answer_whose_quotations_stand_in_the_documents(
     with Engine.open(folder) as engine:
         for each in found["citations"]:
             text = engine.document(each["docid"]).fields[each["field"]][each["instance"]]
-            quoted = text[each["span"]["start"] : each["span"]["end"]]
-            assert quoted == each["quotation"] and each["docid"] in section
+            quoted = text[each["start"] : each["end"]]
+            assert quoted == each["quoted"] and each["docid"] in section
 
 
 def test_it_says_what_to_do_next(shown: str, folder: Path) -> None:

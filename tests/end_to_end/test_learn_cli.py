@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import json
-import random
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from learning_worlds import COMMON, make_collection, make_documents, save_models
+from learning_worlds import copy_words, make_collection, make_documents, save_models
 
 from quoth.cli.main import main
 from quoth.engine.engine import Engine
 from quoth.errors import ConfigError, CorpusError
 from quoth.jobs.job_folder import JobFolder
-from quoth.jobs.learn import job, stages
+from quoth.jobs.learn import job
 from quoth.jobs.learn.plan import LearnRequest
 from quoth.jobs.report.summary import ORDER
 from quoth.models.glow.network import GlowNetwork
 from quoth.models.query_generator.generator import QueryGenerator
-from quoth.training.retriever import curriculum
+from quoth.training.retriever import run_packed as packed_training
 from quoth.training.retriever.curriculum import StageTrained
-from quoth.training.retriever.learning import Learned
 from quoth.training.retriever.run_packed import main as run_packed
 
 OWN_WRITING = QueryGenerator.generate
@@ -72,18 +70,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     folder = tmp_path_factory.mktemp("world")
     encoder, generator = save_models(folder)
     return World(make_collection(folder / "birds.quoth", make_documents()), encoder, generator)
-
-
-def copy_words(
-    _generator: QueryGenerator, passages: Sequence[str], *, per_passage: int, seed: int, **_: Any
-) -> list[list[str]]:
-    """Write queries that a tiny network cannot: telling words of the passage."""
-
-    def one(text: str, at: int) -> str:
-        words = [word for word in text.lower().replace(".", "").split() if word not in COMMON]
-        return " ".join(random.Random(f"{seed} {at} {text}").sample(sorted(set(words)), 3))
-
-    return [[one(text, at) for at in range(per_passage)] for text in passages]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -170,42 +156,6 @@ def _interrupt(monkeypatch: pytest.MonkeyPatch, *places: tuple[str, str]) -> lis
     return left
 
 
-def test_interrupted_around_every_stage_it_goes_on_to_the_same_report(
-    world: World, direct: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    collection = world.copy(tmp_path)
-    places = [(when, stage) for stage in ORDER for when in ("before", "after")]
-    left = _interrupt(monkeypatch, *places)
-    for _ in places:
-        with pytest.raises(KeyboardInterrupt):
-            world.learn(collection)
-    assert not left and not (collection / "learning" / "report.json").exists()
-    assert without_times(world.learn(collection)) == without_times(direct)
-
-
-def test_interrupted_inside_a_training_it_goes_on_to_the_same_report(
-    world: World, direct: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    collection = world.copy(tmp_path)
-    steps = []
-    whole = curriculum.train_warm_up
-
-    def train(network: GlowNetwork, passages: Any, recipe: Any, run: Any) -> Learned:
-        if not steps:
-            steps.append(5)
-            whole(network, passages, recipe, curriculum.replace(run, until=5))
-            raise KeyboardInterrupt
-        return whole(network, passages, recipe, run)
-
-    monkeypatch.setattr(curriculum, "train_warm_up", train)
-    with pytest.raises(KeyboardInterrupt):
-        world.learn(collection)
-    folder = JobFolder(collection / "learning")
-    assert folder.finished("passage set") and folder.finished("training") is None
-    assert list(folder.stages.rglob("step-*5"))
-    assert without_times(world.learn(collection)) == without_times(direct)
-
-
 def _destroy(
     network: GlowNetwork, *_rest: Any, **_named: Any
 ) -> tuple[GlowNetwork, tuple[StageTrained, ...]]:
@@ -229,7 +179,7 @@ def test_a_model_that_is_worse_is_kept_aside_and_search_stays(
         for path in (collection / folder).rglob("*")
         if path.is_file()
     }
-    monkeypatch.setattr(stages, "run_curriculum", _destroy)
+    monkeypatch.setattr(packed_training, "run_curriculum", _destroy)
     report = world.learn(collection)
     assert report is not None and not report["installed"] and "kept aside" in report["reason"]
     assert report["encoder_after"] == report["encoder_before"]

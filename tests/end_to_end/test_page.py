@@ -251,7 +251,8 @@ def test_the_page_holds_nothing_inline_and_reads_no_markup() -> None:
 
 def test_the_stand_in_speaks_like_the_server() -> None:
     pytest.importorskip("fastapi", reason="fastapi is not installed")
-    from quoth.server.schemas import AnswerResponse, ExplainResponse, SearchResponse
+    from quoth.server.schemas import ExplainResponse
+    from quoth.wire.schemas import AnswerResponse, SearchResponse
 
     asked = {"query": "hostile owl", "k": 10, "offset": 0, "searcher": "auto", "where": []}
     told = {"query": "owl", "docids": ["birds/barn-owl.md"], "searcher": "dense"}

@@ -104,7 +104,8 @@ def test_a_likelihood_of_full_weight_reorders_by_itself(
     settings["rerank"]["weight"] = 1.0
     generator = QueryGenerator.load(str(models / "generator"))
     texts = {each["_id"]: f"{each['title']}\n{each['text']}" for each in BIRDS}
-    scores = dict(zip(texts, generator.score_many("an owl", list(texts.values())), strict=True))
+    likely = generator.score(["an owl"] * len(texts), list(texts.values()))
+    scores = dict(zip(texts, likely, strict=True))
     with Engine.open(tmp_path / "birds.quoth", settings=[settings]) as other:
         found = [hit.docid for hit in other.search("an owl", rerank=True)]
     assert found == sorted(found, key=lambda docid: -scores[docid]) and len(found) == 4

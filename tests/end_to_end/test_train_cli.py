@@ -19,8 +19,9 @@ from tiny_encoder import WORDS, save_tiny_encoder
 from quoth.cli.main import main
 from quoth.errors import ConfigError
 from quoth.jobs.glow import job
-from quoth.jobs.glow.folder import REPORT_FILE, Plan
 from quoth.jobs.glow.job import train_encoder
+from quoth.jobs.glow.report import GlowRequest
+from quoth.jobs.job_folder import MODEL_REPORT_FILE
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.search.searcher import ignore_progress
@@ -94,7 +95,7 @@ def write_pairs(path: Path, count: int = 24, *, negatives: bool = False) -> Path
     return path
 
 
-def plan(tmp_path: Path, tiny: Path, name: str, **others: Any) -> Plan:
+def plan(tmp_path: Path, tiny: Path, name: str, **others: Any) -> GlowRequest:
     recipe = GlowRecipe(steps=4, batch_size=4, num_layers=1, weighting="row", learning_rate=1e-2)
     given: dict[str, Any] = {
         "pairs": write_pairs(tmp_path / "pairs.jsonl", negatives=True),
@@ -105,7 +106,7 @@ def plan(tmp_path: Path, tiny: Path, name: str, **others: Any) -> Plan:
         "device": "cpu",
         "checkpoint_every": 2,
     }
-    return Plan(**{**given, **others})
+    return GlowRequest(**{**given, **others})
 
 
 def test_from_pairs_to_search(tmp_path: Path, tiny: Path, quoth: Quoth) -> None:
@@ -118,7 +119,7 @@ def test_from_pairs_to_search(tmp_path: Path, tiny: Path, quoth: Quoth) -> None:
     assert found["steps"] == 3 and len(found["losses"]) == 3 and found["device"] == "cpu"
     assert all(0 <= found["held_out"][when]["RR@10"] <= 1 for when in ("before", "after"))
     assert not (tmp_path / "mine.training").exists()
-    saved = json.loads((out / REPORT_FILE).read_text())
+    saved = json.loads((out / MODEL_REPORT_FILE).read_text())
     assert saved["settings"]["glow"]["steps"] == 3 and saved["settings"]["held_out"] == 0.25
 
     again = quoth("train", "glow", *given, "--held_out", "0.25")
@@ -153,31 +154,6 @@ def test_without_weighting_it_is_read_by_sentence_transformers(tmp_path: Path, t
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("loss", ["info_nce", "bce"])
-def test_an_interrupted_training_ends_as_an_uninterrupted_one(
-    tmp_path: Path, tiny: Path, loss: str
-) -> None:
-    recipe = GlowRecipe(
-        steps=4, batch_size=4, num_layers=1, weighting="row", learning_rate=1e-2, loss=loss
-    )
-    encoder = encoder_config(recipe, GlowConfig(max_subwords=48))
-    whole = plan(tmp_path, tiny, "whole", recipe=recipe, encoder=encoder)
-    parted = plan(tmp_path, tiny, "parted", recipe=recipe, encoder=encoder)
-    expected = train_encoder(whole, progress=ignore_progress)
-    train_encoder(parted, progress=ignore_progress, until=3)
-    assert (tmp_path / "parted.training" / "checkpoints").exists() and not parted.out.exists()
-    found = train_encoder(parted, progress=ignore_progress)
-    assert found.losses == expected.losses and found.after == expected.after
-    tensors = [load_file(each.out / "model.safetensors") for each in (whole, parted)]
-    assert tensors[0].keys() == tensors[1].keys()
-    assert all(torch.equal(tensors[0][name], tensors[1][name]) for name in tensors[0])
-    start = load_file(tiny / "model.safetensors")
-    assert not torch.equal(
-        start["encoder.layer.0.output.dense.weight"],
-        tensors[0]["encoder.layer.0.output.dense.weight"],
-    )
-
-
 def test_ctrl_c_keeps_the_checkpoint(
     tmp_path: Path, tiny: Path, quoth: Quoth, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,7 +168,7 @@ def test_ctrl_c_keeps_the_checkpoint(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(job._Run, "_tell", interrupt)
+        patch.setattr(job.GlowJob, "_tell", interrupt)
         stopped = quoth("train", "glow", *given)
     assert stopped.code == 130 and "running the command again resumes" in stopped.err
     assert [each.name for each in (tmp_path / "mine.training" / "checkpoints").iterdir()] == [
@@ -201,7 +177,7 @@ def test_ctrl_c_keeps_the_checkpoint(
     other = quoth("train", "glow", *given, "--glow.seed", "1")
     other.assert_fails(2, "glow.seed was 0, is 1", "name another --out, or --restart")
     told: list[int] = []
-    monkeypatch.setattr(job._Run, "_tell", lambda self, report: told.append(report.step))
+    monkeypatch.setattr(job.GlowJob, "_tell", lambda self, report: told.append(report.step))
     assert quoth("train", "glow", *given).code == 0
     assert told == [2, 3]
     assert quoth("train", "glow", *given, "--glow.seed", "1", "--restart").code == 0
@@ -219,7 +195,7 @@ def test_statistics_come_from_the_pairs_or_a_collection(
     for name, where in (("pairs", None), ("collection", collection)):
         given = plan(tmp_path, tiny, name, collection=where)
         train_encoder(given, progress=ignore_progress)
-        saved = json.loads((given.out / REPORT_FILE).read_text())["settings"]
+        saved = json.loads((given.out / MODEL_REPORT_FILE).read_text())["settings"]
         assert saved["statistics"]["from"] == name
         weights[name] = load_file(given.out / "model.safetensors")[
             "encoder.layer.0.output.dense.weight"
@@ -250,7 +226,9 @@ def test_mistakes_are_explained(tmp_path: Path, tiny: Path, quoth: Quoth) -> Non
     pairs = write_pairs(tmp_path / "pairs.jsonl")
     given = ("train", "glow", "--pairs", pairs, "--base", tiny, "--out", tmp_path / "x", *SMALL)
     quoth(*given, "--glow.weighting", "rows").assert_fails(2, "weighting is 'rows'", "add_log")
-    quoth(*given, "--encoder.preset", "papers").assert_fails(2, "preset is 'papers'", "paper, code")
+    quoth(*given, "--encoder.preset", "papers").assert_fails(
+        2, "preset is 'papers'", "paper or code"
+    )
     quoth(*given, "--device", "tpu").assert_fails(2, "'tpu'", "auto, cpu, cuda or cuda:N")
     quoth(*given, "--device", "cuda:99").assert_fails(2, "cuda:99", "--device auto")
     quoth(*given, "--glow.batch-size", "99").assert_fails(2, "99", "lower the batch size")
@@ -274,7 +252,7 @@ def test_help_reads_well(quoth: Quoth, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     overview = quoth("train", "--help")
     assert overview.code == 0 and "glow" in overview.out and "--dense.encoder" in overview.out
-    page = quoth("train", "glow", "--help").out
+    page = quoth("train", "glow", "--help-all").out
     for text in ("--pairs", "--resume", "--restart", "--glow.steps", "--encoder.statistics"):
         assert text in page
     assert "--encoder.weighting" not in page and "--glow.weighting" in page

@@ -93,7 +93,7 @@ def test_from_a_collection_to_an_answer(
 
     asked = ("ask", collection, "When does the barn owl hunt?", "--answer.model", out, "--json")
     code, told, err = quoth(*asked, "--threshold", 1, "--decoding.max-subwords", 12)
-    assert code == 0 and err == "" and json.loads(told)["answer"]  # no notice: it may quote
+    assert code == 0 and err == "" and json.loads(told)["text"]  # no notice: it may quote
 
 
 def test_ctrl_c_keeps_the_checkpoint(
@@ -112,7 +112,7 @@ def test_ctrl_c_keeps_the_checkpoint(
         if told == [1, 2]:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(job._Run, "_tell", interrupt)
+    monkeypatch.setattr(job.DynamicJob, "_tell", interrupt)
     code, _out, err = quoth(*given)
     assert code == 130 and "running the command again resumes" in err
     code, _out, err = quoth(*given, "--seed", 1)

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from quoth.collection.batch import Batch
 from quoth.collection.database import Database
 from quoth.collection.store import Store
 from quoth.engine.engine import Engine
@@ -86,8 +87,10 @@ def main(folder: str, step: str) -> None:
     with engine._writing() as (store, config):
         cut = partial(cut_document, config=config.passages)
         with store._db.transaction():
-            store._put(Document("d1", {"text": ("night owl",)}), cut, store._field_ids(), None)
-            store._put(Document("new", {"text": ("barn",)}), cut, store._field_ids(), None)
+            batch = Batch(store._db, ["d1", "new"], cut=cut)
+            batch.put(Document("d1", {"text": ("night owl",)}))
+            batch.put(Document("new", {"text": ("barn",)}))
+            batch.write()
             live = store._live("d2")
             assert live is not None
             store._retire(live[0], store._log("remove", "d2", live[1]))

@@ -7,7 +7,9 @@ that what is found by one sentence is told by the others.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from tiny_encoder import make_tokenizer, save_tiny_encoder
@@ -82,3 +84,15 @@ def make_collection(folder: Path, documents: list[Document]) -> Path:
     with Engine.open(folder) as engine:
         engine.add_documents(documents)
     return folder
+
+
+def copy_words(
+    _generator: QueryGenerator, passages: Sequence[str], *, per_passage: int, seed: int, **_: Any
+) -> list[list[str]]:
+    """Write queries that a tiny network cannot: telling words of the passage."""
+
+    def one(text: str, at: int) -> str:
+        words = [word for word in text.lower().replace(".", "").split() if word not in COMMON]
+        return " ".join(random.Random(f"{seed} {at} {text}").sample(sorted(set(words)), 3))
+
+    return [[one(text, at) for at in range(per_passage)] for text in passages]

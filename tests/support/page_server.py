@@ -166,13 +166,13 @@ def answer(question: str) -> dict[str, Any]:
             citations.append(
                 {
                     "number": at + 1,
-                    "start": len(text),
-                    "end": len(text) + len(token),
+                    "answer_start": len(text),
+                    "answer_end": len(text) + len(token),
                     "docid": hits[at]["docid"],
                     "field": "body",
                     "instance": 0,
-                    "document_start": start,
-                    "document_end": start + len(token),
+                    "start": start,
+                    "end": start + len(token),
                     "quoted": token,
                     "sentence": sentence,
                     "sentence_start": passage["text"].index(sentence),
@@ -181,6 +181,7 @@ def answer(question: str) -> dict[str, Any]:
         text += token
     record = {"question": question, "text": text, "abstained": False, "support": 0.86, "notice": ""}
     record |= {"citations": citations, "passages": hits, "searcher": "hybrid"}
+    record |= {"marked": text, "unquoted": []}
     record |= {"seconds": {"search": 0.01, "answer": 1.79, "total": 1.8}}
     if "nobody" in question:
         text = "The documents do not say."

@@ -11,8 +11,10 @@ from tiny_encoder import WORDS, save_tiny_encoder
 
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.pixar import Pixar
-from quoth.models.pixar.shortlist.build import build_shortlist
+from quoth.models.pixar.shortlist.centroids import build_centroids
 from quoth.models.pixar.shortlist.config import ShortlistConfig
+from quoth.models.pixar.shortlist.full import build_full
+from quoth.models.pixar.shortlist.interface import Shortlist
 from quoth.search.generative.files import GenerativeModel
 from quoth.vocabulary.phrases.config import NUM_BYTES, PhraseConfig
 from quoth.vocabulary.phrases.text import join_strings
@@ -30,9 +32,12 @@ def make_vocabulary(phrases: tuple[str, ...] = PHRASES) -> PhraseVocabulary:
 
 
 def make_model(
-    folder: Path, *, method: str = "full", depth: int = 1000, seed: int = 0
+    folder: Path, *, depth: int = 1000, list_length: int | None = None, seed: int = 0
 ) -> GenerativeModel:
-    """Make a model whose slots differ, as if it had been trained; it knows all its phrases."""
+    """Make a model whose slots differ, as if it had been trained; it knows all its phrases.
+
+    It scores all of them, or with a `list_length` those on the lists of a few centroids.
+    """
     vocabulary = make_vocabulary()
     encoder = folder / f"encoder-{seed}"
     if not encoder.exists():
@@ -48,12 +53,23 @@ def make_model(
     with torch.no_grad():
         weight = pixar.network.output.weight
         weight += 0.3 * torch.randn(weight.shape, generator=chance)
-    shortlist = build_shortlist(
-        torch.from_numpy(pixar.head.rows),
-        torch.from_numpy(pixar.head.bias),
-        config=ShortlistConfig(method=method, storage="float32", depth=depth, window=8),
-    )
+    shortlist = _full(pixar, depth) if list_length is None else _centroids(pixar, list_length)
     return GenerativeModel(pixar, vocabulary, shortlist)
+
+
+def _full(pixar: Pixar, depth: int) -> Shortlist:
+    head, bias = torch.from_numpy(pixar.head.rows), torch.from_numpy(pixar.head.bias)
+    config = ShortlistConfig(method="full", storage="float32", depth=depth)
+    return build_full(head, bias, config=config)
+
+
+def _centroids(pixar: Pixar, list_length: int) -> Shortlist:
+    head, bias = torch.from_numpy(pixar.head.rows), torch.from_numpy(pixar.head.bias)
+    centroids = torch.from_numpy(pixar.encode_queries(list(WORDS[-4:])).pooled)
+    config = ShortlistConfig(
+        storage="float32", num_centroids=4, num_lists=1, list_length=list_length
+    )
+    return build_centroids(head, bias, centroids=centroids, config=config)
 
 
 @cache

@@ -22,7 +22,7 @@ from quoth.collection.store import Written
 from quoth.errors import CollectionError, ConfigError, CorpusError, FilterError, IndexMismatch
 from quoth.records import Answer, Citation, Document, Passage, Span
 
-EMPTY = {"hits": []}
+EMPTY = {"hits": [], "searcher": "lexical", "unreachable": []}
 PASSAGE = Passage("owl", "text", Span(10, 40), "The barn owl hunts at night. I")
 ANSWER = Answer(
     "It hunts at night.", (Citation(Span(3, 17), PASSAGE, Span(13, 27)),), (PASSAGE,), 0.75
@@ -36,13 +36,13 @@ ANSWER_RECORD = {
     "citations": [
         {
             "number": 1,
-            "start": 3,
-            "end": 17,
+            "answer_start": 3,
+            "answer_end": 17,
             "docid": "owl",
             "field": "text",
             "instance": 0,
-            "document_start": 23,
-            "document_end": 37,
+            "start": 23,
+            "end": 37,
         }
     ],
     "passages": [
@@ -143,6 +143,7 @@ def test_a_search_says_what_it_wants() -> None:
         "offset": 8,
         "searcher": "dense",
         "where": ["year > 2000"],
+        "explain": False,
     }
     assert headers["Authorization"] == "Bearer s3cret"
 

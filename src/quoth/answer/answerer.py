@@ -68,14 +68,21 @@ class Answerer:
         self, questions: Sequence[str], passages: Sequence[Sequence[Passage]]
     ) -> list[Answer]:
         """Answer each question from its own passages, best hit first, as one batch."""
-        streams = [AnswerStream(each, self._notice) for each in questions]
+        threshold = self._settings.answer.threshold
+        streams = [AnswerStream(each, self._notice, threshold) for each in questions]
         for number, piece in self._pieces(questions, passages, streams):
             streams[number].pieces.append(piece)
         return [stream.answer() for stream in streams]
 
-    def stream(self, question: str, passages: Sequence[Passage]) -> AnswerStream:
-        """Answer one question piece by piece: iterate over it, then take its `answer()`."""
-        stream = AnswerStream(question, self._notice)
+    def stream(
+        self, question: str, passages: Sequence[Passage], *, threshold: float | None = None
+    ) -> AnswerStream:
+        """Answer one question piece by piece: iterate over it, then take its `answer()`.
+
+        It abstains where having no answer is more probable than the threshold; None is as set.
+        """
+        own = self._settings.answer.threshold if threshold is None else threshold
+        stream = AnswerStream(question, self._notice, own)
         found = self._pieces([question], [passages], [stream])
         stream.source = (piece for _number, piece in found)
         return stream
@@ -142,8 +149,7 @@ class Answerer:
             stream.support = 0.0
             if number in refusals:
                 stream.support = self._support(questions[number], each, refusal=refusals[number])
-            silence = 1.0 - stream.support
-            stream.abstains = not each.passages or silence > self._settings.answer.threshold
+            stream.abstains = not each.passages or 1.0 - stream.support > stream.threshold
         yield from self._write(decoder, readable, streams)
 
     @property
@@ -192,7 +198,7 @@ class Answerer:
     ) -> _Prepared:
         """Write a question's prompt, encode the phrases of its passages and weigh sentences."""
         self._settings.answer.check(question)
-        inputs = self._model.inputs
+        inputs, rules = self._model.inputs, self._settings.answer
         kept = self._cut(question, passages)
         texts = [passage.text for passage in kept]
         sentences = sentences_of(texts)
@@ -204,7 +210,9 @@ class Answerer:
             tuple(inputs.prompt(question, texts)) if texts else (),
             vocabulary,
             self._vectors.encode(vocabulary, texts),
-            handicaps(vocabulary, sentences, cosines, penalty=self._settings.answer.far_penalty),
+            handicaps(vocabulary, sentences, cosines, penalty=rules.far_penalty),
+            phrase_first=rules.phrase_first,
+            splice_penalty=rules.splice_penalty,
         )
         return _Prepared(tuple(kept), prompt, float(cosines.max(initial=-1.0)) if texts else 0.0)
 
@@ -256,9 +264,10 @@ class Answerer:
 class AnswerStream:
     """An answer in the making: iterate over its pieces, then take the whole."""
 
-    def __init__(self, question: str, notice: str = "") -> None:
+    def __init__(self, question: str, notice: str = "", threshold: float = 1.0) -> None:
         self.question = question
         self.notice = notice
+        self.threshold = threshold
         self.pieces: list[Piece] = []
         self.passages: tuple[Passage, ...] = ()
         self.support = 1.0

@@ -14,7 +14,7 @@ does not hold the very characters of its stretch is never cited.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from quoth.answer.tokens import Token
@@ -80,18 +80,6 @@ class Writer:
                 self._has_begun = True
                 kept.append(replace(piece, text=text))
         return kept
-
-
-def write_pieces(
-    tokens: Iterable[Token],
-    vocabulary: DynamicVocabulary,
-    *,
-    decode: Callable[[Sequence[int]], str],
-) -> list[Piece]:
-    """Turn the tokens of a whole text into pieces."""
-    writer = Writer(decode)
-    pieces = [piece for token in tokens for piece in writer.write(token, vocabulary)]
-    return [*pieces, *writer.close()]
 
 
 def cite(pieces: Sequence[Piece], passages: Sequence[Passage], *, max_gap: int = MAX_GAP) -> Answer:

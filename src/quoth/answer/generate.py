@@ -41,6 +41,12 @@ class Prompt:
     handicaps: tuple[float, ...] = ()
     """Taken off the scores of the first rows where they would begin the text."""
 
+    phrase_first: bool = False
+    """Whether the text begins with a phrase, where any is on offer."""
+
+    splice_penalty: float = 0.0
+    """Taken off the scores of phrases that do not go on where the phrase before them ended."""
+
 
 def generate(
     model: DynamicLM, prompts: Sequence[Prompt], *, config: DecodingConfig
@@ -203,7 +209,7 @@ class _Text:
 
     def __init__(self, prompt: Prompt, config: DecodingConfig) -> None:
         self._config = config
-        self._handicaps = prompt.handicaps
+        self._prompt = prompt
         self._before: int | None = None  # the phrase that was written last, if one was
         self._chance = torch.Generator().manual_seed(config.seed)
         self._written: list[int] = []
@@ -252,7 +258,7 @@ class _Text:
         """Change scores (V + C,) in place, for what a text begins with and what is spliced."""
         if not self._written and self.rows:
             self._adjust_beginning(scores, num_subwords)
-        penalty = self._config.splice_penalty
+        penalty = self._prompt.splice_penalty
         if not penalty or self._before is None:
             return
         before = self.vocabulary.candidates[self._before]
@@ -262,10 +268,11 @@ class _Text:
             scores[num_subwords:] -= penalty * torch.tensor(elsewhere, device=scores.device)
 
     def _adjust_beginning(self, scores: Tensor, num_subwords: int) -> None:
-        if self._config.phrase_first:
+        if self._prompt.phrase_first:
             scores[:num_subwords] = -torch.inf
-        known = len(self._handicaps)  # rows that joined since have none
-        taken = [self._handicaps[row] if row < known else 0.0 for row in self.rows]
+        handicaps = self._prompt.handicaps
+        known = len(handicaps)  # rows that joined since have none
+        taken = [handicaps[row] if row < known else 0.0 for row in self.rows]
         scores[num_subwords:] -= torch.tensor(taken, device=scores.device)
 
     def append(self, token: Token) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
-from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -16,7 +14,6 @@ from quoth.answer.cite import (
     document_span,
     number_sources,
     sentence_span,
-    unquoted,
     with_markers,
 )
 from quoth.records import Answer, Citation, Passage
@@ -53,22 +50,6 @@ def answer_text(answer: Answer, *, before: str = "") -> Group:
     return Group(*parts)
 
 
-def answer_record(question: str, answer: Answer) -> dict[str, Any]:
-    """Return an answer as plain values for JSON."""
-    numbers = number_sources(answer)
-    return {
-        "question": question,
-        "answer": answer.text,
-        "marked": with_markers(answer),
-        "abstained": answer.abstained,
-        "support": answer.support,
-        "short": None if answer.short is None else asdict(answer.short),
-        "citations": [_citation_record(each, numbers[each.passage]) for each in answer.citations],
-        "unquoted": [asdict(span) for span in unquoted(answer)],
-        "passages": [asdict(passage) for passage in answer.passages],
-    }
-
-
 def _marked(answer: Answer) -> Text:
     """Write an answer with markers, in bold; of one with a short answer that alone."""
     if answer.short is None:
@@ -78,21 +59,6 @@ def _marked(answer: Answer) -> Text:
     if start >= 0:
         shown.stylize("bold", start, start + len(short))
     return shown
-
-
-def _citation_record(citation: Citation, number: int) -> dict[str, Any]:
-    passage, sentence = citation.passage, sentence_span(citation)
-    quoted = citation.passage_span
-    return {
-        "number": number,
-        "docid": passage.docid,
-        "field": passage.field,
-        "instance": passage.instance,
-        "span": asdict(document_span(citation)),
-        "quotation": passage.text[quoted.start : quoted.end],
-        "sentence": passage.text[sentence.start : sentence.end],
-        "answer_span": asdict(citation.answer_span),
-    }
 
 
 def _source_heading(passage: Passage, number: int) -> Text:

@@ -13,9 +13,9 @@ from rich.rule import Rule
 from rich.text import Text
 
 from quoth.cli import show
-from quoth.cli.hits import look_up
 from quoth.engine.engine import Engine
 from quoth.errors import ConfigError, MissingExtra
+from quoth.records import SearchRequest
 from quoth.text import display
 
 _QUERY = "walk a directory tree and match file names"
@@ -68,29 +68,22 @@ def default_folder() -> Path:
 def _show_search(engine: Engine, console: Console, path: Path) -> None:
     console.print(Rule("2. Search: every word that matched is marked"))
     _type(console, f'quoth search {quote(str(path))} "{_QUERY}" -k 3')
-    for rank, each in enumerate(
-        look_up(engine, _QUERY, k=3, where="", searcher="lexical", explain=False), start=1
-    ):
-        console.print(show.hit_text(rank, each.hit, each.document, each.snippet))
+    for each in engine.find(SearchRequest(_QUERY, k=3)).hits:
+        show.print_hit(each, console)
 
 
 def _show_explanation(engine: Engine, console: Console, path: Path) -> None:
     console.print(Rule("3. Explain: the parts add up to the score"))
     _type(console, f"quoth search {quote(str(path))} '{_PHRASE}' -k 1 --explain")
-    for each in look_up(engine, _PHRASE, k=1, where="", searcher="lexical", explain=True):
-        console.print(show.hit_text(1, each.hit, each.document, each.snippet))
-        if each.explanation is not None:
-            console.print(show.part_tree(each.explanation))
+    for each in engine.find(SearchRequest(_PHRASE, k=1, explain=True)).hits:
+        show.print_hit(each, console)
 
 
 def _show_filter(engine: Engine, console: Console, path: Path) -> None:
     console.print(Rule("4. Filter: conditions apply before ranking, so k hits stay k hits"))
     _type(console, f"quoth search {quote(str(path))} 'count things' -k 3 --where '{_FILTERED}'")
-    for rank, each in enumerate(
-        look_up(engine, "count things", k=3, where=_FILTERED, searcher="lexical", explain=False),
-        start=1,
-    ):
-        console.print(show.hit_text(rank, each.hit, each.document, each.snippet))
+    for each in engine.find(SearchRequest("count things", k=3, where=_FILTERED)).hits:
+        show.print_hit(each, console)
 
 
 def _show_answer(engine: Engine, console: Console, path: Path) -> None:

@@ -110,6 +110,8 @@ def run_timed(
     """Search queries one at a time, as a user would, keeping hits and times."""
     import time
 
+    searcher = engine.choose(searcher)
+
     def search_one(query: Query) -> tuple[Hit, ...]:
         found = engine.run([query], k=k, searcher=searcher, syntax=syntax, rerank=rerank)
         return found.hits[query.qid]

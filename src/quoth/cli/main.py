@@ -24,10 +24,11 @@ from quoth.cli.commands.learn import encode, learn
 from quoth.cli.commands.phrases import phrases
 from quoth.cli.commands.search import demo, search
 from quoth.cli.commands.serve import serve
+from quoth.cli.commands.settings import settings
 from quoth.cli.commands.shards import merge, shard
 from quoth.cli.commands.status import status, verify
 from quoth.cli.commands.train import trainer
-from quoth.cli.options import with_hyphens
+from quoth.cli.options import add_help_all, with_hyphens
 from quoth.errors import (
     ClusterError,
     CollectionError,
@@ -116,12 +117,13 @@ def common(
 
 for command in (
     *(add, remove, encode, learn, search, ask, generate, run, evaluate, compare),
-    *(status, verify, serve, shard, merge, demo),
+    *(status, verify, serve, shard, merge, settings, demo),
 ):
     app.command()(command)
 app.add_typer(trainer)
 app.add_typer(phrases)
 app.add_typer(keys)
+add_help_all(app)
 
 
 def _advise(error: QuothError) -> str:

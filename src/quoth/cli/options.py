@@ -1,89 +1,78 @@
-"""Options made from the configuration: every `--section.field`, with its docstring as help.
+"""Options made from the settings: every `--section.field`, and `--set section.field=value`.
 
 A command names the sections it takes; their options are added to its signature, where typer finds
-them.
+them. `--help` shows those that people need, `--help-all` shows all.
 """
 
 from __future__ import annotations
 
-import ast
 import functools
 import inspect
-import textwrap
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from quoth.settings.config import field_types, sections
+from quoth.settings.config import sections, setting_names
+from quoth.settings.describe import describe_setting
+from quoth.settings.parsing import read_assignments
+
+Command = Callable[..., None]
+
+_ALL = "quoth.all"  # in a context: everything is shown
+
+_SET = typer.Option(
+    "--set",
+    help="Any setting, such as dense.storage=int8; may be repeated. quoth settings lists them.",
+    metavar="NAME=VALUE",
+    show_default=False,
+)
 
 
 def with_settings(
-    *names: str, without: Collection[str] = ()
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of some sections; it receives them as `settings`, text by name.
+    *names: str,
+    without: Collection[str] = (),
+    shown: Collection[str] = (),
+    short: Mapping[str, str] = MappingProxyType({}),
+) -> Callable[[Command], Command]:
+    """Add the options of some sections to a command, which gets them as `settings`, text by name.
 
-    Fields named in `without`, as section.field, have no option.
+    Fields named in `without`, as section.field, have no option; those in `shown` stand in --help,
+    as do those that `short` gives a further, short option. With `--set`, a field without its
+    section is one of the first section.
     """
+    fields = [f"{section}.{key}" for section in names for key in setting_names(sections()[section])]
+    first = [*short, *shown]
+    ordered = [*first, *(name for name in fields if name not in {*first, *without})]
+    parameters = {name.replace(".", "__"): name for name in ordered}
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        parameters = {
-            f"{section}__{key}": f"{section}.{key}"
-            for section in names
-            for key in field_types(sections()[section])
-            if f"{section}.{key}" not in without
-        }
-
-        @functools.wraps(command)
-        def call(**given: Any) -> None:
+    def decorate(command: Command) -> Command:
+        def call(*, set_: Sequence[str] | None = None, **given: Any) -> None:
             texts = {
                 parameters[name]: value
                 for name, value in given.items()
                 if name in parameters and value is not None
             }
             rest = {name: value for name, value in given.items() if name not in parameters}
-            command(**rest, settings=texts)
+            command(**rest, settings=texts | read_assignments(set_ or [], names))
 
-        own = inspect.signature(command, eval_str=True)
-        kept = [each for name, each in own.parameters.items() if name != "settings"]
-        extra = [_parameter(*name.split(".")) for name in parameters.values()]
-        call.__signature__ = own.replace(parameters=[*kept, *extra])  # type: ignore[attr-defined]
-        call.__annotations__ = {each.name: each.annotation for each in [*kept, *extra]}
-        del call.__wrapped__  # typer must see the new signature, not the old one
-        return call
+        extra = [_parameter(name, short.get(name), is_shown=name in first) for name in ordered]
+        return _extended(command, call, [*extra, _keyword("set_", list[str] | None, _SET)])
 
     return decorate
 
 
-def _parameter(section: str, key: str) -> inspect.Parameter:
-    kind = sections()[section]
-    option = typer.Option(
-        f"--{with_hyphens(f'{section}.{key}')}",
-        help=f"{field_docs(kind).get(key, '')} Default: {_show(_default(kind, key))}.",
-        rich_help_panel=f"Settings: {section}",
-        metavar="VALUE",
-        show_default=False,
-    )
-    return inspect.Parameter(
-        f"{section}__{key}",
-        inspect.Parameter.KEYWORD_ONLY,
-        default=None,
-        annotation=Annotated[str | None, option],
-    )
-
-
-def _default(kind: type, key: str) -> Any:
-    return getattr(kind(), key)
-
-
-def _show(value: object) -> str:
-    if isinstance(value, Mapping):
-        return ",".join(f"{name}={weight:g}" for name, weight in value.items()) or "empty"
-    if isinstance(value, tuple):
-        return ",".join(map(str, value)) or "empty"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:,}" if isinstance(value, int) else str(value) or "empty"
+def add_help_all(app: typer.Typer) -> None:
+    """Add the option `--help-all` to every command of an application and of its groups."""
+    for each in app.registered_commands:
+        assert each.callback is not None
+        each.callback = _with_help_all(each.callback)
+        each.cls = _SettingsCommand
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        add_help_all(group.typer_instance)
 
 
 def with_hyphens(name: str) -> str:
@@ -95,23 +84,69 @@ def with_hyphens(name: str) -> str:
     return name.replace("_", "-")
 
 
-@functools.cache
-def field_docs(kind: type) -> dict[str, str]:
-    """Read the docstring that stands below each field of a dataclass.
+class _SettingsCommand(TyperCommand):
+    """Describes its settings when help is wanted, so that other calls need not wait for that."""
 
-    >>> from quoth.text.words import AnalyserConfig
-    >>> field_docs(AnalyserConfig)["fold_accents"][:24]
-    'Let words match whether '
-    """
-    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
-    assert isinstance(body, ast.ClassDef)
-    docs = {}
-    for field, doc in zip(body.body, body.body[1:], strict=False):
-        if (
-            isinstance(field, ast.AnnAssign)
-            and isinstance(field.target, ast.Name)
-            and isinstance(doc, ast.Expr)
-            and isinstance(doc.value, ast.Constant)
-        ):
-            docs[field.target.id] = inspect.cleandoc(str(doc.value.value))
-    return docs
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        for each in self.params:
+            section, _, key = (each.name or "").partition("__")
+            if key and section in sections():
+                found = describe_setting(section, key)
+                each.help = f"{found.help} Default: {found.default_text}."  # type: ignore[attr-defined]
+                if not ctx.meta.get(_ALL):
+                    each.opts = each.opts[:1]  # the short name alone, where there is one
+        super().format_help(ctx, formatter)
+
+
+def _with_help_all(command: Command) -> Command:
+    def call(*, help_all: bool = False, **given: Any) -> None:
+        command(**given)
+
+    option = typer.Option(
+        "--help-all",
+        help="Show every option and setting, and exit.",
+        callback=_show_all,
+        is_eager=True,
+        metavar="",
+        show_default=False,
+    )
+    return _extended(command, call, [_keyword("help_all", bool, option, default=False)])
+
+
+def _show_all(context: typer.Context, wanted: bool) -> None:
+    if wanted:
+        context.meta[_ALL] = True
+        for each in context.command.params:
+            each.hidden = False  # type: ignore[attr-defined]
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
+def _extended(command: Command, call: Command, extra: Sequence[inspect.Parameter]) -> Command:
+    """Return a call with a command's name and signature, `settings` left out and more added."""
+    own = inspect.signature(command, eval_str=True)
+    kept = [each for name, each in own.parameters.items() if name != "settings"]
+    functools.update_wrapper(call, command)
+    call.__signature__ = own.replace(parameters=[*kept, *extra])  # type: ignore[attr-defined]
+    call.__annotations__ = {each.name: each.annotation for each in [*kept, *extra]}
+    del call.__wrapped__  # type: ignore[attr-defined]  # typer must see the new signature
+    return call
+
+
+def _parameter(name: str, short: str | None, *, is_shown: bool) -> inspect.Parameter:
+    section, _, key = name.partition(".")
+    option = typer.Option(
+        *([short] if short else []),
+        f"--{with_hyphens(name)}",
+        rich_help_panel=None if is_shown else f"Settings: {section}",
+        hidden=not is_shown,
+        metavar="VALUE",
+        show_default=False,
+    )
+    return _keyword(f"{section}__{key}", str | None, option)
+
+
+def _keyword(name: str, kind: Any, option: Any, default: Any = None) -> inspect.Parameter:
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+    )

@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from rich.console import Console, Group
 from rich.padding import Padding
@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from quoth.records import Attention, Document, Hit, Part, Snippet, WordShare
+from quoth.records import Attention, Part, ShownHit, WordShare
 from quoth.text.display import UNSAFE, make_safe, one_line
 
 _MAX_TITLE = 120
@@ -79,23 +79,29 @@ def note(message: str) -> None:
     err().print(Text(make_safe(message)), soft_wrap=True)
 
 
-def hit_text(rank: int, hit: Hit, document: Document, snippet: Snippet | None) -> Group:
+def print_hit(shown: ShownHit, console: Console) -> None:
+    """Print a hit with its snippet, and what was asked for besides."""
+    console.print(hit_text(shown))
+    if shown.explanation is not None:
+        console.print(part_tree(shown.explanation))
+    if shown.attention is not None:
+        console.print(attention_text(shown.attention))
+
+
+def hit_text(shown: ShownHit) -> Group:
     """Lay out one hit: rank, title, score, docid, and the snippet with its highlights."""
-    title = next(
-        (document.fields[name][0] for name in ("title", "name") if document.fields.get(name)), ""
-    )
-    docid = one_line(hit.docid, max_chars=_MAX_DOCID)
-    heading = one_line(title, max_chars=_MAX_TITLE) or docid
+    docid = one_line(shown.hit.docid, max_chars=_MAX_DOCID)
+    heading = one_line(shown.title, max_chars=_MAX_TITLE) or docid
     head = Text.assemble(
-        (f"{rank:>2}. ", "bold"),
+        (f"{shown.rank:>2}. ", "bold"),
         (heading, "bold cyan"),
-        (f"  {hit.score:.3f}", "green"),
+        (f"  {shown.hit.score:.3f}", "green"),
         (f"  {docid}" if heading != docid else "", "dim"),
     )
-    if snippet is None:
+    if shown.snippet is None:
         return Group(head)
-    body = Text(re.sub(r"[\n\t]", " ", make_safe(snippet.text)))
-    for span in snippet.highlights:
+    body = Text(re.sub(r"[\n\t]", " ", make_safe(shown.snippet.text)))
+    for span in shown.snippet.highlights:
         body.stylize("bold yellow", span.start, span.end)
     return Group(head, Padding(body, (0, 0, 0, 4), expand=False))
 
@@ -126,11 +132,17 @@ def attention_text(attention: Attention) -> Group:
     return Group(*(Padding(each, (0, 0, 0, 4), expand=False) for each in lines))
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Group:
-    """Lay out a table below its title; columns after the first are numbers."""
+def table(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    justify: Literal["left", "right"] = "right",
+) -> Group:
+    """Lay out a table below its title; columns after the first are numbers, unless said."""
     built = Table()
     for at, column in enumerate(columns):
-        built.add_column(Text(make_safe(column)), justify="left" if at == 0 else "right")
+        built.add_column(Text(make_safe(column)), justify="left" if at == 0 else justify)
     for row in rows:
         built.add_row(*(Text(make_safe(cell)) for cell in row))
     return Group(Text(make_safe(title), style="italic"), built)

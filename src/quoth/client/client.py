@@ -11,7 +11,7 @@ server names one; anything else is a `ServerError`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from quoth.client.connection import Connection, ServerError, named_error
@@ -20,13 +20,15 @@ from quoth.client.wire import (
     read_answer,
     read_attention,
     read_document,
-    read_hit,
+    read_hits,
     read_part,
+    search_body,
     write,
     write_batches,
 )
 from quoth.collection.store import Written
-from quoth.records import Answer, Attention, Document, Hit, Part
+from quoth.errors import ConfigError
+from quoth.records import Answer, Attention, Document, Hit, Part, SearchRequest, ShownHits
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +113,26 @@ class Client:
         k: int = 10,
         offset: int = 0,
         where: str = "",
-        searcher: str = "lexical",
+        searcher: str = "auto",
     ) -> tuple[Hit, ...]:
         """Find the k best documents for a query after the first `offset`, with their passages."""
-        asked = {"query": text, "k": k, "offset": offset, "searcher": searcher}
-        record = self._post("/search", asked | {"where": [where] if where.strip() else []})
-        return tuple(read_hit(each) for each in record["hits"])
+        request = SearchRequest(text, k=k, offset=offset, where=where, searcher=searcher)
+        return tuple(each.hit for each in self.find(request).hits)
+
+    def find(self, request: SearchRequest) -> ShownHits:
+        """Find the hits that a request asks for, with everything that is shown of them."""
+        if request.rerank or not request.syntax:
+            raise ConfigError("a served collection reranks nothing and takes queries with syntax")
+        found = read_hits(self._post("/search", search_body(request)))
+        if not (request.attention and found.hits):
+            return found
+        docids = [each.hit.docid for each in found.hits]
+        looks = self.attention(request.query, docids, searcher=found.searcher)
+        pairs = zip(found.hits, looks, strict=True)
+        return replace(found, hits=tuple(replace(each, attention=look) for each, look in pairs))
 
     def explain(
-        self, text: str, docids: Sequence[str], *, searcher: str = "lexical"
+        self, text: str, docids: Sequence[str], *, searcher: str = "auto"
     ) -> tuple[Part, ...]:
         """Say what each hit's score is made of; the parts add up to it."""
         found = self._explanations(text, docids, searcher)
@@ -142,8 +155,8 @@ class Client:
         self,
         question: str,
         *,
-        k: int = 3,
-        searcher: str = "lexical",
+        k: int = 5,
+        searcher: str = "auto",
         threshold: float | None = None,
         phrases: bool = True,
     ) -> ServedAnswer:
@@ -156,8 +169,8 @@ class Client:
         self,
         question: str,
         *,
-        k: int = 3,
-        searcher: str = "lexical",
+        k: int = 5,
+        searcher: str = "auto",
         threshold: float | None = None,
         phrases: bool = True,
     ) -> Answer:

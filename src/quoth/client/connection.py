@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from quoth import errors
-from quoth.errors import CollectionError, ConfigError, QuothError
+from quoth.errors import ConfigError, QuothError
 
 _MAX_WAIT_SECONDS = 10.0  # that a server may ask for before it is tried again
 _BROKEN = (ConnectionError, http.client.HTTPException)
@@ -173,7 +173,7 @@ def named_error(content: object, *, status: int) -> QuothError:
         message = f"the server refused with status {status} and gave no reason"
         return ServerError(message, status=status)
     kind, message = str(record.get("kind")), str(record.get("message"))
-    known = CollectionError if kind == "NotFound" else getattr(errors, kind, None)
+    known = getattr(errors, kind, None)
     if isinstance(known, type) and issubclass(known, QuothError):
         return known(message)
     return ServerError(message, status=status, request_id=str(record.get("request_id")))

@@ -13,8 +13,15 @@ from quoth.records import (
     Citation,
     Document,
     Hit,
+    OutOfReach,
     Part,
     Passage,
+    RankAndScore,
+    SearchRequest,
+    ShortAnswer,
+    ShownHit,
+    ShownHits,
+    Snippet,
     Span,
     WordShare,
 )
@@ -64,18 +71,52 @@ def document_path(docid: str) -> str:
 def read_document(record: Mapping[str, Any]) -> Document:
     """Read a document: fields and metadata may repeat."""
     fields = {name: tuple(texts) for name, texts in record["fields"].items()}
-    metadata = {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in record["metadata"].items()
+    return Document(record["docid"], fields, _read_metadata(record["metadata"]))
+
+
+def search_body(request: SearchRequest) -> dict[str, Any]:
+    """Write what is asked of /search."""
+    return {
+        "query": request.query,
+        "k": request.k,
+        "offset": request.offset,
+        "searcher": request.searcher,
+        "where": [request.where] if request.where.strip() else [],
+        "explain": request.explain,
     }
-    return Document(record["docid"], fields, metadata)
 
 
-def read_hit(record: Mapping[str, Any]) -> Hit:
-    """Read a hit with its passage, if it has one."""
-    docid, passage = record["docid"], record["passage"]
-    found = None if passage is None else read_passage(docid, passage)
-    return Hit(docid, record["score"], found)
+def read_hits(record: Mapping[str, Any]) -> ShownHits:
+    """Read hits with what is shown of them."""
+    unreachable = tuple(OutOfReach(**each) for each in record["unreachable"])
+    return ShownHits(tuple(map(_read_hit, record["hits"])), record["searcher"], unreachable)
+
+
+def _read_hit(record: Mapping[str, Any]) -> ShownHit:
+    docid, passage, part = record["docid"], record["passage"], record["explanation"]
+    hit = Hit(docid, record["score"], None if passage is None else read_passage(docid, passage))
+    return ShownHit(
+        record["rank"],
+        hit,
+        record["title"],
+        _read_metadata(record["metadata"]),
+        _read_snippet(record["snippet"]),
+        {name: RankAndScore(**each) for name, each in record["found_by"].items()},
+        None if part is None else read_part(part),
+    )
+
+
+def _read_snippet(record: Mapping[str, Any] | None) -> Snippet | None:
+    if record is None:
+        return None
+    highlights = tuple(Span(start, end) for start, end in record["highlights"])
+    return Snippet(record["text"], Span(record["start"], record["end"]), highlights)
+
+
+def _read_metadata(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: tuple(value) if isinstance(value, list) else value for key, value in record.items()
+    }
 
 
 def read_passage(docid: str, record: Mapping[str, Any]) -> Passage:
@@ -110,13 +151,25 @@ def read_answer(record: Mapping[str, Any]) -> Answer:
     passages = tuple(read_passage(each["docid"], each["passage"]) for each in record["passages"])
     citations = tuple(_read_citation(each, passages) for each in record["citations"])
     return Answer(
-        record["text"], citations, passages, record["support"], abstained=record["abstained"]
+        record["text"],
+        citations,
+        passages,
+        record["support"],
+        abstained=record["abstained"],
+        short=_read_short(record["short"]),
     )
+
+
+def _read_short(record: Mapping[str, Any] | None) -> ShortAnswer | None:
+    if record is None:
+        return None
+    span = Span(record["answer_start"], record["answer_end"])
+    return ShortAnswer(record["text"], span, record["probability"])
 
 
 def _read_citation(record: Mapping[str, Any], passages: tuple[Passage, ...]) -> Citation:
     place = (record["docid"], record["field"], record["instance"])
-    start, end = record["document_start"], record["document_end"]
+    start, end = record["start"], record["end"]
     source = next(
         each
         for each in passages
@@ -125,7 +178,7 @@ def _read_citation(record: Mapping[str, Any], passages: tuple[Passage, ...]) -> 
         and end <= each.span.end
     )
     quoted = Span(start - source.span.start, end - source.span.start)
-    return Citation(Span(record["start"], record["end"]), source, quoted)
+    return Citation(Span(record["answer_start"], record["answer_end"]), source, quoted)
 
 
 def _join(batch: list[bytes]) -> bytes:

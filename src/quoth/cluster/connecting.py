@@ -86,6 +86,22 @@ def load_ray() -> ModuleType:
     return module
 
 
+def load_serve() -> ModuleType:
+    """Import Ray Serve, whose modules warn of what they use themselves, or say what to install."""
+    load_ray()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import ray.serve
+            import ray.serve.exceptions
+    except ImportError as error:
+        raise MissingExtra(
+            f'serving from a cluster needs {error.name}; run pip install "quoth[cluster]"'
+        ) from error
+    module: ModuleType = ray.serve
+    return module
+
+
 def _connect(ray: ModuleType, address: str) -> None:
     settings: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
     if address == LOCAL:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -311,3 +312,15 @@ def fit_integer(value: int) -> float:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
+
+
+def join_conditions(conditions: Sequence[str]) -> str:
+    """Join conditions that must all hold; each is checked alone, so that errors point into it.
+
+    >>> join_conditions(["year > 2000", "", "lang == 'en' or lang == 'de'"])
+    "(year > 2000) and (lang == 'en' or lang == 'de')"
+    """
+    given = [each for each in conditions if each.strip()]
+    for each in given:
+        parse_filter(each)
+    return " and ".join(f"({each})" for each in given)

@@ -1,7 +1,7 @@
 """What metadata conditions mean, and what is kept of a document to tell.
 
-`matches` says what a condition (see `filter_syntax`) means for one document; `filter_rows` finds
-the documents of a store for which it holds, from what `filter_entries` keeps of each.
+`filter_rows` finds the documents of a store for which a condition (see `filter_syntax`) holds, from
+what `filter_entries` keeps of each.
 
 - A key may have many values; a test holds if any one of them passes. `!=` and `not in` are the
 exact negations of `==` and `in`, so they also hold for documents without the key. - Booleans,
@@ -16,22 +16,10 @@ case character by character: ß and ss stay different.
 from __future__ import annotations
 
 import math
-import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from quoth.collection.filter_syntax import (
-    And,
-    Comparison,
-    Condition,
-    Contains,
-    Exists,
-    Membership,
-    Not,
-    Or,
-    fit_integer,
-)
+from quoth.collection.filter_syntax import fit_integer
 from quoth.records import Document, Scalar
 
 _BOOL, _NUMBER = 0, 1
@@ -86,47 +74,6 @@ def clean(text: str) -> str:
 def clip(text: str) -> str:
     """Keep what is compared of a text: its first 1,000 characters, cleaned."""
     return clean(text)[:_LONGEST_TEXT]
-
-
-_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq,  # != is its negation
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-
-
-def matches(condition: Condition, values: Mapping[str, Sequence[Scalar]]) -> bool:
-    """Whether a document with these values by key meets the condition.
-
-    >>> matches(Comparison("year", ">=", 2020), {"year": (1999, 2021)})
-    True
-    """
-    match condition:
-        case And(parts):
-            return all(matches(part, values) for part in parts)
-        case Or(parts):
-            return any(matches(part, values) for part in parts)
-        case Not(part):
-            return not matches(part, values)
-        case Comparison(key, "!=", value):
-            return not matches(Comparison(key, "==", value), values)
-    found = [typed for typed in map(store_value, values.get(condition.key, ())) if typed]
-    return any(_passes(condition, *typed) for typed in found)
-
-
-def _passes(test: Comparison | Membership | Exists | Contains, kind: int, value: Scalar) -> bool:
-    match test:
-        case Comparison(_, sign, wanted):
-            typed = store_value(wanted)
-            return typed is not None and typed[0] == kind and _OPERATORS[sign](value, typed[1])
-        case Membership(_, wanted_values):
-            return (kind, value) in map(store_value, wanted_values)
-        case Contains(_, text):
-            return isinstance(value, str) and fold(clip(text)) in fold(value)
-        case Exists():
-            return True
 
 
 def fold(text: str) -> str:

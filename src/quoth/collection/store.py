@@ -10,27 +10,27 @@ number of readers, each on one consistent state inside `snapshot`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from quoth.collection import schema
-from quoth.collection.content import (
-    chain_digest,
-    find_problem,
-    hash_content,
-    write_content,
+from quoth.collection.batch import (
+    Batch,
+    CutDocument,
+    field_ids,
+    last_digest,
+    passage_entries,
+    put_passages,
 )
+from quoth.collection.content import chain_digest, hash_content
 from quoth.collection.damage import find_damage
 from quoth.collection.database import SQLITE_ERRORS, Database, explain_failure
-from quoth.collection.filters import filter_entries
 from quoth.collection.store_reader import StoreReader
-from quoth.errors import CorpusError
-from quoth.records import Document, Passage
+from quoth.records import Document
 
 FILE_NAME = "collection.db"
-CutDocument = Callable[[Document], tuple[Passage, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +85,15 @@ class Store(StoreReader):
         counts = {"added": 0, "updated": 0, "unchanged": 0}
         places = [None] * len(documents) if rows is None else rows
         with self._db.transaction():
-            field_ids = self._field_ids()
+            batch = Batch(self._db, (document.docid for document in documents), cut=cut)
             for document, row in zip(documents, places, strict=True):
-                counts[self._put(document, cut, field_ids, row)] += 1
+                counts[batch.put(document, row=row)] += 1
+            batch.write()
         return Written(**counts)
 
     def put_fields(self, names: Sequence[str]) -> None:
         """Know these fields, in this order; all that documents have must be among them."""
-        known = self._field_ids()
+        known = field_ids(self._db)
         if tuple(names) == self.fields():
             return
         places = {known[name]: at for at, name in enumerate(names, start=1) if name in known}
@@ -147,9 +148,9 @@ class Store(StoreReader):
         with self._db.transaction():
             self.set_setting("config", config)
             self._db.run("DELETE FROM passages")
-            field_ids = self._field_ids()
+            numbers = field_ids(self._db)
             for stored in self.live_documents():
-                self._put_passages(stored.row, cut(stored.document), field_ids)
+                put_passages(self._db, passage_entries(stored.row, cut(stored.document), numbers))
 
     def forget(self, *, upto: int) -> int:
         """Drop the content of documents retired by change `upto` or before; returns how many."""
@@ -168,57 +169,8 @@ class Store(StoreReader):
 
     # Inner workings --------------------------------------------------------------------------
 
-    def _put(
-        self, document: Document, cut: CutDocument, field_ids: dict[str, int], row: int | None
-    ) -> str:
-        problem = find_problem(document)
-        if problem:
-            raise CorpusError(f"document {document.docid!r} {problem}")
-        content = write_content(document)
-        digest = hash_content(document.docid, content)
-        live = self._live(document.docid)
-        if live is not None and live[1] == digest:
-            return "unchanged"
-        number = self._log("add" if live is None else "update", document.docid, digest)
-        if live is not None:
-            self._retire(live[0], number)
-        row = self._db.run(
-            "INSERT INTO documents (row, docid, hash, content, added) VALUES (?, ?, ?, ?, ?)",
-            (row, document.docid, digest, content, number),
-        ).lastrowid
-        assert row is not None
-        for name in document.fields:
-            if name not in field_ids:
-                field_ids[name] = self._new_field(name)
-        self._db.run_many(
-            "INSERT INTO filter_values (key, kind, value, row) VALUES (?, ?, ?, ?)",
-            ((key, kind, value, row) for key, kind, value in filter_entries(document)),
-        )
-        self._put_passages(row, cut(document), field_ids)
-        return "added" if live is None else "updated"
-
-    def _put_passages(
-        self, row: int, passages: Iterable[Passage], field_ids: Mapping[str, int]
-    ) -> None:
-        self._db.run_many(
-            'INSERT INTO passages (document, field, instance, start, "end") VALUES (?, ?, ?, ?, ?)',
-            (
-                (row, field_ids[each.field], each.instance, each.span.start, each.span.end)
-                for each in passages
-            ),
-        )
-
-    def _field_ids(self) -> dict[str, int]:
-        return dict(self._db.all("SELECT name, id FROM fields"))
-
-    def _new_field(self, name: str) -> int:
-        identity = self._db.run("INSERT INTO fields (name) VALUES (?)", (name,)).lastrowid
-        assert identity is not None
-        return identity
-
     def _log(self, kind: str, docid: str, digest: bytes) -> int:
-        last = self._db.all("SELECT digest FROM changes ORDER BY number DESC LIMIT 1")
-        chained = chain_digest(last[0][0] if last else b"", kind=kind, docid=docid, digest=digest)
+        chained = chain_digest(last_digest(self._db), kind=kind, docid=docid, digest=digest)
         cursor = self._db.run(
             "INSERT INTO changes (kind, docid, hash, digest) VALUES (?, ?, ?, ?)",
             (kind, docid, digest, chained),

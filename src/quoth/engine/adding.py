@@ -8,15 +8,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from quoth.collection.batch import CutDocument
 from quoth.collection.content import find_problem
 from quoth.collection.seen import SeenDocids
-from quoth.collection.store import CutDocument, Written
+from quoth.collection.store import Written
 from quoth.errors import CorpusError
 from quoth.records import Document, Located, Problem
 from quoth.search.searcher import Progress
 from quoth.settings.config import Config
 from quoth.text.passages import cut_document
-from quoth.text.readers.reading import Report
+from quoth.text.readers.reading import Report, read_documents
 
 _MAX_BATCH_CHARACTERS = 4_000_000
 
@@ -55,6 +56,30 @@ def deduplicate(read: Iterable[Located], report: Report) -> Iterator[Document]:
                 report(Problem(located.place, f"duplicate id {document.docid!r}"))
             else:
                 yield document
+
+
+def add_sources(
+    sources: Sequence[str],
+    store: DocumentSink,
+    config: Config,
+    *,
+    report: Report | None,
+    progress: Progress,
+) -> AddReport:
+    """Read sources and add or update their documents; each batch is durable before the next.
+
+    What cannot be read goes to `report`; without one, the first problem stops the reading.
+    """
+    skipped = 0
+
+    def tell(problem: Problem) -> None:
+        nonlocal skipped
+        skipped += 1
+        (raise_problem if report is None else report)(problem)
+
+    read = read_documents(sources, config=config.readers, report=tell)
+    written = add_in_batches(deduplicate(read, tell), store, config, progress=progress)
+    return AddReport(written.added, written.updated, written.unchanged, skipped)
 
 
 def add_in_batches(

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quoth.answer.config import SHIPPED, SHIPPED_READER
+from quoth.engine.finding import CutSnippet
 from quoth.engine.models import LoadedModels, missing_neural
 from quoth.errors import ConfigError
-from quoth.records import Answer, Document, Hit, Passage
+from quoth.records import Answer, Hit, Passage, ShownAnswer, ShownHits
 from quoth.settings.config import Config
-from quoth.text.passages import cut_document
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from quoth.answer.answerer import Answerer, AnswerStream
+    from quoth.answer.cite import Piece
     from quoth.answer.nearness import EncodeSentences
     from quoth.answer.reading_answerer import FittedReader, TitledPassage
     from quoth.engine.language_model import OpenedModel
+
+OpenModel = Callable[[str], "OpenedModel"]
+"""Opens a language model by name, or returns the one that others use, too."""
 
 _CACHE = "phrase-vectors"
 _BYTES = 1_000_000
@@ -34,9 +37,7 @@ class Asking:
     Engines that share models give the way to the shared one (`open_model`).
     """
 
-    def __init__(
-        self, folder: Path, *, open_model: Callable[[str], OpenedModel] | None = None
-    ) -> None:
+    def __init__(self, folder: Path, *, open_model: OpenModel | None = None) -> None:
         self._folder = folder
         self._open_model = open_model
         self._models: dict[str, OpenedModel] = {}
@@ -71,7 +72,7 @@ class Asking:
         answerer = self._answerer(
             replace(config, decoding=config.answer.for_answering(config.decoding))
         )
-        return answerer.stream(question, passages_of(hits))
+        return answerer.stream(question, passages_of(hits), threshold=config.answer.threshold)
 
     def reads(self, config: Config) -> bool:
         """Whether a reader answers, which takes several passages of a document."""
@@ -96,7 +97,8 @@ class Asking:
         if name not in self._models:
             self._models[name] = (self._open_model or open_language_model)(name)
         opened = self._models[name]
-        key = (config.answer, config.candidates, config.decoding)
+        # Questions with other thresholds share what answers: it is decided on for each.
+        key = (replace(config.answer, threshold=1.0), config.candidates, config.decoding)
         if key not in self._answerers:
             self._answerers[key] = self._make(opened, config)
         return self._answerers[key]
@@ -138,70 +140,41 @@ class Asking:
         return lambda sentences: encoder.encode_queries(sentences).vectors
 
 
-class AnsweringEngine(ABC):
-    """Answering as every engine does it: search, then hand the hits to the language model."""
+class AnswerInProgress:
+    """An answer while it is written: iterate over its pieces, then take the whole.
 
-    _asking: Asking
+    The collection need not be open any more.
+    """
 
-    @property
-    @abstractmethod
-    def config(self) -> Config:
-        """The settings in force."""
+    def __init__(self, stream: AnswerStream, found: ShownHits, cut: CutSnippet) -> None:
+        self.notice = stream.notice
+        self._stream = stream
+        self._found = found
+        self._cut = cut
 
-    @abstractmethod
-    def search(
-        self,
-        text: str,
-        *,
-        k: int = 10,
-        where: str = "",
-        searcher: str = "lexical",
-        syntax: bool = True,
-        rerank: bool = False,
-    ) -> tuple[Hit, ...]:
-        """Find the k best documents for a query, each with its best passage."""
+    def __iter__(self) -> Iterator[Piece]:
+        return iter(self._stream)
 
-    @abstractmethod
-    def document(self, docid: str) -> Document:
-        """Fetch a document."""
+    def answer(self) -> Answer:
+        """Return the answer; what was not iterated over is generated now."""
+        return self._stream.answer()
 
-    def ask(
-        self, question: str, *, k: int = 5, where: str = "", searcher: str = "lexical"
-    ) -> AnswerStream:
-        """Answer from the k best documents, piece by piece: iterate, then take `answer()`."""
-        config = self.config
-        config.answer.check(question)
-        hits = self.search(question, k=k, where=where, searcher=searcher, syntax=False)
-        passages = self._passages(question, hits) if self._asking.reads(config) else ()
-        return self._asking.ask(question, hits, config=config, passages=passages)
-
-    def _passages(self, question: str, hits: Sequence[Hit]) -> list[TitledPassage]:
-        """List what is read for a question: the best passages of each hit's document."""
-        from quoth.answer.passages import passages_to_read
-
-        config = self.config
-        documents = {hit.docid: self.document(hit.docid) for hit in hits}
-        cut = {
-            docid: (document, cut_document(document, config.passages))
-            for docid, document in documents.items()
-        }
-        return passages_to_read(
-            question, hits, cut, per_document=config.answer.passages_per_document
+    def shown(self) -> ShownAnswer:
+        """Return the answer with all that is shown of it, its sources as they were read."""
+        answer, found = self.answer(), self._found
+        by_docid = {each.hit.docid: each for each in found.hits}
+        sources = tuple(
+            replace(
+                by_docid[passage.docid],
+                rank=rank,
+                hit=replace(by_docid[passage.docid].hit, passage=passage),
+                snippet=self._cut(passage),
+            )
+            for rank, passage in enumerate(answer.passages, start=1)
         )
-
-    def answer(
-        self, question: str, *, k: int = 5, where: str = "", searcher: str = "lexical"
-    ) -> Answer:
-        """Answer in the documents' own words, with a citation for every quotation."""
-        return self.ask(question, k=k, where=where, searcher=searcher).answer()
-
-    def generate(
-        self, prefix: str, *, k: int = 32, where: str = "", searcher: str = "lexical"
-    ) -> AnswerStream:
-        """Continue a text, with the phrases of the k best documents as further vocabulary."""
-        self.config.answer.check(prefix)
-        hits = self.search(prefix, k=k, where=where, searcher=searcher, syntax=False)
-        return self._asking.generate(prefix, hits, config=self.config)
+        return ShownAnswer(
+            self._stream.question, answer, sources, found.searcher, self.notice, found.unreachable
+        )
 
 
 def open_reader(name: str) -> FittedReader | None:

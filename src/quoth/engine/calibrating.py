@@ -15,8 +15,8 @@ from quoth.records import Document, Hit, Run
 from quoth.search.hybrid.calibration import Calibration, Target, calibrate
 from quoth.search.hybrid.fusion_config import CalibrationConfig, FusionConfig
 from quoth.search.searcher import Progress, ScoringSearcher
+from quoth.selfsupervision.known_items import KnownItem, hold_out, make_known_items
 from quoth.text.words import Analyser
-from quoth.training.selfsupervision.known_items import KnownItem, hold_out, make_known_items
 
 NUM_QUERIES = 300
 

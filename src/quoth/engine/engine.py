@@ -9,57 +9,68 @@ for hit in engine.search("owls that hunt at dusk"):
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from quoth.collection.schema import require_collection
 from quoth.collection.store import FILE_NAME, Store, Written
-from quoth.engine.adding import AddReport, add_in_batches, deduplicate, raise_problem
-from quoth.engine.answering import AnsweringEngine, Asking
+from quoth.engine.adding import AddReport, add_in_batches, add_sources
+from quoth.engine.answering import Asking, OpenModel
+from quoth.engine.base import EngineBase
 from quoth.engine.encoding import encode_all
-from quoth.engine.lookup import allowed_rows, newest, newest_of_hit
+from quoth.engine.finding import CutSnippet, Finder
+from quoth.engine.lookup import allowed_rows, newest
 from quoth.engine.models import LoadedModels
-from quoth.engine.searchers import Searchers
+from quoth.engine.searchers import AUTO, Searchers
 from quoth.engine.status import describe
 from quoth.engine.verify import Damage, verify
 from quoth.engine.writing import after_storing, locked, require_stored_settings
-from quoth.errors import Busy, Damaged, IndexMoved, OutOfFiles, StorageFull
+from quoth.errors import Busy, Damaged, IndexMoved, NotFound, OutOfFiles, StorageFull
 from quoth.records import (
     Attention,
     Document,
-    Hit,
     Part,
-    Passage,
-    Problem,
     Query,
     Run,
-    Snippet,
+    SearchRequest,
+    ShownHits,
 )
 from quoth.search.hybrid.calibration import Calibration
-from quoth.search.searcher import Progress, ignore_progress
-from quoth.search.snippets import make_snippet
+from quoth.search.searcher import Progress, Timed, ignore_progress, untimed
 from quoth.settings.config import Config, Values, build_config
 from quoth.settings.stored import stored_settings
-from quoth.text.readers.reading import Report, read_documents
-from quoth.text.words import Analyser
+from quoth.text.readers.reading import Report
 
 _ATTEMPTS = 5
 _T = TypeVar("_T")
 
 
-class Engine(AnsweringEngine):
+class Engine(EngineBase):
     """One collection, opened. Searching needs no lock; writing takes it for as long as it lasts."""
 
-    def __init__(self, folder: Path, given: Sequence[Values], progress: Progress) -> None:
+    _exchanged: Path | None = None
+    """The statistics that a shard scores with; None for those of the collection itself."""
+
+    def __init__(
+        self,
+        folder: Path,
+        given: Sequence[Values],
+        progress: Progress,
+        *,
+        models: LoadedModels | None = None,
+        open_model: OpenModel | None = None,
+        timed: Timed = untimed,
+    ) -> None:
         self.folder = folder
         self._given = given
         self._progress = progress
         self._store: Store | None = None
         self._cached_searchers: Searchers | None = None
-        self._models = LoadedModels()
-        self._asking = Asking(folder)
+        self._models = models or LoadedModels()
+        self._asking = Asking(folder, open_model=open_model)
+        self._timed = timed
         self._seen: set[tuple[int, str]] = set()
 
     @classmethod
@@ -74,6 +85,24 @@ class Engine(AnsweringEngine):
         engine = cls(Path(folder), settings, progress)
         build_config(*settings)  # report every problem before anything is touched
         return engine
+
+    def beside(
+        self,
+        models: LoadedModels,
+        *,
+        open_model: OpenModel,
+        timed: Timed,
+        settings: Sequence[Values] = (),
+    ) -> Engine:
+        """Open the same collection once more for another thread, with models that are shared."""
+        return Engine(
+            self.folder,
+            (*self._given, *settings),
+            ignore_progress,
+            models=models,
+            open_model=open_model,
+            timed=timed,
+        )
 
     def close(self) -> None:
         """Release all files."""
@@ -96,19 +125,8 @@ class Engine(AnsweringEngine):
 
         What cannot be read goes to `report`; without one, the first problem stops the reading.
         """
-        skipped = 0
-
-        def tell(problem: Problem) -> None:
-            nonlocal skipped
-            skipped += 1
-            (raise_problem if report is None else report)(problem)
-
         with self._writing() as (store, config):
-            read = read_documents(sources, config=config.readers, report=tell)
-            written = add_in_batches(
-                deduplicate(read, tell), store, config, progress=self._progress
-            )
-        return AddReport(written.added, written.updated, written.unchanged, skipped)
+            return add_sources(sources, store, config, report=report, progress=self._progress)
 
     def add_documents(self, documents: Iterable[Document]) -> Written:
         """Add or update documents made by the caller."""
@@ -123,39 +141,21 @@ class Engine(AnsweringEngine):
 
     # Searching -------------------------------------------------------------------------------
 
-    def search(
-        self,
-        text: str,
-        *,
-        k: int = 10,
-        where: str = "",
-        searcher: str = "lexical",
-        syntax: bool = True,
-        rerank: bool = False,
-    ) -> tuple[Hit, ...]:
-        """Find the k best documents for a query, each with its best passage.
+    def find(self, request: SearchRequest) -> ShownHits:
+        """Find the hits that a request asks for, with everything that is shown of them.
 
-        Scores are those that `explain` adds up to, in double precision. With `rerank`, the query
-        generator puts the best hits into a new order, which takes seconds without a GPU. Without
-        `syntax`, the query is plain words.
+        Scores are those of the ranking; one that is explained is the sum of its parts.
         """
-        query = Query("", text)
+        request = replace(request, searcher=self.choose(request.searcher))
+        with self._timed("search"):
+            found = self._read(lambda store: self._finder(store).find(request), request.searcher)
+        return ShownHits(found, request.searcher)
 
-        def look(store: Store) -> tuple[Hit, ...]:
-            using = self._searchers.get(searcher, syntax=syntax, rerank=rerank)
-            allowed = allowed_rows(store, where)
-            found = using.search([query], k=k, allowed=allowed).hits[query.qid]
-            stored = [newest_of_hit(store, hit) for hit in found]
-            documents = [document for _row, document in stored]
-            parts = using.explain(query, documents, k=k, allowed=allowed)
-            best = self._searchers.best_passages(searcher, query, dict(stored))
-            hits = (
-                Hit(document.docid, part.value, best[row])
-                for (row, document), part in zip(stored, parts, strict=True)
-            )
-            return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.docid)))
-
-        return self._read(look, searcher)
+    def choose(self, searcher: str) -> str:
+        """Return the best searcher that the collection has for `auto`, else the one named."""
+        if searcher != AUTO:
+            return searcher
+        return self._read(lambda _store: self._searchers.choose(searcher))
 
     def run(
         self,
@@ -163,11 +163,12 @@ class Engine(AnsweringEngine):
         *,
         k: int = 1000,
         where: str = "",
-        searcher: str = "lexical",
+        searcher: str = "auto",
         syntax: bool = False,
         rerank: bool = False,
     ) -> Run:
         """Search many queries, as plain words unless `syntax` is set; hits carry no passages."""
+        searcher = self.choose(searcher)
 
         def look(store: Store) -> Run:
             using = self._searchers.get(searcher, syntax=syntax, rerank=rerank)
@@ -182,40 +183,44 @@ class Engine(AnsweringEngine):
         *,
         k: int = 10,
         where: str = "",
-        searcher: str = "lexical",
+        searcher: str = "auto",
         rerank: bool = False,
     ) -> tuple[Part, ...]:
         """Say what each hit's score is made of; the parts add up to it."""
+        searcher = self.choose(searcher)
 
         def look(store: Store) -> tuple[Part, ...]:
-            documents = [newest(store, docid)[1] for docid in docids]
+            documents = newest(store, docids)
             using = self._searchers.get(searcher, syntax=True, rerank=rerank)
             allowed = allowed_rows(store, where)
             return using.explain(Query("", text), documents, k=k, allowed=allowed)
 
-        return self._read(look, searcher)
+        with self._timed("explain"):
+            return self._read(look, searcher)
 
     def attention(
         self, text: str, docids: Sequence[str], *, searcher: str = "dense"
     ) -> tuple[Attention | None, ...]:
         """Say which words of query and document the encoder looked at; None without vectors."""
+        searcher = self.choose(searcher)
 
         def look(store: Store) -> tuple[Attention | None, ...]:
-            documents = [newest(store, docid)[1] for docid in docids]
-            return self._searchers.attention(searcher, Query("", text), documents)
+            return self._searchers.attention(searcher, Query("", text), newest(store, docids))
 
         return self._read(look, searcher)
 
-    def snippet(self, text: str, passage: Passage, *, max_chars: int = 240) -> Snippet:
-        """Cut the stretch of a passage where the query's words stand, and mark them."""
-        weights = self._read(
-            lambda _store: self._searchers.lexical(syntax=True).term_weights(Query("", text))
+    def snippets(self, query: str, *, syntax: bool = True, max_chars: int = 240) -> CutSnippet:
+        """Return what cuts snippets for a query, also after the collection was closed."""
+        return self._read(
+            lambda store: self._finder(store).snippets(query, syntax=syntax, max_chars=max_chars)
         )
-        return make_snippet(passage, weights, analyser=self._analyser, max_chars=max_chars)
 
     def document(self, docid: str) -> Document:
         """Fetch a document."""
-        return self._read(lambda store: newest(store, docid)[1])
+        found = self._read(lambda store: store.get(docid))
+        if found is None:
+            raise NotFound(f"there is no document {docid!r} in {self.folder.name}")
+        return found
 
     def docids(self) -> tuple[str, ...]:
         """List the docids of all documents, in the order they were added."""
@@ -273,9 +278,8 @@ class Engine(AnsweringEngine):
 
     # Inner workings --------------------------------------------------------------------------
 
-    @functools.cached_property
-    def _analyser(self) -> Analyser:
-        return Analyser(self.config.analyser)
+    def _finder(self, store: Store) -> Finder:
+        return Finder(store, self._searchers, self._timed)
 
     def _resolve(self, store: Store) -> Config:
         return build_config(*stored_settings(store, self.folder), *self._given)
@@ -365,7 +369,6 @@ class Engine(AnsweringEngine):
             self._cached_searchers.close()
         self._cached_searchers = None
         self._seen.clear()
-        self.__dict__.pop("_analyser", None)
 
     @property
     def _searchers(self) -> Searchers:
@@ -383,4 +386,7 @@ class Engine(AnsweringEngine):
             load_encoder=lambda chosen: self._models.encoder(chosen.dense.encoder),
             load_generator=self._models.generator,
             load_generative=self._models.generative,
+            turn=self._models.turn,
+            timed=self._timed,
+            exchanged=self._exchanged,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 class LoadedModels:
     """Keeps what was loaded, by name."""
+
+    turn: AbstractContextManager[object] = nullcontext()
+    """Held while identifiers are generated, where several threads share the model for it."""
 
     def __init__(self) -> None:
         self._encoders: dict[str, GlowEncoder] = {}

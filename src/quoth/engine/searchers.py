@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from quoth.artifact import Artifact, open_artifact, save_artifact
 from quoth.collection.store import Store
 from quoth.engine.models import missing_neural
+from quoth.engine.naming import LoadGenerator, name_documents
 from quoth.errors import CollectionError, ConfigError, IndexMismatch, MissingExtra
 from quoth.index.dense.state import read_state
 from quoth.interruption import check_interruption
@@ -21,16 +24,14 @@ from quoth.search.hybrid.calibration import Calibration
 from quoth.search.hybrid.searcher import HybridSearcher
 from quoth.search.lexical.searcher import LexicalSearcher
 from quoth.search.rerank import TITLES, RerankingSearcher
-from quoth.search.searcher import IndexedSearcher, Progress, Searcher
+from quoth.search.searcher import IndexedSearcher, Progress, Searcher, Timed, untimed
 from quoth.search.snippets import best_passage
 from quoth.settings.config import Config
-from quoth.settings.stored import stored_build
 from quoth.text.passages import cut_document
 from quoth.text.words import Analyser
 
 if TYPE_CHECKING:
     from quoth.models.glow.encoder import GlowEncoder
-    from quoth.models.query_generator.generator import QueryGenerator
     from quoth.search.dense.searcher import DenseSearcher
     from quoth.search.generative.files import GenerativeModel
     from quoth.search.generative.searcher import GenerativeSearcher
@@ -38,8 +39,10 @@ if TYPE_CHECKING:
 NAMES = ("lexical", "dense", "hybrid", "generative")
 """Ways of searching, by the names that `--with` takes."""
 
+AUTO = "auto"
+"""The searcher to name where the collection may choose."""
+
 LoadEncoder = Callable[[Config], "GlowEncoder"]
-LoadGenerator = Callable[[str], "QueryGenerator"]
 LoadGenerative = Callable[[Path], "GenerativeModel"]
 
 _logger = logging.getLogger(__name__)
@@ -61,15 +64,22 @@ class Searchers:
         load_encoder: LoadEncoder,
         load_generator: LoadGenerator,
         load_generative: LoadGenerative,
+        turn: AbstractContextManager[object] | None = None,
+        timed: Timed = untimed,
         exchanged: Path | None = None,
     ) -> None:
-        """Search a collection, or a shard by the statistics of all, in the file `exchanged`."""
+        """Search a collection, or a shard by the statistics of all, in the file `exchanged`.
+
+        `turn` is held while a generative model that engines share is at work.
+        """
         self._folder = folder
         self._store = store
         self._config = config
         self._load_encoder = load_encoder
         self._load_generator = load_generator
         self._load_generative = load_generative
+        self._turn = turn
+        self._timed = timed
         self._exchanged = exchanged
         self._made: dict[tuple[str, bool], Searcher] = {}
 
@@ -112,6 +122,18 @@ class Searchers:
     def generative(self) -> GenerativeSearcher:
         """Return the generative searcher of a collection that a model was trained for."""
         return self._once("generative", False, self._make_generative)
+
+    @functools.cached_property
+    def analyser(self) -> Analyser:
+        """The one way from text to terms, which remembers the words that it has stemmed."""
+        return Analyser(self._config.analyser)
+
+    def choose(self, name: str) -> str:
+        """Return the best searcher that the collection has for the name `auto`, else the name."""
+        if name != AUTO:
+            return name
+        has_torch = importlib.util.find_spec("torch") is not None
+        return "hybrid" if has_torch and self.is_encoded else "lexical"
 
     def kept(self) -> Iterator[IndexedSearcher]:
         """Yield the searchers whose index is kept in step with the documents."""
@@ -169,17 +191,19 @@ class Searchers:
         so where none of the query's words stands in the document. Fields named in `besides` are
         chosen only from documents that have no other.
         """
+        if not stored:
+            return {}
         weights = self.lexical(syntax=syntax).term_weights(query)
-        analyser = Analyser(self._config.analyser)
         near = self.dense().best_passages(query, stored) if searcher in _BY_VECTORS else {}
         chosen: dict[int, Passage | None] = {}
-        for row, document in stored.items():
+        for row, every in self._store.passages_by_row(stored).items():
             check_interruption()
-            every = self._store.passages(document, row)
             passages = [each for each in every if each.field not in besides] or every
-            best = best_passage(passages, weights, analyser=analyser)
-            matches = best is not None and not weights.keys().isdisjoint(analyser.terms(best.text))
-            is_near = row in near and (searcher == "dense" or not matches)
+            if len(passages) == 1 and row not in near:
+                chosen[row] = passages[0]
+                continue
+            best, weight = best_passage(passages, weights, analyser=self.analyser)
+            is_near = row in near and (searcher == "dense" or not weight)
             chosen[row] = near[row] if is_near else best
         return chosen
 
@@ -277,7 +301,7 @@ class Searchers:
         return LexicalSearcher(
             self._folder / "lexical",
             self._store,
-            analyser=Analyser(self._config.analyser),
+            analyser=self.analyser,
             config=self._config.lexical,
             syntax=syntax,
             exchanged=self._exchanged,
@@ -313,33 +337,13 @@ class Searchers:
             self._store,
             load_model=functools.partial(self._load_generative, folder),
             config=config,
-            identify=None if config.generator == NO_GENERATOR else self._identify,
+            identify=None
+            if config.generator == NO_GENERATOR
+            else functools.partial(
+                name_documents, self._config, self._store, load=self._load_generator
+            ),
+            turn=self._turn,
         )
-
-    def _identify(self, documents: Sequence[Document]) -> list[list[str]]:
-        """Write pseudo-queries of documents' passages, but of fields that are names themselves."""
-        config, passages = self._config.generative, []
-        for document in documents:
-            every = cut_document(document, config=self._config.passages)
-            passages.append([each.text for each in every if each.field not in config.sources])
-        if not any(passages):
-            return passages
-        try:
-            generator = self._load_generator(config.generator)
-        except ConfigError as error:
-            _logger.warning("new documents are named by their fields alone: %s", error)
-            return [[] for _document in documents]
-        flat = [text for own in passages for text in own]
-        trained = stored_build(self._store)
-        written = iter(
-            generator.generate(
-                flat,
-                per_passage=config.written,
-                seed=trained.seed,
-                temperature=trained.temperature,
-            )
-        )
-        return [[query for _text in own for query in next(written)] for own in passages]
 
     def _make_hybrid(self, *, syntax: bool) -> HybridSearcher:
         return self.fuse(lambda name: self.get(name, syntax=syntax))
@@ -356,7 +360,9 @@ class Searchers:
             sides.append(side("generative"))
             weights = config.with_generative(weights)
         ranges = found.usual_ranges() if found else None
-        return HybridSearcher(sides, config=config, weights=weights, ranges=ranges)
+        return HybridSearcher(
+            sides, config=config, weights=weights, ranges=ranges, timed=self._timed
+        )
 
     def _make_reranking(self, name: str, *, syntax: bool) -> RerankingSearcher:
         config = self._config.rerank

@@ -80,11 +80,6 @@ def read_qrels(path: Path) -> Qrels:
     return Qrels(grades)
 
 
-def write_qrels(qrels: Qrels, path: Path) -> None:
-    """Write judged relevance in the TREC format; a query without judgements leaves no line."""
-    write_lines(path, _qrels_lines(qrels))
-
-
 def read_run(path: Path) -> Run:
     """Read a run named by the tag of its first line, or by its file if there are no lines."""
     tags: dict[str, None] = {}
@@ -219,12 +214,6 @@ def _sorted_hits(score_by_docid: dict[str, float]) -> tuple[Hit, ...]:
     """
     pairs = ((score, docid) for docid, score in score_by_docid.items())
     return tuple(Hit(docid, score) for score, docid in sorted(pairs, reverse=True))
-
-
-def _qrels_lines(qrels: Qrels) -> Iterator[str]:
-    for qid, grades in qrels.grades.items():
-        for docid, grade in grades.items():
-            yield f"{_word('qid', qid)} 0 {_word('docid', docid)} {int(grade)}"
 
 
 def _run_lines(run: Run) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Time one query at a time, the same way for every searcher, so that the figures compare.
+"""Sum up the times of single queries, the same way for every searcher, so that figures compare.
 
 Percentiles follow the nearest-rank definition: each is a latency that was in fact measured, never
 an interpolation.
@@ -6,14 +6,9 @@ an interpolation.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import cycle, islice
 from statistics import fmean
-
-from quoth.errors import EvaluationError
-from quoth.records import Query
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,29 +26,6 @@ class Latency:
     p99_ms: float
     max_ms: float
     queries_per_second: float
-
-
-def measure_latency(
-    search_one: Callable[[Query], object],
-    queries: Sequence[Query],
-    *,
-    warm_up: int = 10,
-    repeats: int = 1,
-    clock: Callable[[], float] = time.perf_counter,
-) -> Latency:
-    """Search `warm_up` queries untimed, then all queries `repeats` times over, timing each call.
-
-    The warm-up takes queries from the start, over again where there are fewer. `clock` gives
-    seconds.
-    """
-    if not queries or repeats < 1 or warm_up < 0:
-        raise EvaluationError(
-            f"cannot time {len(queries)} queries, {repeats} times, after {warm_up} for warming up; "
-            "expected at least one query, one repeat, and no negative warm-up"
-        )
-    for query in islice(cycle(queries), warm_up):
-        search_one(query)
-    return summarise([_time(search_one, query, clock) for _ in range(repeats) for query in queries])
 
 
 def summarise(seconds: Sequence[float]) -> Latency:
@@ -84,9 +56,3 @@ def nearest_rank(ordered: Sequence[float], *, percent: int) -> float:
     """
     rank = -(-percent * len(ordered) // 100)  # rounds up, in whole numbers
     return ordered[rank - 1]
-
-
-def _time(search_one: Callable[[Query], object], query: Query, clock: Callable[[], float]) -> float:
-    start = clock()
-    search_one(query)
-    return clock() - start

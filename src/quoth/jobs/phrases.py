@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
@@ -17,6 +16,7 @@ from quoth.artifact import write_text_atomically
 from quoth.collection.schema import require_collection
 from quoth.collection.store import FILE_NAME, Store
 from quoth.errors import ConfigError, CorpusError, Damaged
+from quoth.jobs.job_folder import JobFolder
 from quoth.jobs.pixar.texts import read_lines
 from quoth.search.generative.names import name_documents
 from quoth.search.searcher import Progress
@@ -50,14 +50,24 @@ def build_phrases(
             if source.is_dir()
             else f"{source} holds no texts to find phrases in; add some, or name another"
         )
-    work = _work_folder(out, texts)
-    made = train_phrases(
-        texts, config, folder=work, progress=lambda *told: progress(*told), workers=workers
-    )
-    report = report_phrases(made, texts)
-    made.save(out)
-    write_text_atomically(out / REPORT_FILE, json.dumps(asdict(report), indent=1) + "\n")
-    shutil.rmtree(work, ignore_errors=True)
+    folder = JobFolder(out.with_name(out.name + ".building"))
+    digest = hashlib.sha256("\n".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
+    with folder.locked():
+        if folder.differences({"texts": digest}):
+            folder.drop()
+        if not folder.is_begun:
+            folder.begin({"texts": digest}, {})
+        made = train_phrases(
+            texts,
+            config,
+            folder=folder.path,
+            progress=lambda *told: progress(*told),
+            workers=workers,
+        )
+        report = report_phrases(made, texts)
+        made.save(out)
+        write_text_atomically(out / REPORT_FILE, json.dumps(asdict(report), indent=1) + "\n")
+        folder.drop()
     return made, report
 
 
@@ -164,15 +174,3 @@ def _list(vocabulary: PhraseVocabulary, ids: Sequence[Any] | np.ndarray) -> list
         {"phrase": vocabulary.text_of(int(each)), "uses": int(vocabulary.uses[each])}
         for each in ids
     ]
-
-
-def _work_folder(out: Path, texts: Sequence[str]) -> Path:
-    """Return the folder where stages are kept, emptied if it belongs to other texts."""
-    work = out.with_name(out.name + ".building")
-    digest = hashlib.sha256("\n".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
-    mark = work / "texts.sha256"
-    if not mark.exists() or mark.read_text(encoding="utf-8") != digest:
-        shutil.rmtree(work, ignore_errors=True)
-        work.mkdir(parents=True)
-        write_text_atomically(mark, digest)
-    return work

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClusterHelp:
-    """The cluster that is joined, for `learn.plan.RemoteRunner`."""
+    """The cluster that is joined, which does what takes long of a job."""
 
     workers: int = 1
     """Processes that train together."""

@@ -11,23 +11,13 @@ import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from quoth.errors import ShardDown
-from quoth.records import Document, Hit, Part, Passage, Query, Run
+from quoth.records import Document, Hit, Part, Query, Run, SearchRequest, ShownHit
 
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """A hit with all that is shown of it, and the score by which it ranks among other shards'."""
-
-    hit: Hit
-    """Its score is what `explain` adds up to; that it was found with may be in less precision."""
-
-    score: float
 
 
 class ShardPort(Protocol):
@@ -41,10 +31,12 @@ class ShardPort(Protocol):
         """Find the k best documents of the shard: lexical, dense or generative, never fused."""
         ...
 
-    def find(
-        self, query: Query, *, k: int, where: str, searcher: str, syntax: bool
-    ) -> tuple[Ranked, ...]:
-        """Find the k best documents of the shard, each with its best passage: all in one answer."""
+    def find(self, request: SearchRequest) -> tuple[ShownHit, ...]:
+        """Find the best documents of the shard with all that is shown of them, in one answer."""
+        ...
+
+    def show(self, request: SearchRequest, hits: Sequence[Hit]) -> tuple[ShownHit, ...]:
+        """Show hits of the shard that were found for a request; what is gone is left out."""
         ...
 
     def explain(
@@ -57,19 +49,13 @@ class ShardPort(Protocol):
         """Fetch documents of the shard; those that are not there are left out."""
         ...
 
-    def best_passages(
-        self, query: Query, docids: Sequence[str], *, searcher: str
-    ) -> tuple[Passage | None, ...]:
-        """Choose the passage that each of these documents shows, None for one that has none."""
-        ...
-
     def status(self) -> dict[str, Any]:
         """Describe the shard as `quoth status` does."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Generic[_T]):
+class ShardAnswers(Generic[_T]):
     """What the shards answered, by number, and those that could not be reached, with the reason."""
 
     answers: Mapping[int, _T]
@@ -87,7 +73,7 @@ class FanOut:
 
     def ask(
         self, question: Callable[[ShardPort], _T], numbers: Iterable[int] | None = None
-    ) -> Asked[_T]:
+    ) -> ShardAnswers[_T]:
         """Put a question to some shards, None for all; raises where none of them answers."""
         asked = sorted(self.ports if numbers is None else set(numbers))
         waiting = {
@@ -104,7 +90,7 @@ class FanOut:
         if asked and not answers:
             why = f"none of {len(asked)} shards can be reached ({unreachable[asked[0]]})"
             raise ShardDown(asked[0], why)
-        return Asked(answers, unreachable)
+        return ShardAnswers(answers, unreachable)
 
     def close(self) -> None:
         """Wait for what is under way, and stop the threads; the ports stay as they are."""
@@ -137,35 +123,31 @@ class MergedSearcher:
         self._shard_of = shard_of
         self._where = where
         self._syntax = syntax
-        self._found: dict[tuple[tuple[Query, ...], int], Run] = {}
 
     def search(self, queries: Sequence[Query], *, k: int, allowed: set[int] | None) -> Run:
         """Find the k best documents of all shards within reach; rows are each shard's own."""
         assert allowed is None  # the condition restricts, as it means the same in every shard
-        asked = (tuple(queries), k)
-        if asked not in self._found:
-            found = self._ask(
-                lambda port: port.run(
-                    queries, k=k, where=self._where, searcher=self.name, syntax=self._syntax
-                )
-            )
-            self._found[asked] = merge_runs(list(found.values()), name=self.name, k=k)
-        return self._found[asked]
-
-    def find(self, query: Query, *, k: int) -> tuple[Hit, ...]:
-        """Find the k best with their passages, asking every shard once.
-
-        It saves two rounds of asking, and has every shard show k hits of which few are kept: worth
-        it where shards work beside each other.
-        """
-        answers = self._ask(
-            lambda port: port.find(
-                query, k=k, where=self._where, searcher=self.name, syntax=self._syntax
+        found = self._ask(
+            lambda port: port.run(
+                queries, k=k, where=self._where, searcher=self.name, syntax=self._syntax
             )
         )
-        every = [ranked for found in answers.values() for ranked in found]
-        best = heapq.nsmallest(k, every, key=lambda each: (-each.score, each.hit.docid))
-        return tuple(sorted((each.hit for each in best), key=lambda hit: (-hit.score, hit.docid)))
+        return merge_runs(list(found.values()), name=self.name, k=k)
+
+    def find(self, request: SearchRequest) -> tuple[ShownHit, ...]:
+        """Find hits with all that is shown of them, asking every shard once.
+
+        It saves a round of asking, and has every shard show hits of which few are kept: worth it
+        where shards work beside each other.
+        """
+        wanted = replace(request, k=request.reach, offset=0)
+        answers = self._ask(lambda port: port.find(wanted))
+        best = heapq.nsmallest(
+            request.reach,
+            (each for found in answers.values() for each in found),
+            key=lambda each: (-each.hit.score, each.hit.docid),
+        )
+        return tuple(best[request.offset :])
 
     def explain(
         self,
@@ -176,28 +158,33 @@ class MergedSearcher:
         allowed: set[int] | None = None,
     ) -> tuple[Part, ...]:
         """Say what each score is made of; only the docids of documents are looked at."""
-        by_docid = self.ask_about(
-            [document.docid for document in documents],
-            lambda port, own: port.explain(query, own, searcher=self.name, syntax=self._syntax),
+        own = self._by_shard([document.docid for document in documents], str)
+        answers = self._ask(
+            lambda port: port.explain(
+                query, own[port.number], searcher=self.name, syntax=self._syntax
+            ),
+            own,
         )
+        by_docid = {
+            docid: part
+            for number, parts in answers.items()
+            for docid, part in zip(own[number], parts, strict=True)
+        }
         nothing = Part(f"{self.name}: the shard is out of reach", 0.0)
         return tuple(by_docid.get(document.docid, nothing) for document in documents)
 
-    def ask_about(
-        self,
-        docids: Sequence[str],
-        question: Callable[[ShardPort, Sequence[str]], Sequence[_T]],
-    ) -> dict[str, _T]:
-        """Ask each shard about its own of some documents; those out of reach are left out."""
-        own: dict[int, list[str]] = {}
-        for docid in docids:
-            own.setdefault(self._shard_of(docid), []).append(docid)
-        answers = self._ask(lambda port: question(port, own[port.number]), own)
-        return {
-            docid: answer
-            for number, found in answers.items()
-            for docid, answer in zip(own[number], found, strict=True)
-        }
+    def show(self, request: SearchRequest, hits: Sequence[Hit]) -> tuple[ShownHit, ...]:
+        """Show hits that were found, each by its own shard; those out of reach are left out."""
+        own = self._by_shard(hits, lambda hit: hit.docid)
+        answers = self._ask(lambda port: port.show(request, own[port.number]), own)
+        by_docid = {each.hit.docid: each for found in answers.values() for each in found}
+        return tuple(by_docid[hit.docid] for hit in hits if hit.docid in by_docid)
+
+    def _by_shard(self, things: Iterable[_T], docid_of: Callable[[_T], str]) -> dict[int, list[_T]]:
+        own: dict[int, list[_T]] = {}
+        for each in things:
+            own.setdefault(self._shard_of(docid_of(each)), []).append(each)
+        return own
 
     def close(self) -> None:
         """Nothing is open here."""

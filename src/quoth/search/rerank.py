@@ -143,7 +143,7 @@ class RerankingSearcher:
         )
         return [float(each) for each in scores]
 
-    def _explain_one(self, standing: Standing | None, *, depth: int) -> Part:
+    def _explain_one(self, standing: MixedStanding | None, *, depth: int) -> Part:
         first = f"first search ({self._first.name})"
         if standing is None:
             return Part(self.name, 0.0, (Part(f"{first}: not found", 0.0),))
@@ -176,7 +176,7 @@ class _Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class MixedStanding:
     """What the first search and the likelihood say of one hit; no likelihood below the depth."""
 
     rank: int
@@ -189,7 +189,7 @@ class Standing:
 
 def mix(
     hits: Sequence[Hit], log_likelihoods: Sequence[float], *, weight: float
-) -> tuple[Standing, ...]:
+) -> tuple[MixedStanding, ...]:
     """Mix the scores of the first search with the likelihoods of as many of its best hits.
 
     Below those, scores fall from the least that a reranked hit can have by the same scale.
@@ -206,12 +206,12 @@ def mix(
     for rank, hit in enumerate(hits, start=1):
         if rank > depth:
             below = (hit.score - first.offset) / (first.width or 1.0)
-            standings.append(Standing(rank, hit.score, below, None, 0.0, least + below))
+            standings.append(MixedStanding(rank, hit.score, below, None, 0.0, least + below))
             continue
         found = log_likelihoods[rank - 1]
         scaled, likely = first.apply(hit.score), second.apply(found)
         score = (1 - weight) * scaled + weight * likely
-        standings.append(Standing(rank, hit.score, scaled, found, likely, score))
+        standings.append(MixedStanding(rank, hit.score, scaled, found, likely, score))
     return tuple(standings)
 
 

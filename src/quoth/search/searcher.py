@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,6 +12,9 @@ from quoth.records import Document, Part, Query, Run
 
 Progress = Callable[[str, int, int], None]
 """Told what is going on, how much of it is done, and how much there is (0 if unknown)."""
+
+Timed = Callable[[str], AbstractContextManager[None]]
+"""Notes how long the block takes that a name is given to."""
 
 
 class Searcher(Protocol):
@@ -81,3 +85,8 @@ class IndexedSearcher(Searcher, Protocol):
 
 def ignore_progress(_what: str, _done: int, _total: int) -> None:
     """Be told, and do nothing."""
+
+
+def untimed(_name: str) -> AbstractContextManager[None]:
+    """Take no notice of how long a block takes."""
+    return nullcontext()

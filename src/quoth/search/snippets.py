@@ -14,18 +14,24 @@ _TELLING_LENGTH = 10
 
 def best_passage(
     passages: Sequence[Passage], weights: Mapping[str, float], *, analyser: Analyser
-) -> Passage | None:
-    """Pick the passage where the weighted terms stand most, the earliest of equals."""
-    return max(
-        passages, key=lambda passage: _passage_weight(passage, weights, analyser), default=None
-    )
+) -> tuple[Passage | None, float]:
+    """Pick the passage where the weighted terms stand most, the earliest of equals.
+
+    Its weight is 0 where none of them stands in any passage.
+    """
+    best, most = None, -1.0
+    for passage in passages:
+        weight = _passage_weight(passage, weights, analyser)
+        if weight > most:
+            best, most = passage, weight
+    return best, max(most, 0.0)
 
 
 def make_snippet(
     passage: Passage, weights: Mapping[str, float], *, analyser: Analyser, max_chars: int = 240
 ) -> Snippet:
     """Cut a stretch of at most `max_chars` around the heaviest cluster of query words."""
-    words = [word for word in analyser.words(passage.text) if word.term in weights]
+    words = analyser.find(passage.text, weights)
     cluster = _heaviest_cluster(words, weights, max_chars)
     start, end = _whole_words(passage.text, cluster, max_chars)
     highlights = _join([word for word in words if start <= word.start and word.end <= end])
@@ -39,7 +45,7 @@ def make_snippet(
 def _passage_weight(passage: Passage, weights: Mapping[str, float], analyser: Analyser) -> float:
     """Weigh a passage; one of a few words, such as a title, counts only in proportion."""
     terms = analyser.terms(passage.text)
-    counts = Counter(term for term in terms if term in weights)
+    counts = Counter(filter(weights.__contains__, terms))
     matched = sum(weights[term] * saturate(tf, 1.0) for term, tf in counts.items())
     return matched * min(1.0, len(terms) / _TELLING_LENGTH)
 

@@ -18,6 +18,7 @@ from quoth.errors import (
     Interrupted,
     MissingExtra,
     NoCollection,
+    NotFound,
     OutOfDate,
     OutOfFiles,
     QuothError,
@@ -62,6 +63,12 @@ class TookTooLong(RequestError):
     status = 503
 
 
+class Crashed(RequestError):
+    """The process that did the work is gone; another takes its place."""
+
+    status = 503
+
+
 class NotReady(RequestError):
     """Models are still being loaded."""
 
@@ -88,12 +95,6 @@ class NotAllowed(RequestError):
     status = 403
 
 
-class NotFound(RequestError):
-    """There is no such thing here."""
-
-    status = 404
-
-
 class TooLarge(RequestError):
     """The body is longer than the server reads."""
 
@@ -111,6 +112,7 @@ _STATUSES: tuple[tuple[type[QuothError], int], ...] = (
     (ConfigError, 400),
     (CorpusError, 422),
     (NoCollection, 404),
+    (NotFound, 404),
     (Busy, 503),
     (IndexMoved, 503),
     (OutOfDate, 503),

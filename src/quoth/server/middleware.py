@@ -69,7 +69,7 @@ class Middleware:
             return
         headers = Headers(scope=scope)
         given = headers.get("x-request-id", "")
-        exchange = _Exchange(
+        exchange = _AnsweredRequest(
             scope, send, given if _SANE_ID.fullmatch(given) else secrets.token_hex(8)
         )
         scope.setdefault("state", {})["request_id"] = exchange.request_id
@@ -93,7 +93,7 @@ class Middleware:
                 incoming.close()
 
 
-class _Exchange:
+class _AnsweredRequest:
     """One request and its response."""
 
     def __init__(self, scope: Scope, send: Send, request_id: str) -> None:
@@ -165,7 +165,9 @@ class _Incoming:
     the request's work is interrupted, and whatever waits for it is cancelled.
     """
 
-    def __init__(self, receive: Receive, exchange: _Exchange, interruption: Interruption) -> None:
+    def __init__(
+        self, receive: Receive, exchange: _AnsweredRequest, interruption: Interruption
+    ) -> None:
         self._receive = receive
         self._exchange = exchange
         self._interruption = interruption

@@ -8,13 +8,18 @@ The outcome is kept for a second, so that asking often costs little.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
+from collections.abc import Callable
 
-from quoth.errors import NoCollection, QuothError
+from quoth.engine.searchers import AUTO
+from quoth.errors import QuothError
+from quoth.records import SearchRequest
 from quoth.server.errors import NotReady, RequestError
 from quoth.server.workers.pool import WorkerPool
-from quoth.server.workers.protocol import Worker
+from quoth.shards.opening import OpenedEngine
+
+WARM = SearchRequest("a", k=1, searcher=AUTO)
+"""A search of one word, by the best searcher that the collection has."""
 
 _KEPT_SECONDS = 1.0
 _LONGEST_SECONDS = 2.0
@@ -25,11 +30,12 @@ _FULL = "too many requests are waiting; try again in a moment"
 class Readiness:
     """The state of the pool that searches, found out when somebody asks."""
 
-    def __init__(self, readers: WorkerPool) -> None:
+    def __init__(self, readers: WorkerPool, search: Callable[[OpenedEngine], None]) -> None:
         self.is_loaded = False
         """Set when models have been loaded, or cannot be."""
 
         self._readers = readers
+        self._search = search
         self._turn = asyncio.Lock()
         self._asked = -_KEPT_SECONDS
         self._trouble = ""
@@ -58,16 +64,7 @@ class Readiness:
         if self._readers.would_refuse:
             return _FULL
         try:
-            await self._readers.run(warm_search, seconds=_LONGEST_SECONDS)
+            await self._readers.run(self._search, seconds=_LONGEST_SECONDS)
         except (QuothError, RequestError) as error:
             return str(error)
         return ""
-
-
-def warm_search(engine: Worker) -> None:
-    """Search once, so that files are open and the encoder is loaded.
-
-    Where there is no collection yet, the first documents make one.
-    """
-    with contextlib.suppress(NoCollection):
-        engine.find("a", k=1, searcher=engine.choose("auto"))

@@ -22,7 +22,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 
 from quoth import __version__
-from quoth.errors import QuothError
+from quoth.errors import NotFound, QuothError
 from quoth.server.access.keys import Keys
 from quoth.server.access.policy import (
     AccessPolicy,
@@ -31,34 +31,28 @@ from quoth.server.access.policy import (
     declares,
     require_declared,
 )
-from quoth.server.errors import (
-    NotFound,
-    RequestError,
-    error_record,
-    headers_of,
-    status_of,
-)
+from quoth.server.errors import RequestError, error_record, headers_of, status_of
 from quoth.server.mcp.server import create_mcp, make_routes
 from quoth.server.middleware import Middleware
 from quoth.server.monitoring.exposition import CONTENT_TYPE
 from quoth.server.openapi import STATUSES, describe
 from quoth.server.pages import docs_page, index_of, read_assets
 from quoth.server.schemas import (
-    AnswerRequest,
-    AnswerResponse,
-    DocumentsRequest,
     ErrorResponse,
-    ExplainRequest,
     ExplainResponse,
+    PostedDocids,
+    PostedDocuments,
+    PostedQuestion,
+    PostedSearch,
     RemovedResponse,
-    SearchRequest,
-    SearchResponse,
     StoredResponse,
     WrittenResponse,
 )
 from quoth.server.service import Service
+from quoth.server.workers.processes import SearchProcesses
 from quoth.settings.server import LIMITS, MAX_DOCID_CHARS, ServerConfig
 from quoth.shards.opening import OpenedEngine
+from quoth.wire.schemas import AnswerResponse, SearchResponse
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -90,15 +84,16 @@ def create_app(
     keys: Keys | None = None,
     allow_writes: bool = False,
     mcp: bool = False,
+    processes: SearchProcesses | None = None,
 ) -> FastAPI:
     """Make the application that serves a collection; the engine says which, and with what settings.
 
     Without keys it answers only to host names of this computer. Writes are refused unless allowed,
     and need a key for writing where there are keys. With `mcp` it speaks the Model Context Protocol
-    at /mcp, too.
+    at /mcp, too. Searches are done in `processes` where they are given, else in threads.
     """
     config = config or ServerConfig()
-    service = Service(engine, config)
+    service = Service(engine, config, processes)
     assistants = create_mcp(service.on_reader, service.on_answerer) if mcp else None
     app = FastAPI(
         title="Quoth",
@@ -209,17 +204,17 @@ _REVALIDATE = {"Cache-Control": "no-cache"}
 
 
 def _add_reading(app: FastAPI, service: Service) -> None:
-    @app.post("/search", response_model=SearchResponse, response_model_exclude_unset=True)
-    @declares("read")
-    async def search(asked: SearchRequest) -> dict[str, Any]:
+    @app.post("/search", response_model=SearchResponse)
+    @declares("read", admits=service.admit_search)
+    async def search(posted: PostedSearch) -> Response:
         """Find documents, best first, with the words that matched."""
-        return await service.search(asked)
+        return Response(await service.search(posted), media_type="application/json")
 
     @app.post("/explain", response_model=ExplainResponse)
-    @declares("read")
-    async def explain(asked: ExplainRequest) -> dict[str, Any]:
+    @declares("read", admits=service.admit_search)
+    async def explain(posted: PostedDocids) -> ExplainResponse:
         """Say what the scores of documents are made of."""
-        return await service.explain(asked)
+        return await service.explain(posted)
 
     @app.get("/documents/{docid:path}", response_model=StoredResponse)
     @declares("read")
@@ -250,19 +245,18 @@ def _add_answering(app: FastAPI, service: Service) -> None:
     @app.post(
         "/answer",
         response_model=AnswerResponse,
-        response_model_exclude_unset=True,
         responses={200: {"content": {"text/event-stream": {}}}},
     )
-    @declares("read")
-    async def answer(asked: AnswerRequest, request: Request) -> Any:
+    @declares("read", admits=service.admit_answer)
+    async def answer(posted: PostedQuestion, request: Request) -> Any:
         """Answer in the documents' own words, with a citation for every quotation.
 
         With "stream", events `token` come as the text is written, then `answer` with all of it, or
         `error`.
         """
-        if not asked.stream:
-            return await service.answer(asked)
-        events = service.answer_events(asked)
+        if not posted.stream:
+            return await service.answer(posted)
+        events = service.answer_events(posted)
         first = await anext(events)
         return StreamingResponse(
             _stream(first, events, request.state.request_id), media_type="text/event-stream"
@@ -289,9 +283,9 @@ def _event(name: str, record: dict[str, Any]) -> str:
 def _add_writing(app: FastAPI, service: Service) -> None:
     @app.post("/documents", response_model=WrittenResponse)
     @declares("write")
-    async def add(asked: DocumentsRequest) -> dict[str, Any]:
+    async def add(posted: PostedDocuments) -> dict[str, Any]:
         """Add documents, or update those whose content changed; durable when answered."""
-        return await service.add(asked)
+        return await service.add(posted)
 
     @app.delete("/documents/{docid:path}", response_model=RemovedResponse)
     @declares("write")

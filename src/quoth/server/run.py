@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from quoth.server.connections.process import Server
+    from quoth.server.workers.processes import SearchProcesses
 
 _logger = logging.getLogger(__name__)
 _BACKLOG = 2_048
@@ -55,7 +56,14 @@ def run_server(
 
         has_mcp = importlib.util.find_spec("mcp") is not None
         fitted = fit_connections(config)
-        app = create_app(engine, fitted, keys=keys, allow_writes=allow_writes, mcp=has_mcp)
+        app = create_app(
+            engine,
+            fitted,
+            keys=keys,
+            allow_writes=allow_writes,
+            mcp=has_mcp,
+            processes=_processes(engine, fitted),
+        )
         server = make_server(app, fitted)
     except ImportError as error:
         raise MissingExtra(
@@ -71,6 +79,15 @@ def run_server(
         sys.setswitchinterval(_SWITCH_SECONDS)
         server.ends_process = app.state.has_process = True
         server.run(sockets=[listening])
+
+
+def _processes(engine: OpenedEngine, config: ServerConfig) -> SearchProcesses | None:
+    """Make what searches in other processes; shards on other machines are asked from this one."""
+    if not config.processes or not engine.is_local:
+        return None
+    from quoth.server.workers.processes import SearchProcesses
+
+    return SearchProcesses(engine.folder, engine.given_settings, most=config.workers)
 
 
 def make_server(app: FastAPI, config: ServerConfig) -> Server:

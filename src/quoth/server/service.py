@@ -4,37 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeVar
 
-from quoth.errors import ConfigError, MissingExtra, NoCollection, QuothError
+from quoth.collection.content import find_problem
+from quoth.collection.filter_syntax import join_conditions
+from quoth.errors import (
+    ConfigError,
+    CorpusError,
+    MissingExtra,
+    NoCollection,
+    NotFound,
+    QuothError,
+)
 from quoth.interruption import check_interruption
 from quoth.jobs.job_folder import JobFolder
-from quoth.server.errors import NotFound
+from quoth.records import SearchRequest
 from quoth.server.monitoring.metrics import Metrics, ServerState
-from quoth.server.readiness import Readiness, warm_search
-from quoth.server.records import (
-    answer_record,
-    document_of,
-    document_record,
-    explanation_record,
-    partial_record,
-    served_record,
-    token_record,
-)
+from quoth.server.readiness import WARM, Readiness
+from quoth.server.records import document_of, document_record, explanation_body, token_record
 from quoth.server.schemas import (
-    AnswerRequest,
-    DocumentsRequest,
-    ExplainRequest,
-    SearchRequest,
+    ExplainResponse,
+    PostedDocids,
+    PostedDocuments,
+    PostedQuestion,
+    PostedSearch,
 )
+from quoth.server.workers.models import share_engine
 from quoth.server.workers.pool import Job, WorkerPool, stopping
-from quoth.server.workers.protocol import Worker, make_workers
+from quoth.server.workers.processes import SearchProcesses
 from quoth.settings.server import ServerConfig
 from quoth.shards.opening import OpenedEngine
+from quoth.wire.writing import answer_response, search_response
 
 Event = tuple[str, dict[str, Any]]
 _LEARNING = "learning"  # where `jobs/learn/job.py` puts it, which needs torch
@@ -46,11 +51,15 @@ _logger = logging.getLogger(__name__)
 class Service:
     """A served collection: threads that search, filter and answer, and one that writes."""
 
-    def __init__(self, engine: OpenedEngine, config: ServerConfig) -> None:
+    def __init__(
+        self, engine: OpenedEngine, config: ServerConfig, processes: SearchProcesses | None = None
+    ) -> None:
+        """Search in threads of this process, or in others where they are given."""
         self.metrics = Metrics()
+        self._processes = processes
         self._folder = engine.folder
         self._config = config
-        make = make_workers(engine, self.metrics.stages)
+        make = share_engine(engine, self.metrics.stages)
         self._readers = WorkerPool(
             "search",
             make,
@@ -70,14 +79,17 @@ class Service:
         )
         self._writer = WorkerPool("write", make, workers=1, capacity=config.queue)
         self._pools = (self._readers, self._filterers, self._answerers, self._writer)
-        self._readiness = Readiness(self._readers)
+        self._readiness = Readiness(self._readers, self._warm_search)
 
     # Life ------------------------------------------------------------------------------------
 
     async def warm_up(self) -> None:
         """Load every model that can be, then be ready where the collection is."""
         try:
-            await asyncio.wrap_future(self._readers.submit(warm_search))
+            if self._processes is not None:
+                start = functools.partial(self._processes.warm_up, number=self._config.workers)
+                await asyncio.to_thread(start, WARM)
+            await asyncio.wrap_future(self._readers.submit(self._warm_search))
             await asyncio.wrap_future(self._answerers.submit(_warm_answer))
         except QuothError as error:
             _logger.warning("not ready: %s", error)
@@ -97,59 +109,59 @@ class Service:
         """Finish what was begun; what was acknowledged is on disk anyway."""
         for pool in self._pools:
             pool.close()
+        if self._processes is not None:
+            self._processes.close()
+
+    def admit_search(self) -> None:
+        """Complain where a search would be refused now."""
+        self._readers.admit()
+
+    def admit_answer(self) -> None:
+        """Complain where a question would be refused now."""
+        self._answerers.admit()
 
     # Reading ---------------------------------------------------------------------------------
 
-    async def search(self, asked: SearchRequest) -> dict[str, Any]:
-        """Find a page of hits.
+    async def search(self, posted: PostedSearch) -> bytes:
+        """Find a page of hits, as JSON.
 
         Searches with long conditions have a worker of their own, so that a few of them never keep
         all others waiting.
         """
 
-        def work(engine: Worker) -> dict[str, Any]:
-            with self.metrics.stages.of_one_request() as seconds:
-                searcher = engine.choose(asked.searcher)
-                hits = engine.find(
-                    asked.query,
-                    k=asked.k,
-                    offset=asked.offset,
-                    where=asked.where,
-                    searcher=searcher,
-                    explain=asked.explain,
-                )
-                return {
-                    "query": asked.query,
-                    "searcher": searcher,
-                    "seconds": dict(seconds),
-                    "offset": asked.offset,
-                    "k": asked.k,
-                    "hits": [served_record(each) for each in hits],
-                    **partial_record(engine.unreachable),
-                }
-
-        is_long = sum(map(len, asked.where)) > _LONG_CONDITION_CHARS
+        request = SearchRequest(
+            posted.query,
+            k=posted.k,
+            offset=posted.offset,
+            where=join_conditions(posted.where),
+            searcher=posted.searcher,
+            explain=posted.explain,
+        )
+        is_long = sum(map(len, posted.where)) > _LONG_CONDITION_CHARS
         pool = self._filterers if is_long else self._readers
-        return await pool.run(work, seconds=self._config.timeout_seconds)
+        return await pool.run(
+            lambda engine: self._find(engine, request), seconds=self._config.timeout_seconds
+        )
 
-    async def explain(self, asked: ExplainRequest) -> dict[str, Any]:
+    async def explain(self, posted: PostedDocids) -> ExplainResponse:
         """Explain the scores of documents."""
 
-        def work(engine: Worker) -> dict[str, Any]:
-            searcher = engine.choose(asked.searcher)
-            found = engine.explain_hits(asked.query, asked.docids, searcher=searcher)
-            explained = zip(asked.docids, found, strict=True)
-            return {
-                "query": asked.query,
-                "searcher": searcher,
-                "explanations": [explanation_record(docid, *each) for docid, each in explained],
-            }
+        def work(engine: OpenedEngine) -> ExplainResponse:
+            searcher, docids = engine.choose(posted.searcher), posted.docids
+            parts = engine.explain(posted.query, docids, searcher=searcher)
+            looks = engine.attention(posted.query, docids, searcher=searcher)
+            told = zip(docids, parts, looks, strict=True)
+            return ExplainResponse(
+                query=posted.query,
+                searcher=searcher,
+                explanations=[explanation_body(*each) for each in told],
+            )
 
         return await self.on_reader(work)
 
     async def document(self, docid: str) -> dict[str, Any]:
         """Fetch a document."""
-        return document_record(await self.on_reader(lambda engine: engine.require(docid)))
+        return document_record(await self.on_reader(lambda engine: engine.document(docid)))
 
     async def status(self) -> dict[str, Any]:
         """Describe the collection."""
@@ -158,7 +170,7 @@ class Service:
     async def report(self) -> dict[str, Any]:
         """Return the report of what was learned."""
 
-        def work(_engine: Worker) -> dict[str, Any]:
+        def work(_engine: OpenedEngine) -> dict[str, Any]:
             folder = JobFolder(self._folder / _LEARNING)
             if not folder.is_finished:
                 raise NotFound('nothing was learned yet; "quoth learn" writes a report')
@@ -169,29 +181,33 @@ class Service:
 
     # Writing ---------------------------------------------------------------------------------
 
-    async def add(self, asked: DocumentsRequest) -> dict[str, Any]:
-        """Add or update documents; durable and searchable when this returns."""
-        documents = [document_of(each) for each in asked.documents]
-        done = await self._write(lambda engine: engine.put(documents))
+    async def add(self, posted: PostedDocuments) -> dict[str, Any]:
+        """Add or update documents, none where one cannot be stored; durable when this returns."""
+        documents = [document_of(each) for each in posted.documents]
+        for document in documents:
+            if problem := find_problem(document):
+                raise CorpusError(f"document {document.docid!r} {problem}")
+        done = await self._write(lambda engine: engine.add_documents(documents))
         return {"added": done.added, "updated": done.updated, "unchanged": done.unchanged}
 
     async def remove(self, docid: str) -> dict[str, Any]:
         """Remove a document."""
-        await self._write(lambda engine: engine.take_out(docid))
+        if await self._write(lambda engine: engine.remove([docid])):
+            raise NotFound(f"there is no document {docid!r}")
         return {"removed": docid}
 
     # Answering -------------------------------------------------------------------------------
 
-    async def answer(self, asked: AnswerRequest) -> dict[str, Any]:
+    async def answer(self, posted: PostedQuestion) -> dict[str, Any]:
         """Answer a question."""
 
-        def work(engine: Worker) -> dict[str, Any]:
-            (*_tokens, (_name, record)) = self._answer_events(engine, asked)
+        def work(engine: OpenedEngine) -> dict[str, Any]:
+            (*_tokens, (_name, record)) = self._answer_events(engine, posted)
             return record
 
         return await self.on_answerer(work)
 
-    async def answer_events(self, asked: AnswerRequest) -> AsyncIterator[Event]:
+    async def answer_events(self, posted: PostedQuestion) -> AsyncIterator[Event]:
         """Answer a question event by event; an error before the first one is raised."""
         loop = asyncio.get_running_loop()
         events: asyncio.Queue[Event | None] = asyncio.Queue()
@@ -199,8 +215,8 @@ class Service:
         def put(event: Event | None) -> None:
             loop.call_soon_threadsafe(events.put_nowait, event)
 
-        def work(engine: Worker) -> None:
-            for event in self._answer_events(engine, asked):
+        def work(engine: OpenedEngine) -> None:
+            for event in self._answer_events(engine, posted):
                 check_interruption()
                 put(event)
 
@@ -213,41 +229,60 @@ class Service:
                     yield event
                 job.result()  # raises what the work raised
 
-    async def on_reader(self, work: Callable[[Worker], _T], /) -> _T:
+    async def on_reader(self, work: Callable[[OpenedEngine], _T], /) -> _T:
         """Do some work where searches are done."""
         return await self._readers.run(work, seconds=self._config.timeout_seconds)
 
-    async def on_answerer(self, work: Callable[[Worker], _T], /) -> _T:
+    async def on_answerer(self, work: Callable[[OpenedEngine], _T], /) -> _T:
         """Do some work where questions are answered, so that one language model is loaded."""
         return await self._answerers.run(work, seconds=self._config.answer_seconds)
 
-    def _answer_events(self, engine: Worker, asked: AnswerRequest) -> Iterator[Event]:
+    def _find(self, engine: OpenedEngine, request: SearchRequest) -> bytes:
+        """Search, and write the hits as JSON."""
+        stages = self.metrics.stages
+        if self._processes is not None:
+            outcome = self._processes.find(request)
+            for name, seconds in outcome.seconds.items():
+                stages.note(name, seconds)
+            return outcome.body
+        with stages.of_one_request() as taken:
+            found = engine.find(request)
+            return search_response(request, found, taken).model_dump_json().encode()
+
+    def _warm_search(self, engine: OpenedEngine) -> None:
+        """Search once, so that files are open and the encoder is loaded.
+
+        Where there is no collection yet, the first documents make one.
+        """
+        with contextlib.suppress(NoCollection):
+            self._find(engine, WARM)
+
+    def _answer_events(self, engine: OpenedEngine, posted: PostedQuestion) -> Iterator[Event]:
         stages = self.metrics.stages
         with stages.of_one_request() as seconds:
             begun = time.perf_counter()
-            searcher = engine.choose(asked.searcher)
-            making = engine.begin_answer(
-                asked.question,
-                k=asked.k,
-                searcher=searcher,
-                threshold=asked.threshold,
-                phrases=asked.phrases,
+            asked = engine.ask(
+                posted.question,
+                k=posted.k,
+                searcher=posted.searcher,
+                threshold=posted.threshold,
+                phrases=posted.phrases,
             )
             with stages.timed("answer"):
-                for piece in making.pieces():
+                for piece in asked:
                     yield "token", token_record(piece)
-                answer = making.answer()
-            snippets = engine.show_passages(asked.question, answer.passages)
-            record = answer_record(
-                asked.question, answer, making.hits, snippets, notice=making.notice
-            )
+                shown = asked.shown()
             taken = {**seconds, "total": time.perf_counter() - begun}
-            partial = partial_record(engine.unreachable)
-            yield "answer", {**record, "searcher": searcher, "seconds": taken, **partial}
+            yield "answer", answer_response(shown, taken).model_dump()
 
-    async def _write(self, work: Callable[[Worker], _T]) -> _T:
+    async def _write(self, work: Callable[[OpenedEngine], _T]) -> _T:
         """Do some work of the writer; once begun, it is done to its end."""
-        return await self._writer.run(work, seconds=self._config.write_seconds, may_stop=False)
+
+        def timed(engine: OpenedEngine) -> _T:
+            with self.metrics.stages.timed("write"):
+                return work(engine)
+
+        return await self._writer.run(timed, seconds=self._config.write_seconds, may_stop=False)
 
 
 @contextlib.contextmanager
@@ -259,7 +294,7 @@ def _cancelling(job: Job[None]) -> Iterator[None]:
         job.cancel()
 
 
-def _warm_answer(engine: Worker) -> None:
+def _warm_answer(engine: OpenedEngine) -> None:
     """Load the language model, where there is one."""
     try:
         engine.load_language_model()

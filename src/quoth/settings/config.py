@@ -1,4 +1,4 @@
-"""One configuration: a section per component, from one TOML file and `--section.field` overrides.
+"""One configuration: a section per component, checked as a whole.
 
 Later wins: defaults, what the collection was made with, the TOML file, the command line. All
 problems are reported at once.
@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
-import sys
-import tomllib
 import typing
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from quoth.answer.config import AnswerConfig, CandidateConfig, DecodingConfig
-from quoth.cluster.serving_config import ClusterConfig
+from quoth.cluster.serving.config import ClusterConfig
+from quoth.constraints import AtLeastOne, CheckedConfig, Range, field_hints
 from quoth.errors import ConfigError
 from quoth.index.dense.config import DenseConfig
 from quoth.models.glow.config import GlowConfig
@@ -27,7 +24,9 @@ from quoth.search.generative.config import GenerativeConfig
 from quoth.search.hybrid.fusion_config import FusionConfig
 from quoth.search.lexical.config import LexicalConfig
 from quoth.search.rerank_config import RerankConfig
+from quoth.settings.dynamic_lm import TRAINING_SECTIONS
 from quoth.settings.learn import LearnConfig
+from quoth.settings.pixar import PixarBuildConfig
 from quoth.settings.server import ServerConfig
 from quoth.text.passages import PassageConfig
 from quoth.text.readers.config import ReaderConfig
@@ -41,24 +40,14 @@ _MAX_WAIT_SECONDS = 1_000_000  # more milliseconds than that do not fit into wha
 
 
 @dataclass(frozen=True, slots=True)
-class CollectionConfig:
+class CollectionConfig(CheckedConfig, title="collection"):
     """Settings of working on a collection."""
 
-    wait_seconds: float = 30.0
+    wait_seconds: Annotated[float, Range(0, _MAX_WAIT_SECONDS)] = 30.0
     """How long to wait for another process that is writing."""
 
-    batch_documents: int = 1000
+    batch_documents: AtLeastOne = 1000
     """Documents per transaction; each batch is durable before the next is read."""
-
-    def __post_init__(self) -> None:
-        problems = []
-        if not 0 <= self.wait_seconds <= _MAX_WAIT_SECONDS:
-            limits = f"0 to {_MAX_WAIT_SECONDS:,}"
-            problems.append(f"wait_seconds is {self.wait_seconds}, expected {limits}")
-        if self.batch_documents < 1:
-            problems.append(f"batch_documents is {self.batch_documents}, expected at least 1")
-        if problems:
-            raise ConfigError("; ".join(problems))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +63,7 @@ class Config:
     fusion: FusionConfig = field(default_factory=FusionConfig)
     generative: GenerativeConfig = field(default_factory=GenerativeConfig)
     rerank: RerankConfig = field(default_factory=RerankConfig)
+    pixar: PixarBuildConfig = field(default_factory=PixarBuildConfig)
     glow: GlowRecipe = field(default_factory=GlowRecipe)
     encoder: GlowConfig = field(default_factory=GlowConfig)
     learn: LearnConfig = field(default_factory=LearnConfig)
@@ -90,8 +80,8 @@ STORED_SECTIONS = ("passages", "analyser")
 
 @functools.cache
 def sections() -> dict[str, type]:
-    """Map section names to their dataclasses."""
-    return {name: hint for name, hint in typing.get_type_hints(Config).items()}
+    """Map section names to their classes; those of `quoth train dynamic-lm` come last."""
+    return {**typing.get_type_hints(Config), **TRAINING_SECTIONS}
 
 
 def build_config(*layers: Values) -> Config:
@@ -102,53 +92,21 @@ def build_config(*layers: Values) -> Config:
         problems.append(f"there is no section [{unknown}]; there are {', '.join(sections())}")
     for name, kind in sections().items():
         given = [layer[name] for layer in layers if name in layer]
+        if name in TRAINING_SECTIONS and not given:
+            continue
         if not all(isinstance(values, Mapping) for values in given):
             problems.append(f"[{name}] must hold fields and their values")
             continue
+        values = dict(ChainMap(*map(dict, reversed(given))))
+        known = {key: value for key, value in values.items() if key in setting_names(kind)}
+        problems += [_unknown_field(name, kind, key) for key in values.keys() - known.keys()]
         try:
-            built[name] = _build_section(name, kind, dict(ChainMap(*map(dict, reversed(given)))))
+            built[name] = kind(**{key: _frozen(value) for key, value in known.items()})
         except ConfigError as error:
-            problems.append(_name_section(name, str(error)))
+            problems.append(str(error))
     if problems:
         raise ConfigError("; ".join(sorted(problems)))
-    return Config(**built)
-
-
-def read_toml(path: Path) -> Values:
-    """Read a configuration file."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read ({error.strerror})") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not valid TOML ({error})") from error
-    stray = [name for name, value in content.items() if not isinstance(value, dict)]
-    if stray:
-        raise ConfigError(f"{path}: {', '.join(stray)} must stand in a [section]")
-    return content
-
-
-def overrides_from_text(texts: Mapping[str, str]) -> Values:
-    """Turn `section.field` → text, as given on a command line, into typed values.
-
-    >>> overrides_from_text({"passages.max_words": "90"})
-    {'passages': {'max_words': 90}}
-    """
-    values: dict[str, dict[str, Any]] = {}
-    problems = []
-    for name, text in texts.items():
-        section, _, key = name.partition(".")
-        hint = field_types(sections()[section]).get(key) if section in sections() else None
-        if hint is None:
-            problems.append(f"there is no setting {name}")
-            continue
-        try:
-            values.setdefault(section, {})[key] = _PARSERS[hint](text)
-        except ValueError:
-            problems.append(f"{name} is {text!r}, expected {_EXPECTED[hint]}")
-    if problems:
-        raise ConfigError("; ".join(problems))
-    return values
+    return Config(**{each.name: built[each.name] for each in dataclasses.fields(Config)})
 
 
 def as_values(config: Config, names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
@@ -157,77 +115,17 @@ def as_values(config: Config, names: tuple[str, ...]) -> dict[str, dict[str, Any
 
 
 @functools.cache
-def field_types(kind: type) -> dict[str, Any]:
-    """Map the fields of a section to their types."""
-    return typing.get_type_hints(kind)
+def setting_names(kind: type) -> tuple[str, ...]:
+    """List the fields of a section, less those that are sections of their own."""
+    return tuple(name for name, hint in field_hints(kind) if not dataclasses.is_dataclass(hint))
 
 
-def _build_section(name: str, kind: type, values: Mapping[str, Any]) -> Any:
-    hints = field_types(kind)
-    problems = []
-    ready = {}
-    for key, value in values.items():
-        if key not in hints:
-            problems.append(f"[{name}] has no field {key}; it has {', '.join(hints)}")
-        elif not _fits(value, hints[key]):
-            problems.append(f"{name}.{key} is {value!r}, expected {_EXPECTED[hints[key]]}")
-        else:
-            ready[key] = tuple(value) if isinstance(value, list) else value
-    if problems:
-        raise ConfigError("; ".join(problems))
-    return kind(**ready)
+def _unknown_field(section: str, kind: type, key: str) -> str:
+    return f"[{section}] has no field {key}; it has {', '.join(setting_names(kind))}"
 
 
-def _fits(value: object, hint: Any) -> bool:
-    if hint is bool or isinstance(value, bool):
-        return hint is bool and isinstance(value, bool)
-    if hint == tuple[str, ...]:
-        return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
-    if hint == Mapping[str, float]:
-        return isinstance(value, Mapping) and all(_fits(item, float) for item in value.values())
-    if hint == Mapping[str, int]:
-        return isinstance(value, Mapping) and all(_fits(item, int) for item in value.values())
-    if hint is float:
-        return isinstance(value, int | float) and abs(value) <= sys.float_info.max
-    return isinstance(value, hint)
-
-
-def _name_section(name: str, problem: str) -> str:
-    """Say which section a problem is in, unless it does so itself."""
-    return problem if problem.startswith((name, f"[{name}]")) else f"{name}: {problem}"
-
-
-def _parse_number(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(text)
-    return number
-
-
-def _parse_bool(text: str) -> bool:
-    words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-    if text.lower() not in words:
-        raise ValueError(text)
-    return words[text.lower()]
-
-
-def _parse_names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _parse_pairs(text: str) -> dict[str, str]:
-    pairs = [item.rpartition("=") for item in _parse_names(text)]
-    if not all(name.strip() for name, _, _ in pairs):
-        raise ValueError(text)
-    return {name.strip(): value for name, _, value in pairs}
-
-
-def _parse_weights(text: str) -> dict[str, float]:
-    return {name: _parse_number(value) for name, value in _parse_pairs(text).items()}
-
-
-def _parse_counts(text: str) -> dict[str, int]:
-    return {name: int(value) for name, value in _parse_pairs(text).items()}
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _plain(section: Any) -> dict[str, Any]:
@@ -235,23 +133,3 @@ def _plain(section: Any) -> dict[str, Any]:
         key: list(value) if isinstance(value, tuple) else value
         for key, value in dataclasses.asdict(section).items()
     }
-
-
-_PARSERS: dict[Any, Callable[[str], Any]] = {
-    str: str,
-    int: int,
-    float: _parse_number,
-    bool: _parse_bool,
-    tuple[str, ...]: _parse_names,
-    Mapping[str, float]: _parse_weights,
-    Mapping[str, int]: _parse_counts,
-}
-_EXPECTED: dict[Any, str] = {
-    str: "text",
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    tuple[str, ...]: "names separated by commas",
-    Mapping[str, float]: "name=weight pairs separated by commas",
-    Mapping[str, int]: "name=number pairs separated by commas",
-}

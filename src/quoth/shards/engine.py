@@ -1,7 +1,7 @@
 """A collection in shards, opened: what `Engine` offers, over all shards at once.
 
 engine = ShardedEngine.open("notes.shards")
-found = engine.find("owls that hunt at dusk")
+found = engine.find(SearchRequest("owls that hunt at dusk"))
 found.hits, found.unreachable
 
 Rankings are those of the collection in one piece (see search/merged.py for what is exact).
@@ -11,45 +11,41 @@ collection as a whole, opens the folders themselves.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from quoth.collection.shards import open_shards
 from quoth.collection.store import Written
-from quoth.engine.adding import AddReport, add_in_batches, deduplicate, raise_problem
-from quoth.engine.answering import AnsweringEngine, Asking
+from quoth.engine.adding import AddReport, add_in_batches, add_sources
+from quoth.engine.answering import Asking, OpenModel
+from quoth.engine.base import EngineBase
+from quoth.engine.finding import CutSnippet, Ranking
 from quoth.engine.models import LoadedModels
-from quoth.engine.searchers import NAMES
+from quoth.engine.searchers import AUTO, NAMES
 from quoth.engine.verify import Damage
 from quoth.engine.writing import locked
-from quoth.errors import CollectionError, ConfigError, OutOfDate
+from quoth.errors import CollectionError, ConfigError, NotFound, OutOfDate
 from quoth.records import (
     Attention,
     Document,
-    Hit,
     Part,
-    Passage,
-    Problem,
     Query,
     Run,
-    Snippet,
+    SearchRequest,
+    ShownHit,
+    ShownHits,
 )
 from quoth.search.hybrid.calibration import Calibration
 from quoth.search.merged import FanOut, MergedSearcher, ShardPort
-from quoth.search.searcher import Progress, Searcher, ignore_progress
+from quoth.search.searcher import Progress, Searcher, Timed, ignore_progress, untimed
 from quoth.settings.config import Config, Values, build_config
 from quoth.shards.encoding import encode_together
-from quoth.shards.found import (
-    Found,
-    FoundRun,
-    find_in_steps,
-    out_of_reach,
-    refuse_reranking,
-    warn,
-)
+from quoth.shards.found import FoundRun, out_of_reach, refuse_reranking, warn
 from quoth.shards.global_statistics import exchange_is_due
 from quoth.shards.port import LocalPort, ShardEngine
 from quoth.shards.status import describe_all, join_damage
@@ -60,12 +56,12 @@ from quoth.shards.writing import (
     sync_statistics,
     writing_shards,
 )
-from quoth.text.readers.reading import Report, read_documents
+from quoth.text.readers.reading import Report
 
 _T = TypeVar("_T")
 
 
-class ShardedEngine(AnsweringEngine):
+class ShardedEngine(EngineBase):
     """All shards of one collection, opened."""
 
     def __init__(
@@ -74,21 +70,26 @@ class ShardedEngine(AnsweringEngine):
         given: Sequence[Values],
         progress: Progress,
         ports: Sequence[ShardPort] | None,
+        *,
+        models: LoadedModels | None = None,
+        open_model: OpenModel | None = None,
+        timed: Timed = untimed,
     ) -> None:
         self.folder = folder
         self.shards = open_shards(folder)
         self._given = given
         self._progress = progress
-        models, turn = LoadedModels(), threading.Lock()
+        self._timed = timed
+        turn = threading.RLock() if models is None else models.turn
+        models = models or LoadedModels()
         self._engines = [
-            ShardEngine.beside(path, models, settings=given, progress=progress)
-            for path in self.shards.shards
+            ShardEngine(path, given, progress, models=models) for path in self.shards.shards
         ]
         self._local = [LocalPort(engine, turn) for engine in self._engines]
-        self._is_local = ports is None
-        self._is_apart = not self._is_local or self.shards.count == 1
+        self.is_local = ports is None
+        self._is_apart = not self.is_local or self.shards.count == 1
         self._fan_out = FanOut(self._local if ports is None else ports)
-        self._asking = Asking(folder)
+        self._asking = Asking(folder, open_model=open_model)
 
     @classmethod
     def open(
@@ -108,6 +109,28 @@ class ShardedEngine(AnsweringEngine):
         engine = cls(Path(folder), settings, progress, ports)
         engine._exchange_if_due()
         return engine
+
+    def beside(
+        self,
+        models: LoadedModels,
+        *,
+        open_model: OpenModel,
+        timed: Timed,
+        settings: Sequence[Values] = (),
+    ) -> ShardedEngine:
+        """Open the same collection once more for another thread, with models that are shared.
+
+        Ports that lead elsewhere are shared as well.
+        """
+        return ShardedEngine(
+            self.folder,
+            (*self._given, *settings),
+            ignore_progress,
+            None if self.is_local else list(self._fan_out.ports.values()),
+            models=models,
+            open_model=open_model,
+            timed=timed,
+        )
 
     def close(self) -> None:
         """Release all files; ports that were given stay open."""
@@ -129,18 +152,10 @@ class ShardedEngine(AnsweringEngine):
 
         What cannot be read goes to `report`; without one, the first problem stops the reading.
         """
-        skipped = 0
-
-        def tell(problem: Problem) -> None:
-            nonlocal skipped
-            skipped += 1
-            (raise_problem if report is None else report)(problem)
-
         with self._writing() as writer:
-            read = read_documents(sources, config=writer.config.readers, report=tell)
-            documents = deduplicate(read, tell)
-            written = add_in_batches(documents, writer, writer.config, progress=self._progress)
-        return AddReport(written.added, written.updated, written.unchanged, skipped)
+            return add_sources(
+                sources, writer, writer.config, report=report, progress=self._progress
+            )
 
     def add_documents(self, documents: Iterable[Document]) -> Written:
         """Add or update documents made by the caller."""
@@ -159,44 +174,31 @@ class ShardedEngine(AnsweringEngine):
 
     # Searching -------------------------------------------------------------------------------
 
-    def find(
-        self,
-        text: str,
-        *,
-        k: int = 10,
-        where: str = "",
-        searcher: str = "lexical",
-        syntax: bool = True,
-    ) -> Found:
-        """Find the k best documents within reach, each with its best passage."""
-        query = Query("", text)
+    def find(self, request: SearchRequest) -> ShownHits:
+        """Find the hits within reach that a request asks for, with all that is shown of them."""
+        refuse_reranking(request.rerank)
+        request = replace(request, searcher=self.choose(request.searcher))
 
-        def look() -> Found:
-            sides = self._sides(where=where, syntax=syntax)
-            using = self._searcher(searcher, sides)
-            if isinstance(using, MergedSearcher) and self._is_apart:
-                hits = using.find(query, k=k)
+        def look() -> ShownHits:
+            sides = self._sides(where=request.where, syntax=request.syntax)
+            ranking = Ranking(request, self._searcher(request.searcher, sides))
+            if isinstance(ranking.using, MergedSearcher) and self._is_apart:
+                hits: Sequence[ShownHit] = ranking.using.find(request)
             else:
-                hits = find_in_steps(query, using, sides["lexical"], k=k, searcher=searcher)
-            return Found(hits, out_of_reach(self.shards, sides.values()))
+                hits = self._find_in_steps(ranking, sides["lexical"])
+            ranks = itertools.count(request.offset + 1)
+            shown = ranking.with_finders([replace(each, rank=next(ranks)) for each in hits])
+            unreachable = out_of_reach(self.shards, sides.values())
+            return ShownHits(tuple(shown), request.searcher, unreachable)
 
-        return self._read(look)
+        with self._timed("search"):
+            return self._read(look)
 
-    def search(
-        self,
-        text: str,
-        *,
-        k: int = 10,
-        where: str = "",
-        searcher: str = "lexical",
-        syntax: bool = True,
-        rerank: bool = False,
-    ) -> tuple[Hit, ...]:
-        """Find the k best documents, each with its best passage; `find` says what was left out."""
-        refuse_reranking(rerank)
-        found = self.find(text, k=k, where=where, searcher=searcher, syntax=syntax)
-        warn(found.unreachable)
-        return found.hits
+    def choose(self, searcher: str) -> str:
+        """Return the best searcher that the collection has for `auto`, else the one named."""
+        if searcher != AUTO:
+            return searcher
+        return self._engines[0].with_searchers(lambda searchers: searchers.choose(searcher))
 
     def find_many(
         self,
@@ -204,10 +206,11 @@ class ShardedEngine(AnsweringEngine):
         *,
         k: int = 1000,
         where: str = "",
-        searcher: str = "lexical",
+        searcher: str = "auto",
         syntax: bool = False,
     ) -> FoundRun:
         """Search many queries within reach; hits carry no passages."""
+        searcher = self.choose(searcher)
 
         def look() -> FoundRun:
             sides = self._sides(where=where, syntax=syntax)
@@ -222,7 +225,7 @@ class ShardedEngine(AnsweringEngine):
         *,
         k: int = 1000,
         where: str = "",
-        searcher: str = "lexical",
+        searcher: str = "auto",
         syntax: bool = False,
         rerank: bool = False,
     ) -> Run:
@@ -239,23 +242,27 @@ class ShardedEngine(AnsweringEngine):
         *,
         k: int = 10,
         where: str = "",
-        searcher: str = "lexical",
+        searcher: str = "auto",
         rerank: bool = False,
     ) -> tuple[Part, ...]:
         """Say what each hit's score is made of; the parts add up to it."""
         refuse_reranking(rerank)
+        searcher = self.choose(searcher)
         documents = [self.document(docid) for docid in docids]
 
         def look() -> tuple[Part, ...]:
             using = self._searcher(searcher, self._sides(where=where, syntax=True))
             return using.explain(Query("", text), documents, k=k)
 
-        return self._read(look)
+        with self._timed("explain"):
+            return self._read(look)
 
     def attention(
         self, text: str, docids: Sequence[str], *, searcher: str = "dense"
     ) -> tuple[Attention | None, ...]:
         """Say which words of query and document the encoder looked at; None without vectors."""
+
+        searcher = self.choose(searcher)
 
         def look() -> tuple[Attention | None, ...]:
             ports = (self._local[self.shards.shard_of(docid)] for docid in docids)
@@ -266,17 +273,18 @@ class ShardedEngine(AnsweringEngine):
 
         return self._read(look)
 
-    def snippet(self, text: str, passage: Passage, *, max_chars: int = 240) -> Snippet:
-        """Cut the stretch of a passage where the query's words stand, and mark them."""
-        return self._read(lambda: self._engines[0].snippet(text, passage, max_chars=max_chars))
+    def snippets(self, query: str, *, syntax: bool = True, max_chars: int = 240) -> CutSnippet:
+        """Return what cuts snippets for a query; every shard would cut the same."""
+        first = self._engines[0]
+        return self._read(lambda: first.snippets(query, syntax=syntax, max_chars=max_chars))
 
     def document(self, docid: str) -> Document:
-        """Fetch a document."""
-        number = self.shards.shard_of(docid)
-        asked = self._read(lambda: self._fan_out.ask(lambda port: port.fetch([docid]), [number]))
-        if not asked.answers[number]:
-            raise CollectionError(f"there is no document {docid!r} in {self.folder}")
-        return asked.answers[number][0]
+        """Fetch a document; raises where its shard is out of reach."""
+        port = self._fan_out.ports[self.shards.shard_of(docid)]
+        found = self._read(lambda: port.fetch([docid]))
+        if not found:
+            raise NotFound(f"there is no document {docid!r} in {self.folder.name}")
+        return found[0]
 
     def docids(self) -> tuple[str, ...]:
         """List the docids of all documents, in the order they were added."""
@@ -330,6 +338,23 @@ class ShardedEngine(AnsweringEngine):
         return writing_shards(
             self.shards, self._engines, wait_seconds=self._wait, progress=self._progress
         )
+
+    def _find_in_steps(self, ranking: Ranking, lexical: MergedSearcher) -> Sequence[ShownHit]:
+        """Find the best of all, then ask their shards alone for what is shown of them."""
+        request = ranking.request
+        with self._timed(f"search {request.searcher}"):
+            found = ranking.find()
+        with self._timed("show"):
+            shown: Sequence[ShownHit] = lexical.show(request, found[request.offset :])
+        docids = [each.hit.docid for each in shown]
+        if request.explain and shown:
+            with self._timed("explain"):
+                shown = ranking.with_explanations(shown, [Document(each, {}) for each in docids])
+        if request.attention and shown:
+            looks = self.attention(request.query, docids, searcher=request.searcher)
+            pairs = zip(shown, looks, strict=True)
+            shown = [replace(each, attention=look) for each, look in pairs]
+        return shown
 
     def _sides(self, *, where: str, syntax: bool) -> dict[str, MergedSearcher]:
         return {

@@ -8,29 +8,11 @@ from dataclasses import dataclass
 
 from quoth.collection.shards import ShardSet
 from quoth.errors import ConfigError
-from quoth.records import Document, Hit, Query, Run
+from quoth.records import OutOfReach, Run
 from quoth.search.merged import MergedSearcher
-from quoth.search.searcher import Searcher
 from quoth.shards.global_statistics import read_exchange
 
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class OutOfReach:
-    """A shard that did not answer, and how many documents were therefore not searched."""
-
-    shard: int
-    documents: int
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Hits of one query, and the shards that they cannot be from."""
-
-    hits: tuple[Hit, ...]
-    unreachable: tuple[OutOfReach, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +35,6 @@ def out_of_reach(shards: ShardSet, sides: Iterable[MergedSearcher]) -> tuple[Out
     )
 
 
-def find_in_steps(
-    query: Query, using: Searcher, lexical: MergedSearcher, *, k: int, searcher: str
-) -> tuple[Hit, ...]:
-    """Find the k best, then ask their shards alone for what is shown of them."""
-    docids = [hit.docid for hit in using.search([query], k=k, allowed=None).hits[query.qid]]
-    parts = using.explain(query, [Document(docid, {}) for docid in docids], k=k)
-    best = lexical.ask_about(
-        docids, lambda port, own: port.best_passages(query, own, searcher=searcher)
-    )
-    hits = (
-        Hit(docid, part.value, best[docid])
-        for docid, part in zip(docids, parts, strict=True)
-        if docid in best
-    )
-    return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.docid)))
-
-
 def refuse_reranking(rerank: bool) -> None:
     """Say that shards offer no reranking."""
     if rerank:
@@ -81,6 +46,4 @@ def refuse_reranking(rerank: bool) -> None:
 def warn(unreachable: Sequence[OutOfReach]) -> None:
     """Log which shards were left out."""
     for each in unreachable:
-        _logger.warning(
-            "shard %d with %d documents was not searched: %s", each.shard, each.documents, each.why
-        )
+        _logger.warning("%s", each)

@@ -12,14 +12,22 @@ from quoth.collection.lock import hold_writer_lock
 from quoth.collection.shards import is_sharded, shard_number
 from quoth.collection.store import Store
 from quoth.engine.engine import Engine
-from quoth.engine.lookup import allowed_rows, newest, newest_of_hit
+from quoth.engine.lookup import find_newest, newest
 from quoth.engine.models import LoadedModels
 from quoth.engine.searchers import Searchers
 from quoth.errors import Busy, CollectionError
-from quoth.records import Attention, Document, Hit, Part, Passage, Query, Run
+from quoth.records import (
+    Attention,
+    Document,
+    Hit,
+    Part,
+    Query,
+    Run,
+    SearchRequest,
+    ShownHit,
+)
 from quoth.search.hybrid.calibration import Calibration
-from quoth.search.merged import Ranked
-from quoth.search.searcher import Progress, ScoringSearcher, ignore_progress
+from quoth.search.searcher import Progress, ScoringSearcher, Timed, ignore_progress, untimed
 from quoth.settings.config import Config, Values
 from quoth.shards.global_statistics import EXCHANGED_FILE, out_of_date, read_exchange
 
@@ -32,44 +40,29 @@ _T = TypeVar("_T")
 class ShardEngine(Engine):
     """A shard, opened. Written to, its vectors wait for the exchange that follows."""
 
-    def __init__(self, folder: Path, given: Sequence[Values], progress: Progress) -> None:
-        super().__init__(folder, given, progress)
+    def __init__(
+        self,
+        folder: Path,
+        given: Sequence[Values],
+        progress: Progress,
+        *,
+        models: LoadedModels | None = None,
+        timed: Timed = untimed,
+    ) -> None:
+        """Open a shard; `models` are those that it shares with the others."""
+        super().__init__(folder, given, progress, models=models, timed=timed)
         number = shard_number(folder)
         if number is None:
             raise CollectionError(f"{folder} is a collection of its own, not a shard of another")
         self.number = number
+        self._exchanged = folder / EXCHANGED_FILE
         self._looked_at: tuple[int, int] | None = None
-
-    @classmethod
-    def beside(
-        cls, folder: Path, models: LoadedModels, *, settings: Sequence[Values], progress: Progress
-    ) -> Self:
-        """Open a shard that shares models with the others."""
-        engine = cls(folder, settings, progress)
-        engine._models = models
-        return engine
 
     # For a port ------------------------------------------------------------------------------
 
-    def find(
-        self, query: Query, *, k: int, where: str, searcher: str, syntax: bool
-    ) -> tuple[Ranked, ...]:
-        """Find the k best documents as `search` does, with the scores they were found by."""
-
-        def look(store: Store) -> tuple[Ranked, ...]:
-            using = self._searchers.get(searcher, syntax=syntax)
-            allowed = allowed_rows(store, where)
-            found = using.search([query], k=k, allowed=allowed).hits[query.qid]
-            stored = [newest_of_hit(store, hit) for hit in found]
-            documents = [document for _row, document in stored]
-            parts = using.explain(query, documents, k=k, allowed=allowed)
-            best = self._searchers.best_passages(searcher, query, dict(stored))
-            return tuple(
-                Ranked(Hit(hit.docid, part.value, best[row]), hit.score)
-                for hit, (row, _document), part in zip(found, stored, parts, strict=True)
-            )
-
-        return self._read(look, searcher)
+    def show(self, request: SearchRequest, hits: Sequence[Hit]) -> tuple[ShownHit, ...]:
+        """Show hits that were found among all shards; what is gone is left out."""
+        return self._read(lambda store: self._finder(store).show(request, hits), request.searcher)
 
     def explain_hits(
         self, query: Query, docids: Sequence[str], *, searcher: str, syntax: bool
@@ -77,7 +70,7 @@ class ShardEngine(Engine):
         """Say what scores are made of."""
 
         def look(store: Store) -> tuple[Part, ...]:
-            documents = [newest(store, docid)[1] for docid in docids]
+            documents = newest(store, docids)
             return self._searchers.get(searcher, syntax=syntax).explain(query, documents)
 
         return self._read(look, searcher)
@@ -86,23 +79,10 @@ class ShardEngine(Engine):
         """Fetch the documents that are there."""
 
         def look(store: Store) -> tuple[Document, ...]:
-            rows = store.rows(docids)
-            documents = store.documents(list(rows.values()))
-            return tuple(documents[rows[docid]] for docid in docids if docid in rows)
+            found = find_newest(store, docids)
+            return tuple(found[docid].document for docid in docids if docid in found)
 
         return self._read(look)
-
-    def best_passages(
-        self, query: Query, docids: Sequence[str], *, searcher: str
-    ) -> tuple[Passage | None, ...]:
-        """Choose the passage that each document shows."""
-
-        def look(store: Store) -> tuple[Passage | None, ...]:
-            stored = [newest(store, docid) for docid in docids]
-            chosen = self._searchers.best_passages(searcher, query, dict(stored))
-            return tuple(chosen[row] for row, _document in stored)
-
-        return self._read(look, searcher)
 
     def with_searchers(self, look: Callable[[Searchers], _T], searcher: str = "lexical") -> _T:
         """Look at the searchers of the shard."""
@@ -203,28 +183,18 @@ class ShardEngine(Engine):
         except Busy:
             return True
 
-    def make_searchers(self, store: Store, config: Config | None = None) -> Searchers:
-        """Make the searchers of a store, by the settings in force or by others."""
-        return Searchers(
-            self.folder,
-            store,
-            config or self._resolve(store),
-            load_encoder=lambda chosen: self._models.encoder(chosen.dense.encoder),
-            load_generator=self._models.generator,
-            load_generative=self._models.generative,
-            exchanged=self.folder / EXCHANGED_FILE,
-        )
-
 
 class LocalPort:
     """A shard in this process; one question at a time."""
 
-    def __init__(self, engine: ShardEngine, turn: threading.Lock | None = None) -> None:
+    def __init__(
+        self, engine: ShardEngine, turn: contextlib.AbstractContextManager[object] | None = None
+    ) -> None:
         """Offer a shard; those that share models take turns at searching with them."""
         self.number = engine.number
         self.engine = engine
         self._lock = threading.Lock()
-        self._turn = turn or threading.Lock()
+        self._turn = turn or threading.RLock()
 
     @classmethod
     def open(cls, folder: str | Path, *, settings: Sequence[Values] = ()) -> Self:
@@ -238,12 +208,15 @@ class LocalPort:
         with self._having_turn(searcher):
             return self.engine.run(queries, k=k, where=where, searcher=searcher, syntax=syntax)
 
-    def find(
-        self, query: Query, *, k: int, where: str, searcher: str, syntax: bool
-    ) -> tuple[Ranked, ...]:
-        """Find the k best documents of the shard, each with its best passage."""
-        with self._having_turn(searcher):
-            return self.engine.find(query, k=k, where=where, searcher=searcher, syntax=syntax)
+    def find(self, request: SearchRequest) -> tuple[ShownHit, ...]:
+        """Find the best documents of the shard, with all that is shown of them."""
+        with self._having_turn(request.searcher):
+            return self.engine.find(request).hits
+
+    def show(self, request: SearchRequest, hits: Sequence[Hit]) -> tuple[ShownHit, ...]:
+        """Show hits of the shard that were found for a request."""
+        with self._having_turn(request.searcher):
+            return self.engine.show(request, hits)
 
     def explain(
         self, query: Query, docids: Sequence[str], *, searcher: str, syntax: bool = True
@@ -256,13 +229,6 @@ class LocalPort:
         """Fetch documents of the shard; those that are not there are left out."""
         with self._lock:
             return self.engine.fetch(docids)
-
-    def best_passages(
-        self, query: Query, docids: Sequence[str], *, searcher: str
-    ) -> tuple[Passage | None, ...]:
-        """Choose the passage that each document shows."""
-        with self._having_turn(searcher):
-            return self.engine.best_passages(query, docids, searcher=searcher)
 
     def attention(
         self, text: str, docids: Sequence[str], *, searcher: str

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from quoth.cluster.adding import AddJob, add_on_cluster
+from quoth.collection.batch import CutDocument
 from quoth.collection.shards import ShardSet, is_sharded, open_shards
-from quoth.collection.store import FILE_NAME, CutDocument, Store, Written
+from quoth.collection.store import FILE_NAME, Store, Written
 from quoth.engine.adding import AddReport, add_in_batches, deduplicate, raise_problem
 from quoth.engine.engine import Engine
 from quoth.engine.writing import locked

@@ -42,8 +42,8 @@ def open_from_cluster(
     shards = open_shards(folder.resolve())
     ShardedEngine.open(folder, settings=settings).close()  # finishes an exchange left undone
     with joined(address):
-        from quoth.cluster.serving import served_shards
-        from quoth.cluster.serving_ray import load_serve
+        from quoth.cluster.connecting import load_serve
+        from quoth.cluster.serving.deployment import served_shards
 
         load_serve()
         logging.getLogger("ray.serve").setLevel(logging.ERROR)  # importing it has set its own

@@ -8,13 +8,13 @@ from typing import Any
 from quoth.collection.shards import ShardSet
 from quoth.engine.status import MAX_FILTERS
 from quoth.engine.verify import Damage
-from quoth.search.merged import Asked
+from quoth.search.merged import ShardAnswers
 
 _OF_ALL = ("terms",)  # every shard counts those of all
 _PER_SHARD = ("documents", "passages", "change", "bytes")
 
 
-def describe_all(shards: ShardSet, asked: Asked[dict[str, Any]]) -> dict[str, Any]:
+def describe_all(shards: ShardSet, asked: ShardAnswers[dict[str, Any]]) -> dict[str, Any]:
     """Describe a collection by what its shards say: sums, and each for itself."""
     found = [asked.answers[number] for number in sorted(asked.answers)]
     own = {

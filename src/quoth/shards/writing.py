@@ -7,9 +7,10 @@ import heapq
 import logging
 from collections.abc import Iterator, Sequence
 
+from quoth.collection.batch import CutDocument
 from quoth.collection.content import find_problem
 from quoth.collection.shards import ShardSet
-from quoth.collection.store import CutDocument, Store, Written
+from quoth.collection.store import Store, Written
 from quoth.collection.store_reader import StoredDocument
 from quoth.engine.calibrating import calibrate_fusion
 from quoth.engine.writing import locked

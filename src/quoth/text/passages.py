@@ -19,40 +19,32 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import chain, pairwise
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from quoth.errors import ConfigError
+from quoth.constraints import AtLeastOne, AtLeastZero, CheckedConfig, not_empty
 from quoth.records import Document, Passage, Span
 
 
 @dataclass(frozen=True)
-class PassageConfig:
+class PassageConfig(CheckedConfig, title="passages"):
     """How fields are cut into passages."""
 
-    max_words: int = 180
+    max_words: AtLeastOne = 180
     """Most words of a passage, repeated ones included."""
 
-    overlap_words: int = 0
+    overlap_words: AtLeastZero = 0
     """Words of the previous passage repeated at the start of the next, unless that is a heading."""
 
-    fields: tuple[str, ...] = ()
+    fields: tuple[Annotated[str, not_empty("names of fields")], ...] = ()
     """Fields that are cut into passages; empty means every field."""
 
-    def __post_init__(self) -> None:
-        problems = []
-        if self.max_words < 1:
-            problems.append(f"max_words is {self.max_words}, expected at least 1")
-        if self.overlap_words < 0:
-            problems.append(f"overlap_words is {self.overlap_words}, expected 0 or more")
-        elif self.overlap_words >= max(1, self.max_words):
-            problems.append(
+    def conflicts(self) -> Iterator[str]:
+        """Say where passages would consist of repeated words alone."""
+        if self.overlap_words >= max(1, self.max_words):
+            yield (
                 f"overlap_words is {self.overlap_words}, expected less than max_words"
                 f" ({self.max_words})"
             )
-        if not all(self.fields):
-            problems.append("fields holds an empty name, expected names of fields")
-        if problems:
-            raise ConfigError("passages: " + "; ".join(problems))
 
 
 def cut_document(document: Document, config: PassageConfig) -> tuple[Passage, ...]:

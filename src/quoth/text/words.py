@@ -12,11 +12,11 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from quoth.errors import ConfigError
+from quoth.constraints import CheckedConfig
 
 _MAX_TERM_LENGTH = 100
 _MAX_CACHED_WORDS = 1_000_000
@@ -31,21 +31,26 @@ _UNSPACED = (
 )
 
 
+class _Language:
+    """Accepts what the stemmers know; they are asked only for other languages than English."""
+
+    @property
+    def expected(self) -> str:
+        return f"one of {', '.join(languages())}"
+
+    def accepts(self, value: str) -> bool:
+        return value == "english" or value in languages()
+
+
 @dataclass(frozen=True, slots=True)
-class AnalyserConfig:
+class AnalyserConfig(CheckedConfig, title="analyser"):
     """Settings of the analyser; an index carries them, so nobody can search with others."""
 
-    language: str = "english"
+    language: Annotated[str, _Language()] = "english"
     """Snowball stemmer: english, german, french, …, or none for no stemming."""
 
     fold_accents: bool = True
     """Let words match whether or not they are written with accents (café, cafe)."""
-
-    def __post_init__(self) -> None:
-        if self.language != "english" and self.language not in languages():
-            raise ConfigError(
-                f"analyser.language is {self.language!r}; choose one of {', '.join(languages())}"
-            )
 
 
 class Word(NamedTuple):
@@ -61,8 +66,7 @@ class Analyser:
 
     def __init__(self, config: AnalyserConfig) -> None:
         self.config = config
-        stemmer = None if config.language == "none" else _stemmers().Stemmer(config.language, 0)
-        self._cache = _TermCache(stemmer, fold_accents=config.fold_accents)
+        self._cache = _shared_cache(config)
 
     def terms(self, text: str) -> list[str]:
         """List the terms of a text in order.
@@ -70,9 +74,10 @@ class Analyser:
         >>> Analyser(AnalyserConfig()).terms("The Café's waiters, waiting_for 3 orders")
         ['the', 'cafe', 'waiter', 'wait', 'for', '3', 'order']
         """
-        if _needs_every_rule(text) and _unspaced_pattern().search(text):
+        pattern, is_full = _pattern_for(text)
+        if is_full and _unspaced_pattern().search(text):
             return [word.term for word in self.words(text)]
-        return list(map(self._cache.__getitem__, _pattern_for(text).findall(text)))
+        return list(map(self._cache.__getitem__, pattern.findall(text)))
 
     def words(self, text: str) -> Iterator[Word]:
         """Yield each term with the span of its word: the same terms in the same order as `terms`.
@@ -81,17 +86,41 @@ class Analyser:
         [Word(term='東京', start=0, end=2), Word(term='京へ', start=1, end=3),
          Word(term='go', start=4, end=6)]
         """
-        for match in _pattern_for(text).finditer(text):
+        (pattern, is_full), cache = _pattern_for(text), self._cache
+        is_unspaced: Callable[[str], object] = _unspaced_pattern().match if is_full else _never
+        for match in pattern.finditer(text):
             start, end = match.span()
-            if _unspaced_pattern().match(match[0]):
+            if is_unspaced(match[0]):
                 for at in range(start, max(start + 1, end - 1)):
-                    yield Word(self._cache[text[at : at + 2][: end - at]], at, min(at + 2, end))
+                    yield Word(cache[text[at : at + 2][: end - at]], at, min(at + 2, end))
             else:
-                yield Word(self._cache[match[0]], start, end)
+                yield Word(cache[match[0]], start, end)
+
+    def find(self, text: str, wanted: Container[str]) -> list[Word]:
+        """List the words of a text whose terms are wanted.
+
+        >>> Analyser(AnalyserConfig()).find("An owl hunts owls", {"owl"})
+        [Word(term='owl', start=3, end=6), Word(term='owl', start=13, end=17)]
+        """
+        (pattern, is_full), cache = _pattern_for(text), self._cache
+        if is_full:
+            return [word for word in self.words(text) if word.term in wanted]
+        return [
+            Word(term, *match.span())
+            for match in pattern.finditer(text)
+            if (term := cache[match[0]]) in wanted
+        ]
 
     def identity(self) -> dict[str, Any]:
         """Describe everything that decides which terms come out, to be kept with an index."""
         return {**asdict(self.config), "stemmer": f"snowball {_stemmers().version()}"}
+
+
+@functools.cache
+def _shared_cache(config: AnalyserConfig) -> _TermCache:
+    """Return the words that this process has met; all analysers of one kind share them."""
+    stemmer = None if config.language == "none" else _stemmers().Stemmer(config.language, 0)
+    return _TermCache(stemmer, fold_accents=config.fold_accents)
 
 
 @functools.cache
@@ -129,15 +158,18 @@ class _TermCache(dict[str, str]):
         return term
 
 
-def _pattern_for(text: str) -> re.Pattern[str]:
-    """Choose the cheapest pattern that finds the same words in this text as the full one."""
+def _pattern_for(text: str) -> tuple[re.Pattern[str], bool]:
+    """Choose the cheapest pattern that finds the same words as the full one, and whether it is."""
     if text.isascii():
-        return _ASCII_WORD
-    return _full_pattern() if _needs_every_rule(text) else _EUROPEAN_WORD
+        return _ASCII_WORD, False
+    characters = "".join(set(text))  # few, whatever the length of the text
+    if _BEYOND_EUROPEAN.search(characters):
+        return _full_pattern(), True
+    return _EUROPEAN_WORD, False
 
 
-def _needs_every_rule(text: str) -> bool:
-    return not text.isascii() and _BEYOND_EUROPEAN.search(text) is not None
+def _never(_word: str) -> bool:
+    return False
 
 
 @functools.cache

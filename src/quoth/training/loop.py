@@ -9,9 +9,9 @@ and gradients are averaged by DistributedDataParallel. Where tables are split ov
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,76 +21,23 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from quoth.errors import ConfigError
 from quoth.training.batching import Batches
+from quoth.training.best_state import BestState
 from quoth.training.checkpoint import TrainingState, load_latest, save_checkpoint
 from quoth.training.distribution import agree, count_processes, is_distributed, process_number
+from quoth.training.loop_config import LoopConfig
 from quoth.training.split_table import Splits, clip_gradients
 
 LossStep = Callable[[nn.Module, NDArray[np.int64], float], Tensor]
 """The loss of a batch of rows, given the network and the strength of the weights (0 to 1)."""
 
+Validate = Callable[[nn.Module], float]
+"""Scores a network that is trained; higher is better."""
+
 BeforeStep = Callable[[int], str]
 """Called before each step with its number, to keep up what steps rest on (an index); anything but
 an empty string is the reason to stop before that step. Called with the number after the last step
 as well, so that the last steps are judged too."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoopConfig:
-    """Settings of a training run."""
-
-    steps: int = 600
-    """Steps of the optimiser."""
-
-    learning_rate: float = 8e-5
-    """Highest learning rate, reached after the warm-up."""
-
-    learning_rates: Mapping[str, float] = field(default_factory=dict)
-    """Other learning rates, by the beginning of a parameter's name."""
-
-    warm_up: float = 0.1
-    """Share of the steps over which the learning rate rises; then it falls linearly to 0."""
-
-    weight_decay: float = 0.01
-    """Decay of weight matrices; biases and normalisations have none."""
-
-    clip: float = 1.0
-    """Longest gradient; longer ones are scaled down to it."""
-
-    accumulate: int = 1
-    """Batches whose gradients are added up for one step."""
-
-    ramp_steps: int = 0
-    """Steps over which word weights are brought in: w becomes 1 + γ(w − 1), γ from 0 to 1."""
-
-    bf16: bool = True
-    """Compute in bf16 where the network is on a GPU; on a CPU this does nothing."""
-
-    report_every: int = 50
-    """Steps between two reports of the loss."""
-
-    validate_every: int = 0
-    """Steps between two validations; 0 never validates."""
-
-    patience: int = 0
-    """Validations without improvement after which training stops; 0 never stops early."""
-
-    checkpoint_every: int = 0
-    """Steps between two checkpoints; 0 writes none."""
-
-    def __post_init__(self) -> None:
-        problems = []
-        if self.steps < 1 or self.accumulate < 1 or self.report_every < 1:
-            problems.append("steps, accumulate and report_every must be ≥ 1")
-        if self.learning_rate <= 0 or self.clip <= 0:
-            problems.append("learning_rate and clip must be > 0")
-        if not 0 <= self.warm_up < 1:
-            problems.append(f"warm_up is {self.warm_up}, expected a share from 0 to below 1")
-        if min(self.ramp_steps, self.validate_every, self.patience, self.checkpoint_every) < 0:
-            problems.append("ramp_steps, validate_every, patience, checkpoint_every must be ≥ 0")
-        if problems:
-            raise ConfigError("training: " + "; ".join(problems))
 
 
 class Progress(NamedTuple):
@@ -122,22 +69,22 @@ def train(
     generator: torch.Generator,
     progress: Callable[[Progress], None] | None = None,
     checkpoint: Path | None = None,
-    validate: Callable[[nn.Module], float] | None = None,
+    validate: Validate | None = None,
+    best: BestState | None = None,
     before_step: BeforeStep | None = None,
     until: int | None = None,
     splits: Splits | None = None,
 ) -> TrainingReport:
     """Train a network in place, going on from the latest checkpoint where there is one.
 
-    `validate` gives a score (higher is better); `until` stops after that step, as an interruption
-    would, and writes a checkpoint. `splits` names the parameters of which this process holds a part
-    only; `loss_step` then gives the loss of the whole batch.
+    `best` keeps the state that validates best, for the caller to restore; the last step is then
+    validated whatever the interval. `until` stops after that step, as an interruption would, and
+    writes a checkpoint. `splits` names the parameters of which this process holds a part only;
+    `loss_step` then gives the loss of the whole batch.
     """
     split = splits or {}
     device = next(network.parameters()).device
-    optimiser = torch.optim.AdamW(
-        parameter_groups(network, config), betas=(0.9, 0.999), fused=device.type == "cuda"
-    )
+    optimiser = _make_optimiser(network, config, device)
     first, memory = 0, _Memory()
     if checkpoint is not None and (state := load_latest(checkpoint)) is not None:
         first = state.restore(network, optimiser, generator, splits=split)
@@ -152,13 +99,10 @@ def train(
         if before_step is not None and (reason := agree(before_step(step))):
             break
         loss = _one_step(model, batches, loss_step, optimiser, config, step=step, splits=split)
-        reports = step % config.report_every == 0 or step == config.steps
+        reports = _is_due(step, config.report_every) or step == config.steps
         score = None
         if validate is not None and _is_due(step, config.validate_every):
-            network.eval()
-            score = validate(network)
-            network.train()
-            memory.judge(step, score)
+            score = memory.judge(network, validate, best, step=step)
         if reports or score is not None:
             memory.losses.append((step, float(loss)))
             if progress is not None:
@@ -172,8 +116,33 @@ def train(
                 save_checkpoint(checkpoint, state)
     if before_step is not None and done == config.steps:
         reason = agree(before_step(done + 1))
+    is_ended = until is None or done == config.steps
+    if validate is not None and best is not None and is_ended and memory.last_validated != done:
+        memory.judge(network, validate, best, step=done)
     network.eval()
     return TrainingReport(done, tuple(memory.losses), tuple(memory.validations), reason)
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[torch.Generator]:
+    """Seed what takes no generator, fresh layers and dropout, and yield one for the rest."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield torch.Generator(device=device).manual_seed(seed)
+
+
+def set_dropout(network: nn.Module, share: float) -> None:
+    """Drop a share of the states of a network while it trains."""
+    for module in network.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = share
+
+
+def precision(device: torch.device, *, bf16: bool) -> AbstractContextManager[object]:
+    """Compute in bf16 on a GPU, where that is asked for."""
+    if device.type == "cuda" and bf16:
+        return torch.autocast("cuda", dtype=torch.bfloat16)
+    return nullcontext()
 
 
 def learning_rate_share(step: int, config: LoopConfig) -> float:
@@ -216,6 +185,13 @@ def parameter_groups(network: nn.Module, config: LoopConfig) -> list[dict[str, o
     ]
 
 
+def _make_optimiser(
+    network: nn.Module, config: LoopConfig, device: torch.device
+) -> torch.optim.Optimizer:
+    groups = parameter_groups(network, config)
+    return torch.optim.AdamW(groups, betas=(0.9, 0.999), fused=device.type == "cuda")
+
+
 def _one_step(
     model: nn.Module,
     batches: Batches,
@@ -232,7 +208,7 @@ def _one_step(
         group["lr"] = share * group["highest_lr"]
     total = torch.zeros((), device=next(model.parameters()).device)
     for number in _numbers(step, config, is_shared=bool(splits)):
-        with _precision(total.device, config):
+        with precision(total.device, bf16=config.bf16):
             loss = loss_step(model, batches[number], strength) / config.accumulate
         loss.backward()  # type: ignore[no-untyped-call]
         total += loss.detach()
@@ -255,11 +231,24 @@ class _Memory:
         self.validations = [(step, score) for step, score in validations or []]
         self.stale = stale
 
-    def judge(self, step: int, score: float) -> None:
-        """Note a validation, and whether it is the best so far."""
-        best = max((score for _step, score in self.validations), default=float("-inf"))
-        self.stale = 0 if score > best else self.stale + 1
+    @property
+    def last_validated(self) -> int:
+        """The step that was validated last; 0 before the first."""
+        return self.validations[-1][0] if self.validations else 0
+
+    def judge(
+        self, network: nn.Module, validate: Validate, best: BestState | None, *, step: int
+    ) -> float:
+        """Validate, and note whether that is the best so far."""
+        network.eval()
+        score = validate(network)
+        network.train()
+        highest = max((score for _step, score in self.validations), default=float("-inf"))
+        self.stale = 0 if score > highest else self.stale + 1
         self.validations.append((step, score))
+        if best is not None:
+            best.offer(network, score, step=step)
+        return score
 
     def facts(self) -> dict[str, object]:
         return {"losses": self.losses, "validations": self.validations, "stale": self.stale}
@@ -270,12 +259,6 @@ def _numbers(step: int, config: LoopConfig, *, is_shared: bool) -> Iterator[int]
     for at in range(config.accumulate):
         number = (step - 1) * config.accumulate + at
         yield number if is_shared else number * count_processes() + process_number()
-
-
-def _precision(device: torch.device, config: LoopConfig) -> AbstractContextManager[object]:
-    if device.type == "cuda" and config.bf16:
-        return torch.autocast("cuda", dtype=torch.bfloat16)
-    return nullcontext()
 
 
 def _wrap(network: nn.Module, device: torch.device, splits: Splits) -> nn.Module:

@@ -104,11 +104,6 @@ class DynamicVocabulary:
             offered.add(row)
         return DynamicVocabulary(tuple(grown), tuple(sorted(offered)), self.per_passage)
 
-    def off_load(self, rows: Collection[int]) -> DynamicVocabulary:
-        """Offer some rows no longer; they keep their places."""
-        kept = set(self.offered).difference(rows)
-        return replace(self, offered=tuple(sorted(kept)))
-
     def offer(self, rows: Collection[int]) -> DynamicVocabulary:
         """Offer exactly these rows."""
         return replace(self, offered=tuple(sorted(set(rows))))

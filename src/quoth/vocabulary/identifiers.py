@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numba import njit
@@ -20,9 +19,6 @@ Integers = NDArray[np.int64]
 
 Segment = Callable[[list[str]], tuple[PhraseIds, Integers]]
 """Cuts texts into phrases: all phrase ids, one text after the other, and where each text begins."""
-
-Spell = Callable[[PhraseIds], str]
-"""Joins the phrases of one sequence to a text."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,17 +85,6 @@ def cut_identifiers(identifiers: Identifiers, segment: Segment) -> OwnedSequence
     return OwnedSequences(
         ids[places].astype(np.int32, copy=False), new_offsets, identifiers.owners[is_kept]
     )
-
-
-def spell_identifiers(ids: PhraseIds, offsets: Integers, spell: Spell) -> tuple[str, ...]:
-    """Return the text of each sequence.
-
-    >>> words = ["star", "wars", "laser"]
-    >>> ids, offsets = np.array([2, 0, 1], dtype=np.int32), np.array([0, 1, 3])
-    >>> spell_identifiers(ids, offsets, lambda own: " ".join(words[each] for each in own))
-    ('laser', 'star wars')
-    """
-    return tuple(spell(ids[lo:hi]) for lo, hi in pairwise(offsets))
 
 
 @njit(cache=True, nogil=True)

@@ -162,12 +162,13 @@ class Statistics:
     def count(self, document: FieldTerms, *, sign: int = 1) -> None:
         """Count a document in (sign 1) or out (sign −1)."""
         self._num_documents += sign
-        for view, terms in view_terms(document):
-            self._lengths[view] += sign * len(terms)
-            counts = self._frequencies[view]
-            (counts.update if sign > 0 else counts.subtract)(set(terms))
-            if len(counts) > _MAX_PENDING:
-                self._flush()
+        everything: set[str] = set()
+        for view, instances in document.items():
+            distinct = set().union(*instances)
+            everything = everything | distinct if everything else distinct
+            self._count_view(view, distinct, sum(map(len, instances)), sign)
+        length = sum(len(terms) for instances in document.values() for terms in instances)
+        self._count_view(EVERYTHING, everything, length, sign)
 
     def add_from(self, path: Path) -> tuple[int, dict[str, Any], int]:
         """Count in, as a batch of its own, what another file has counted.
@@ -227,6 +228,13 @@ class Statistics:
         """Drop the batch."""
         if self._connection.in_transaction:
             self._run("ROLLBACK")
+
+    def _count_view(self, view: str, distinct: set[str], length: int, sign: int) -> None:
+        self._lengths[view] += sign * length
+        counts = self._frequencies[view]
+        (counts.update if sign > 0 else counts.subtract)(distinct)
+        if len(counts) > _MAX_PENDING:
+            self._flush()
 
     def _flush(self) -> None:
         # Sorted, so that neighbouring rows of the B-tree are touched together.

@@ -1,4 +1,4 @@
-"""BM25 and BM25F as pure functions.
+"""The parts of BM25 and BM25F as pure functions: score = idf · saturate(tf, length norm).
 
 The letters are the literature's: N documents, df of them with the term, tf occurrences in this one,
 dl its length, avgdl the mean length. The idf is the non-negative form ln(1 + (N − df + ½) / (df +
@@ -44,18 +44,6 @@ def saturate(tf: float, norm: float, *, k1: float = K1) -> float:
     return tf * (k1 + 1.0) / (tf + k1 * norm) if tf else 0.0
 
 
-def bm25(
-    tf: float, *, df: int, dl: float, avgdl: float, num_documents: int, k1: float = K1, b: float = B
-) -> float:
-    """Score one term in one field.
-
-    >>> round(bm25(2.0, df=1, dl=10, avgdl=10, num_documents=2) / math.log(2), 9)  # 2·2.2 / (2+1.2)
-    1.375
-    """
-    idf = inverse_document_frequency(df, num_documents=num_documents)
-    return idf * saturate(tf, length_norm(dl, avgdl, b=b), k1=k1)
-
-
 def bm25f_tf(
     tfs: Sequence[float],
     *,
@@ -71,16 +59,6 @@ def bm25f_tf(
     """
     fields = zip(tfs, lengths, averages, weights, bs, strict=True)
     return sum(w * tf / length_norm(dl, avgdl, b=b) for tf, dl, avgdl, w, b in fields)
-
-
-def bm25f(joined_tf: float, *, df: int, num_documents: int, k1: float = K1) -> float:
-    """Score one term over all fields, saturating once, after the fields are joined.
-
-    >>> bm25f(1.0, df=1, num_documents=2) == math.log(2) * 1.0
-    True
-    """
-    idf = inverse_document_frequency(df, num_documents=num_documents)
-    return idf * saturate(joined_tf, 1.0, k1=k1)
 
 
 def quantise_length(length: int) -> int:

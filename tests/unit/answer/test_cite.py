@@ -13,19 +13,19 @@ from tiny_language_model import TEXTS, train_tokenizer
 from quoth.answer.candidates import make_vocabulary
 from quoth.answer.cite import (
     Piece,
+    Writer,
     cite,
     document_span,
     number_sources,
     unquoted,
     with_markers,
-    write_pieces,
 )
 from quoth.answer.config import CandidateConfig
 from quoth.answer.tokens import Token
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.inputs import DynamicLMInputs
 from quoth.records import Answer, Citation, Passage, Span
-from quoth.vocabulary.dynamic import Source
+from quoth.vocabulary.dynamic import DynamicVocabulary, Source
 
 INPUTS = DynamicLMInputs(train_tokenizer(), DynamicLMConfig(), max_positions=2048)
 PASSAGE_TEXT = st.one_of(
@@ -33,6 +33,13 @@ PASSAGE_TEXT = st.one_of(
     st.text(alphabet="ab [1]\\\n<|im_end|>大鸦é😀", max_size=60),
     st.sampled_from(TEXTS),
 )
+
+
+def write_pieces(tokens: list[Token], vocabulary: DynamicVocabulary) -> list[Piece]:
+    """Turn the tokens of a whole text into pieces."""
+    writer = Writer(INPUTS.text)
+    pieces = [piece for token in tokens for piece in writer.write(token, vocabulary)]
+    return [*pieces, *writer.close()]
 
 
 def passages_of(*texts: str) -> list[Passage]:
@@ -79,7 +86,7 @@ def test_every_citation_slices_equal_for_any_texts_and_tokens(data: st.DataObjec
         lambda row: Token(vocabulary.candidates[row].subword_ids, row)
     )
     tokens = data.draw(st.lists(subword | phrase if rows else subword, max_size=12))
-    pieces = write_pieces(tokens, vocabulary, decode=INPUTS.text)
+    pieces = write_pieces(tokens, vocabulary)
     passages = passages_of(*texts)
     answer = cite(pieces, passages)
     check(answer)
@@ -112,7 +119,7 @@ def test_pieces_write_what_the_unfolded_subwords_say() -> None:
     subwords = INPUTS.tokenise("Ja 😀: é").subword_ids
     tokens = [Token((each,), None) for each in subwords]
     tokens += [Token(each.subword_ids, row) for row, each in enumerate(vocabulary.candidates)]
-    pieces = write_pieces(tokens, vocabulary, decode=INPUTS.text)
+    pieces = write_pieces(tokens, vocabulary)
     unfolded = [subword for token in tokens for subword in token.subword_ids]
     assert "".join(piece.text for piece in pieces) == INPUTS.text(unfolded)
     assert "\N{REPLACEMENT CHARACTER}" not in "".join(piece.text for piece in pieces)

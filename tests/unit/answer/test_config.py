@@ -22,7 +22,7 @@ from quoth.errors import ConfigError
             ["cache_megabytes is -1", "splice_penalty is -1.0", "far_penalty is inf"],
         ),
         (CandidateConfig, {"source": "x", "min_subwords": 9}, ["ngrams or chunks", "(8)"]),
-        (CandidateConfig, {"max_subwords": 65, "max_candidates": -1}, ["most 64", "is -1"]),
+        (CandidateConfig, {"max_subwords": 65, "max_candidates": -1}, ["1 to 64", "is -1"]),
         (DecodingConfig, {"method": "beam", "nucleus": 0.0}, ["greedy or nucleus", "nucleus is 0"]),
         (
             DecodingConfig,
@@ -30,7 +30,6 @@ from quoth.errors import ConfigError
             ["first_share", "growth_share"],
         ),
         (DecodingConfig, {"temperature": 0.0, "max_subwords": 0}, ["temperature", "max_subwords"]),
-        (DecodingConfig, {"splice_penalty": -0.5}, ["splice_penalty is -0.5"]),
         (DecodingConfig, {"growth_every": 0, "best_kept": 0}, ["growth_every", "best_kept"]),
         (
             DecodingConfig,
@@ -48,9 +47,8 @@ def test_all_problems_are_reported_at_once(
 
 
 def test_answers_hold_together_unless_told_otherwise() -> None:
-    decoding = AnswerConfig().for_answering(DecodingConfig())
-    assert decoding.no_repeat_subwords and decoding.phrase_first and decoding.splice_penalty
-    free = AnswerConfig(phrase_first=False, splice_penalty=0.0)
-    assert free.for_answering(DecodingConfig(no_repeat_subwords=5)) == DecodingConfig(
-        no_repeat_subwords=5
-    )
+    usual = AnswerConfig()
+    assert usual.phrase_first and usual.splice_penalty == 8.0
+    assert usual.for_answering(DecodingConfig()) == DecodingConfig(no_repeat_subwords=8)
+    chosen = DecodingConfig(no_repeat_subwords=5)
+    assert usual.for_answering(chosen) == chosen

@@ -308,21 +308,23 @@ def test_a_text_begins_with_a_phrase_where_it_has_to(
 ) -> None:
     weak = [replace(each, vectors=each.vectors * 0.01) for each in prompts]
     free = generate(model, weak, config=GREEDY)
-    bound = generate(model, weak, config=replace(GREEDY, phrase_first=True))
+    forced = [replace(each, phrase_first=True) for each in weak]
+    bound = generate(model, forced, config=GREEDY)
     assert all(text[0].row is None for text in free)
     assert all(text[0].row is not None for text in bound)
-    none = replace(GREEDY, phrase_first=True, phrases=False)
-    assert generate(model, weak, config=none) == generate(
-        model, weak, config=replace(GREEDY, phrases=False)
-    )
+    none = replace(GREEDY, phrases=False)
+    assert generate(model, forced, config=none) == generate(model, weak, config=none)
 
 
 def test_a_sentence_is_not_put_together_from_two_places(
     model: DynamicLM, prompts: list[Prompt]
 ) -> None:
-    def splices(config: DecodingConfig) -> int:
+    def splices(splice_penalty: float) -> int:
         found = 0
-        for prompt, text in zip(prompts, generate(model, prompts, config=config), strict=True):
+        given = [
+            replace(each, phrase_first=True, splice_penalty=splice_penalty) for each in prompts
+        ]
+        for prompt, text in zip(given, generate(model, given, config=GREEDY), strict=True):
             for one, two in pairwise(text):
                 if one.row is None or two.row is None:
                     continue
@@ -330,21 +332,20 @@ def test_a_sentence_is_not_put_together_from_two_places(
                 found += not before.ends_sentence and not after.goes_on(before)
         return found
 
-    strong = replace(GREEDY, phrase_first=True)
-    assert splices(strong) > 0
-    assert splices(replace(strong, splice_penalty=1000.0)) == 0
+    assert splices(0.0) > 0
+    assert splices(1000.0) == 0
 
 
 def test_handicaps_count_where_a_text_begins_and_nowhere_else(
     model: DynamicLM, prompts: list[Prompt]
 ) -> None:
-    bound = replace(GREEDY, phrase_first=True)
-    free = generate(model, prompts, config=bound)
-    for prompt, text in zip(prompts, free, strict=True):
+    bound = [replace(each, phrase_first=True) for each in prompts]
+    free = generate(model, bound, config=GREEDY)
+    for prompt, text in zip(bound, free, strict=True):
         rows = range(len(prompt.vocabulary.candidates))
         other = next(row for row in rows if row != text[0].row)
         only_other = tuple(0.0 if row == other else 1000.0 for row in rows)
-        (moved,) = generate(model, [replace(prompt, handicaps=only_other)], config=bound)
+        (moved,) = generate(model, [replace(prompt, handicaps=only_other)], config=GREEDY)
         assert moved[0].row == other
         scores = scores_after(model, prompt, list(moved[:1]))
         best = float(scores.log_softmax(0).max())
@@ -352,9 +353,9 @@ def test_handicaps_count_where_a_text_begins_and_nowhere_else(
 
 
 def test_phrases_that_join_later_have_no_handicap(model: DynamicLM, prompts: list[Prompt]) -> None:
-    bound = replace(GREEDY, phrase_first=True)
-    known = replace(prompts[0], handicaps=(1000.0,) * len(prompts[0].vocabulary.candidates))
-    decoder = Decoder(model, [known], config=bound)
+    handicaps = (1000.0,) * len(prompts[0].vocabulary.candidates)
+    known = replace(prompts[0], handicaps=handicaps, phrase_first=True)
+    decoder = Decoder(model, [known], config=GREEDY)
     new = Candidate(" heron of nowhere", (5, 6), ())
     grown = known.vocabulary.grow([new])
     decoder.grow(0, grown, torch.cat([known.vectors, known.vectors[:1]]))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from rich.console import Console
 
 from quoth.answer.cite import Piece, sentence_span
-from quoth.cli.answers import answer_record, answer_text, follow
+from quoth.cli.answers import answer_text, follow
 from quoth.records import Answer, Citation, Passage, Span
 from quoth.vocabulary.dynamic import NO_ANSWER, Source
 
@@ -51,16 +51,6 @@ def test_a_quotation_across_sentences_shows_them_all() -> None:
     across = Citation(Span(0, 16), PASSAGE, Span(5, 21))
     span = sentence_span(across)
     assert TEXT[span.start : span.end] == "Owls hunt. A raven\nsaid [1] nothing."
-
-
-def test_the_record_holds_everything() -> None:
-    record = answer_record("Who?", ANSWER)
-    assert record["question"] == "Who?" and record["marked"] == "The A raven\nsaid \\[1][1] did."
-    (citation,) = record["citations"]
-    assert citation["quotation"] == "A raven\nsaid [1]" == TEXT[11:27]
-    assert citation["span"] == {"start": 51, "end": 67} and citation["number"] == 1
-    assert record["unquoted"] == [{"start": 0, "end": 4}, {"start": 20, "end": 25}]
-    assert record["passages"][0]["docid"] == PASSAGE.docid
 
 
 def test_a_terminal_shows_pieces_as_they_come_and_a_pipe_does_not() -> None:

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from quoth.cli import show
-from quoth.records import Attention, Document, Hit, Part, Snippet, Span, WordShare
+from quoth.records import Attention, Hit, Part, ShownHit, Snippet, Span, WordShare
 from quoth.text import display
 
 HOSTILE = (
@@ -37,9 +37,8 @@ def _assert_harmless(text: str) -> None:
 
 
 def _hit_text(title: str, docid: str, text: str, *, highlights: tuple[Span, ...] = ()) -> object:
-    fields = {"title": (title,), "text": (text,)} if title else {"text": (text,)}
     snippet = Snippet(text, Span(0, len(text)), highlights)
-    return show.hit_text(1, Hit(docid, 1.5), Document(docid, fields), snippet)
+    return show.hit_text(ShownHit(1, Hit(docid, 1.5), title, snippet=snippet))
 
 
 @pytest.mark.parametrize("character", DANGEROUS)
@@ -117,8 +116,7 @@ def test_without_a_title_the_docid_heads_the_hit_once() -> None:
 
 
 def test_a_hit_without_a_passage_is_one_line() -> None:
-    document = Document("d", {"title": ("Owls",)})
-    assert _print(show.hit_text(12, Hit("d", 0.25), document, None)) == "12. Owls  0.250  d\n"
+    assert _print(show.hit_text(ShownHit(12, Hit("d", 0.25), "Owls"))) == "12. Owls  0.250  d\n"
 
 
 def test_a_long_snippet_is_wrapped_and_indented() -> None:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from ray.exceptions import ActorDiedError, RayTaskError
 
-from quoth.cluster.serving_config import ClusterConfig
-from quoth.cluster.serving_port import RemotePort, ShardLine
-from quoth.cluster.serving_replica import Reply, ShardReplica
+from quoth.cluster.serving.config import ClusterConfig
+from quoth.cluster.serving.port import RemotePort, ShardLine
+from quoth.cluster.serving.replica import Reply, ShardReplica
 from quoth.errors import (
     ClusterError,
     ConfigError,
@@ -23,7 +23,7 @@ from quoth.errors import (
     OutOfDate,
     ShardDown,
 )
-from quoth.records import Document, Hit, Query, Run
+from quoth.records import Document, Hit, Query, Run, SearchRequest
 
 QUERY = Query("q", "owl")
 
@@ -135,22 +135,23 @@ def test_a_port_that_cannot_be_opened_ends_the_replica() -> None:
 def test_the_ports_methods_arrive_with_their_arguments() -> None:
     run = Run("lexical", {"q": (Hit("a", 1.0),)})
     handle = Handle(
-        [Reply(run), Reply(()), Reply(()), Reply(()), Reply((None,)), Reply({"documents": 2})]
+        [Reply(run), Reply(()), Reply(()), Reply(()), Reply(()), Reply({"documents": 2})]
     )
+    request = SearchRequest("owl", k=5)
     port = RemotePort(_line(handle))
     assert _find(port) == "a"
-    assert port.find(QUERY, k=5, where="", searcher="lexical", syntax=True) == ()
+    assert port.find(request) == ()
+    assert port.show(request, [Hit("a", 1.0)]) == ()
     assert port.explain(QUERY, ["a"], searcher="dense", syntax=False) == ()
     assert port.fetch(["a"]) == ()
-    assert port.best_passages(QUERY, ["a"], searcher="dense") == (None,)
     assert port.status() == {"documents": 2}
     searched = {"k": 5, "where": "", "searcher": "lexical", "syntax": True}
     assert handle.asked == [
         ("run", ([QUERY],), searched),
-        ("find", (QUERY,), searched),
+        ("find", (request,), {}),
+        ("show", (request, [Hit("a", 1.0)]), {}),
         ("explain", (QUERY, ["a"]), {"searcher": "dense", "syntax": False}),
         ("fetch", (["a"],), {}),
-        ("best_passages", (QUERY, ["a"]), {"searcher": "dense"}),
         ("status", (), {}),
     ]
 

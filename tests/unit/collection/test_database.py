@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from quoth.collection.batch import CutDocument
 from quoth.collection.database import Database
-from quoth.collection.store import CutDocument, Store
+from quoth.collection.store import Store
 from quoth.errors import Interrupted
 from quoth.interruption import Interruption, interruptible
 from quoth.records import Document

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from filter_reference import matches
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +28,7 @@ from quoth.collection.filter_syntax import (
     parse_filter,
     render,
 )
-from quoth.collection.filters import filter_entries, matches
+from quoth.collection.filters import filter_entries
 from quoth.errors import FilterError
 from quoth.records import Document, Scalar
 

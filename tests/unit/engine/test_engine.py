@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from quoth.errors import (
     IndexMismatch,
     NoCollection,
 )
-from quoth.records import Document, Part, Problem, Query, Span
+from quoth.records import Document, Part, Problem, Query, SearchRequest, Span
 from quoth.text.passages import cut_document
 
 BIRDS = {
@@ -227,12 +228,13 @@ def test_conditions_apply_before_ranking(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["barn owl", '+dusk "an owl"', "title:raven owl -hen", "sleeping"])
 def test_an_explanation_adds_up_to_the_score(engine: Engine, text: str) -> None:
-    hits = engine.search(text)
-    assert hits
-    parts = engine.explain(text, [hit.docid for hit in hits])
-    for hit, part in zip(hits, parts, strict=True):
-        assert part.value == hit.score
-        assert _sum_of_leaves(part) == pytest.approx(hit.score, abs=1e-6)
+    found = engine.find(SearchRequest(text, explain=True)).hits
+    assert found
+    parts = engine.explain(text, [each.hit.docid for each in found])
+    for each, hit, part in zip(found, engine.search(text), parts, strict=True):
+        assert each.explanation == part and each.hit.score == part.value
+        assert hit.score == pytest.approx(part.value, rel=1e-6)  # of the ranking
+        assert _sum_of_leaves(part) == pytest.approx(part.value, rel=1e-12)
         _assert_sums(part)
 
 
@@ -242,7 +244,7 @@ def _sum_of_leaves(part: Part) -> float:
 
 def _assert_sums(part: Part) -> None:
     if part.parts:
-        assert part.value == sum(each.value for each in part.parts)
+        assert part.value == pytest.approx(math.fsum(each.value for each in part.parts), rel=1e-12)
     for each in part.parts:
         _assert_sums(each)
 

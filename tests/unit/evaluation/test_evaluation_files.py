@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quoth.errors import EvaluationError
-from quoth.evaluation.files import read_qrels, read_queries, read_run, write_qrels, write_run
+from quoth.evaluation.files import read_qrels, read_queries, read_run, write_run
 from quoth.evaluation.strict_scores import LARGEST_SCORE
 from quoth.records import Hit, Qrels, Query, Run
 
@@ -144,15 +144,6 @@ class TestQrels:
     )
     def test_malformed(self, tmp_path: Path, text: str, expected: str) -> None:
         assert expected in message_of(read_qrels, write(tmp_path, text))
-
-    @given(qrels=QRELS, name=st.sampled_from(["qrels.txt", "qrels.txt.gz"]))
-    @settings(derandomize=True, deadline=None, max_examples=60)
-    def test_round_trip(
-        self, tmp_path_factory: pytest.TempPathFactory, qrels: Qrels, name: str
-    ) -> None:
-        path = tmp_path_factory.mktemp("qrels") / name
-        write_qrels(qrels, path)
-        assert read_qrels(path) == qrels
 
 
 class TestRuns:

@@ -12,8 +12,8 @@ import pytest
 
 from quoth.errors import CollectionError, Interrupted, ShardDown
 from quoth.interruption import Interruption, check_interruption, interruptible
-from quoth.records import Document, Hit, Part, Passage, Query, Run
-from quoth.search.merged import FanOut, MergedSearcher, Ranked, merge_runs
+from quoth.records import Document, Hit, Part, Query, Run, SearchRequest, ShownHit
+from quoth.search.merged import FanOut, MergedSearcher, merge_runs
 
 
 class Port:
@@ -34,12 +34,14 @@ class Port:
         best = tuple(sorted(hits, key=lambda hit: (-hit.score, hit.docid))[:k])
         return Run(searcher, {query.qid: best for query in queries})
 
-    def find(
-        self, query: Query, *, k: int, where: str, searcher: str, syntax: bool
-    ) -> tuple[Ranked, ...]:
-        run = self.run([query], k=k, where=where, searcher=searcher, syntax=syntax)
-        hits = run.hits[query.qid]
-        return tuple(Ranked(Hit(hit.docid, round(hit.score, 1)), hit.score) for hit in hits)
+    def find(self, request: SearchRequest) -> tuple[ShownHit, ...]:
+        query = Query("q", request.query)
+        run = self.run([query], k=request.k, where="", searcher=request.searcher, syntax=True)
+        return self.show(request, run.hits["q"])
+
+    def show(self, request: SearchRequest, hits: Sequence[Hit]) -> tuple[ShownHit, ...]:
+        self._be_there()
+        return tuple(ShownHit(at, hit) for at, hit in enumerate(hits, start=1))
 
     def explain(
         self, query: Query, docids: Sequence[str], *, searcher: str, syntax: bool = True
@@ -50,12 +52,6 @@ class Port:
     def fetch(self, docids: Sequence[str]) -> tuple[Document, ...]:
         self._be_there()
         return tuple(Document(each, {"text": ("a",)}) for each in docids if each in self._scores)
-
-    def best_passages(
-        self, query: Query, docids: Sequence[str], *, searcher: str
-    ) -> tuple[Passage | None, ...]:
-        self._be_there()
-        return tuple(None for _each in docids)
 
     def status(self) -> dict[str, Any]:
         self._be_there()
@@ -156,20 +152,28 @@ def test_only_the_shards_of_documents_are_asked_about_them(fan_out: Opened) -> N
 def test_condition_and_syntax_reach_every_shard_once(fan_out: Opened) -> None:
     ports = [Port(0, {"d0": 1.0}), Port(1, {"d1": 1.0})]
     merged = _merged(fan_out(ports), where="year > 2000", syntax=False)
-    first = merged.search([Query("q", "owl")], k=5, allowed=None)
-    assert merged.search([Query("q", "owl")], k=5, allowed=None) is first
+    merged.search([Query("q", "owl")], k=5, allowed=None)
     assert [port.asked for port in ports] == [[("year > 2000", "lexical", False)]] * 2
 
 
-def test_hits_that_come_with_all_that_is_shown_are_chosen_by_what_they_were_found_with(
-    fan_out: Opened,
-) -> None:
+def test_shown_hits_are_merged_by_score_and_cut_to_the_page(fan_out: Opened) -> None:
     ports = [Port(0, {"d0": 1.04, "d2": 0.5}), Port(1, {"d1": 1.02}), Port(2, {}, why="lost")]
     merged = _merged(fan_out(ports))
-    found = merged.find(Query("q", "owl"), k=1)
-    assert found == (Hit("d0", 1.0),)
-    assert merged.find(Query("q", "owl"), k=2) == (Hit("d0", 1.0), Hit("d1", 1.0))
+    for request, expected in (
+        (SearchRequest("owl", k=1), ["d0"]),
+        (SearchRequest("owl", k=2), ["d0", "d1"]),
+        (SearchRequest("owl", k=2, offset=1), ["d1", "d2"]),
+    ):
+        assert [each.hit.docid for each in merged.find(request)] == expected
     assert merged.unreachable == {2: "lost"}
+
+
+def test_hits_are_shown_by_their_own_shards_in_their_order(fan_out: Opened) -> None:
+    ports = [Port(0, {"d0": 1.0}), Port(1, {}, why="lost"), Port(2, {"d2": 2.0})]
+    merged = _merged(fan_out(ports))
+    shown = merged.show(SearchRequest("owl"), [Hit("d2", 2.0), Hit("d1", 1.5), Hit("d0", 1.0)])
+    assert [each.hit for each in shown] == [Hit("d2", 2.0), Hit("d0", 1.0)]
+    assert merged.unreachable == {1: "lost"}
 
 
 def test_other_errors_are_not_taken_for_a_shard_that_is_down(fan_out: Opened) -> None:

@@ -119,10 +119,10 @@ def test_an_empty_passage_and_no_weights_are_no_obstacle(weights: dict[str, floa
 def test_the_best_passage_holds_most_of_the_weight_and_the_earliest_wins_a_tie() -> None:
     filler = " and so on and so forth for ten words"
     found = [_passage(text + filler) for text in ("nothing", "an owl", "a barn owl", "owl barn")]
-    assert best_passage(found, {"owl": 1.0, "barn": 1.0}, analyser=ANALYSER) == found[2]
-    assert best_passage(found, {"owl": 1.0}, analyser=ANALYSER) == found[1]
-    assert best_passage(found, {}, analyser=ANALYSER) == found[0]
-    assert best_passage([], {"owl": 1.0}, analyser=ANALYSER) is None
+    assert best_passage(found, {"owl": 1.0, "barn": 1.0}, analyser=ANALYSER)[0] == found[2]
+    assert best_passage(found, {"owl": 1.0}, analyser=ANALYSER)[0] == found[1]
+    assert best_passage(found, {}, analyser=ANALYSER) == (found[0], 0.0)
+    assert best_passage([], {"owl": 1.0}, analyser=ANALYSER) == (None, 0.0)
 
 
 def test_a_title_counts_in_proportion_to_its_length() -> None:
@@ -130,4 +130,4 @@ def test_a_title_counts_in_proportion_to_its_length() -> None:
         _passage("owl"),
         _passage("the owl hunts at night over fields and woods and rivers"),
     )
-    assert best_passage([title, body], {"owl": 1.0}, analyser=ANALYSER) == body
+    assert best_passage([title, body], {"owl": 1.0}, analyser=ANALYSER)[0] == body

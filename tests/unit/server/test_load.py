@@ -17,11 +17,13 @@ from quoth.collection.store import Store
 from quoth.engine.engine import Engine
 from quoth.records import Document
 from quoth.server.errors import Overloaded, TookTooLong
-from quoth.server.monitoring.timings import Stages, quantile
+from quoth.server.monitoring.timings import StageTimes, quantile
 from quoth.server.routes import create_app
+from quoth.server.workers.models import share_engine
 from quoth.server.workers.pool import WorkerPool
-from quoth.server.workers.worker import WorkerEngine, make_engines
 from quoth.settings.server import ServerConfig
+
+JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture
@@ -37,7 +39,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 @pytest.fixture
 def pool(engine: Engine) -> Iterator[WorkerPool]:
     """One worker; two may wait."""
-    pool = WorkerPool("test", make_engines(engine, Stages()), workers=1, capacity=2)
+    pool = WorkerPool("test", share_engine(engine, StageTimes()), workers=1, capacity=2)
     yield pool
     pool.close()
 
@@ -49,7 +51,7 @@ class Block:
         self.begun = threading.Event()
         self.free = threading.Event()
 
-    def __call__(self, _engine: WorkerEngine) -> str:
+    def __call__(self, _engine: Engine) -> str:
         self.begun.set()
         assert self.free.wait(30)
         return "done"
@@ -59,7 +61,9 @@ def test_a_wait_that_would_be_too_long_is_refused_before_the_queue_is_full(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter([0.0, 50.0])  # the first job takes 50 seconds: 5 are usual then
-    pool = WorkerPool("test", make_engines(engine, Stages()), workers=1, capacity=9, patience=12.0)
+    pool = WorkerPool(
+        "test", share_engine(engine, StageTimes()), workers=1, capacity=9, patience=12.0
+    )
     with monkeypatch.context() as patched:
         patched.setattr("quoth.server.workers.pool.monotonic", lambda: next(clock))
         assert pool.submit(lambda _engine: "slow").result() == "slow"
@@ -97,7 +101,7 @@ def test_what_waits_too_long_never_begins(pool: WorkerPool) -> None:
 
 
 def test_errors_of_work_are_passed_on_and_the_worker_lives(pool: WorkerPool) -> None:
-    def fail(_engine: WorkerEngine) -> None:
+    def fail(_engine: Engine) -> None:
         raise ValueError("mine")
 
     with pytest.raises(ValueError, match="mine"):
@@ -106,7 +110,7 @@ def test_errors_of_work_are_passed_on_and_the_worker_lives(pool: WorkerPool) -> 
 
 
 def test_closing_finishes_what_was_taken_on(engine: Engine) -> None:
-    pool = WorkerPool("test", make_engines(engine, Stages()), workers=1, capacity=2)
+    pool = WorkerPool("test", share_engine(engine, StageTimes()), workers=1, capacity=2)
     block = Block()
     futures = [pool.submit(block) for _job in range(3)]
     closing = threading.Thread(target=pool.close)
@@ -117,10 +121,10 @@ def test_closing_finishes_what_was_taken_on(engine: Engine) -> None:
 
 
 def test_each_worker_has_an_engine_of_its_own(engine: Engine) -> None:
-    pool = WorkerPool("test", make_engines(engine, Stages()), workers=3, capacity=3)
+    pool = WorkerPool("test", share_engine(engine, StageTimes()), workers=3, capacity=3)
     barrier = threading.Barrier(3)
 
-    def work(own: WorkerEngine) -> tuple[int, Any]:
+    def work(own: Engine) -> tuple[int, Any]:
         barrier.wait(30)  # so that no worker does two
         return id(own), own._models
 
@@ -133,9 +137,9 @@ def test_each_worker_has_an_engine_of_its_own(engine: Engine) -> None:
 def test_an_overloaded_server_says_so_and_recovers(engine: Engine) -> None:
     app = create_app(engine, ServerConfig(workers=1, queue=1))
     block = Block()
-    original = WorkerEngine.status
+    original = Engine.status
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(WorkerEngine, "status", lambda self: {"said": block(self)})
+        patch.setattr(Engine, "status", lambda self: {"said": block(self)})
         client = TestClient(app, base_url="http://127.0.0.1")
         with client, ThreadPoolExecutor(4) as threads:
             while client.get("/health/ready").status_code != 200:
@@ -145,11 +149,13 @@ def test_an_overloaded_server_says_so_and_recovers(engine: Engine) -> None:
             for response in refused:
                 assert response.status_code == 429 and response.headers["retry-after"] == "1"
                 assert response.json()["error"]["kind"] == "Overloaded"
+            unread = client.post("/search", content=b"{", headers=JSON)  # refused before it is read
+            assert unread.status_code == 429 and unread.headers["retry-after"]
             assert client.get("/stats").json()["queue"]["length"] == 1
             assert client.get("/health/live").status_code == 200
             block.free.set()
             assert [future.result(30).status_code for future in waiting] == [200, 200]
-            patch.setattr(WorkerEngine, "status", original)
+            patch.setattr(Engine, "status", original)
             assert client.get("/status").json()["documents"] == 40
             assert client.get("/stats").json()["queue"]["length"] == 0
 
@@ -168,7 +174,7 @@ def test_a_request_that_takes_too_long_is_answered_503(engine: Engine) -> None:
     app = create_app(engine, ServerConfig(workers=1, timeout_seconds=1.0))
     block = Block()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(WorkerEngine, "status", lambda self: {"said": block(self)})
+        patch.setattr(Engine, "status", lambda self: {"said": block(self)})
         response = TestClient(app, base_url="http://127.0.0.1").get("/status")
         block.free.set()
     assert response.status_code == 503 and response.headers["retry-after"] == "1"
@@ -248,16 +254,16 @@ def test_a_reader_that_looked_while_indexes_caught_up_looks_again(engine: Engine
             assert free.wait(30)
             super()._catch_up(store)
 
-    reader = make_engines(engine, Stages())()
+    reader = share_engine(engine, StageTimes())()
     with reader, Slow.open(engine.folder) as writer, ThreadPoolExecutor(1) as threads:
         new = Document("new", {"text": ("fresh",)})
-        assert reader.find("fresh", k=10, searcher="lexical") == ()
+        assert reader.search("fresh") == ()
         writing = threads.submit(writer.add_documents, [new])
         assert committed.wait(30)
-        assert reader.find("fresh", k=10, searcher="lexical") == ()
+        assert reader.search("fresh") == ()
         free.set()
         assert writing.result(30).added == 1
-        assert [each.document for each in reader.find("fresh", k=10, searcher="lexical")] == [new]
+        assert [hit.docid for hit in reader.search("fresh")] == ["new"]
 
 
 # Times -----------------------------------------------------------------------------------------
@@ -272,7 +278,7 @@ def test_quantiles(durations: Sequence[float], share: float, expected: float) ->
 
 
 def test_stages_sum_up_all_threads_and_know_their_own() -> None:
-    stages = Stages()
+    stages = StageTimes()
     with stages.of_one_request() as own:
         stages.note("search", 0.25)
         stages.note("search", 0.5)

@@ -21,9 +21,9 @@ from quoth.engine.engine import Engine
 from quoth.models.glow.encoder import Encoded, GlowEncoder
 from quoth.records import Document
 from quoth.server.errors import TookTooLong
-from quoth.server.monitoring.timings import Stages
+from quoth.server.monitoring.timings import StageTimes
 from quoth.server.routes import create_app
-from quoth.server.schemas import AnswerRequest
+from quoth.server.schemas import PostedQuestion
 from quoth.server.service import Service
 from quoth.server.workers.batching_encoder import BatchingEncoder
 from quoth.settings.server import ServerConfig
@@ -173,7 +173,7 @@ class SlowTogether(BatchingEncoder, Slow):
 def together() -> SlowTogether:
     encoder = SlowTogether()
     Slow.__init__(encoder)
-    encoder.share(Stages())
+    encoder.share(StageTimes())
     return encoder
 
 
@@ -234,11 +234,11 @@ def test_an_answer_is_the_engines_and_its_quotations_can_be_checked(
     assert found["support"] == pytest.approx(expected.support)
     assert len(found["citations"]) == len(expected.citations) > 0
     for citation in found["citations"]:
-        quoted = found["text"][citation["start"] : citation["end"]]
+        quoted = found["text"][citation["answer_start"] : citation["answer_end"]]
         document = client.get(f"/documents/{citation['docid']}").json()
         whole = document["fields"][citation["field"]][citation["instance"]]
         assert quoted == citation["quoted"]
-        assert quoted == whole[citation["document_start"] : citation["document_end"]]
+        assert quoted == whole[citation["start"] : citation["end"]]
         assert quoted in citation["sentence"] and citation["sentence"] in whole
     assert [each["rank"] for each in found["passages"]] == [1, 2, 3]
     assert [each["passage"]["text"] for each in found["passages"]] == [
@@ -313,7 +313,7 @@ def test_an_error_in_the_middle_ends_the_stream_with_it(
     def break_down(*_given: object, **_named: object) -> None:
         raise Damaged("a file is gone")
 
-    monkeypatch.setattr(server_service, "answer_record", break_down)
+    monkeypatch.setattr(server_service, "answer_response", break_down)
     response = client.post("/answer", json={"question": QUESTION, "stream": True})
     name, record = _events(response.text)[-1]
     assert name == "error" and record["error"]["kind"] == "Damaged"
@@ -322,7 +322,7 @@ def test_an_error_in_the_middle_ends_the_stream_with_it(
 
 def test_whoever_stops_listening_frees_the_worker(engine: Engine) -> None:
     service = Service(engine, ServerConfig(workers=1))
-    asked = AnswerRequest(question=QUESTION, stream=True)
+    asked = PostedQuestion(question=QUESTION, stream=True)
 
     async def listen_once() -> tuple[str, Any]:
         events = service.answer_events(asked)
@@ -342,7 +342,7 @@ def test_an_answer_that_takes_too_long_ends_with_an_error(engine: Engine) -> Non
     service = Service(engine, ServerConfig(workers=1, answer_seconds=1e-6))
 
     async def listen() -> list[Any]:
-        return [event async for event in service.answer_events(AnswerRequest(question=QUESTION))]
+        return [event async for event in service.answer_events(PostedQuestion(question=QUESTION))]
 
     with pytest.raises(TookTooLong):
         asyncio.run(listen())

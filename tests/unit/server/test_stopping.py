@@ -17,12 +17,12 @@ from quoth.collection.store import Store
 from quoth.engine.engine import Engine
 from quoth.errors import Interrupted
 from quoth.interruption import check_interruption
-from quoth.records import Document
+from quoth.records import Document, SearchRequest
 from quoth.server.errors import Overloaded, TookTooLong
-from quoth.server.monitoring.timings import Stages
+from quoth.server.monitoring.timings import StageTimes
 from quoth.server.routes import create_app
+from quoth.server.workers.models import share_engine
 from quoth.server.workers.pool import WorkerPool
-from quoth.server.workers.worker import WorkerEngine, make_engines
 from quoth.settings.server import ServerConfig
 
 LONG = 120.0
@@ -60,7 +60,7 @@ class Busy:
 
 
 def _pool(engine: Engine, **given: Any) -> WorkerPool:
-    return WorkerPool("test", make_engines(engine, Stages()), workers=1, capacity=9, **given)
+    return WorkerPool("test", share_engine(engine, StageTimes()), workers=1, capacity=9, **given)
 
 
 def test_work_that_takes_too_long_stops_and_frees_its_worker(engine: Engine) -> None:
@@ -75,7 +75,7 @@ def test_work_that_takes_too_long_stops_and_frees_its_worker(engine: Engine) -> 
 def test_writing_goes_on_when_nobody_waits_any_more(engine: Engine) -> None:
     pool, begun, free, done = _pool(engine), threading.Event(), threading.Event(), []
 
-    def write(_engine: WorkerEngine) -> None:
+    def write(_engine: Engine) -> None:
         begun.set()
         assert free.wait(LONG)
         check_interruption()
@@ -137,8 +137,8 @@ def test_closing_stops_what_may_be_stopped(engine: Engine) -> None:
     ("path", "body", "method"),
     [
         ("/search", b'{"query": "owl"}', "find"),
-        ("/answer", b'{"question": "when?"}', "begin_answer"),
-        ("/answer", b'{"question": "when?", "stream": true}', "begin_answer"),
+        ("/answer", b'{"question": "when?"}', "ask"),
+        ("/answer", b'{"question": "when?", "stream": true}', "ask"),
     ],
     ids=["search", "answer", "streamed answer"],
 )
@@ -147,7 +147,7 @@ def test_work_stops_when_its_client_has_left(
 ) -> None:
     busy = Busy()
     app = create_app(engine, ServerConfig(workers=1))
-    monkeypatch.setattr(WorkerEngine, method, busy)
+    monkeypatch.setattr(Engine, method, busy)
     statuses = asyncio.run(_leave_early(app, path, body, busy))
     assert busy.ended.wait(LONG) and isinstance(busy.error, Interrupted)
     assert statuses == []  # nobody is there to be answered
@@ -185,7 +185,7 @@ def test_searches_are_not_kept_waiting_by_questions(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     busy = Busy()
-    monkeypatch.setattr(WorkerEngine, "begin_answer", busy)
+    monkeypatch.setattr(Engine, "ask", busy)
     app = create_app(engine, ServerConfig(workers=1))
     with TestClient(app, base_url="http://127.0.0.1") as client:
         asking = threading.Thread(
@@ -201,12 +201,12 @@ def test_searches_are_not_kept_waiting_by_questions(
 def test_searches_are_not_kept_waiting_by_long_conditions(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    busy, find = Busy(), WorkerEngine.find
+    busy, find = Busy(), Engine.find
 
-    def look(self: WorkerEngine, query: str, **given: Any) -> Any:
-        return busy() if query == "slow" else find(self, query, **given)
+    def look(self: Engine, request: SearchRequest) -> Any:
+        return busy() if request.query == "slow" else find(self, request)
 
-    monkeypatch.setattr(WorkerEngine, "find", look)
+    monkeypatch.setattr(Engine, "find", look)
     hostile = {"query": "slow", "where": [" and ".join(["year > 1900"] * 20)]}
     app = create_app(engine, ServerConfig(workers=1))
     with TestClient(app, base_url="http://127.0.0.1") as client:
@@ -222,8 +222,8 @@ def test_too_many_questions_are_refused_while_others_wait(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     busy = Busy()
-    monkeypatch.setattr(WorkerEngine, "begin_answer", busy)
-    monkeypatch.setattr(WorkerEngine, "load_language_model", lambda _engine: None)
+    monkeypatch.setattr(Engine, "ask", busy)
+    monkeypatch.setattr(Engine, "load_language_model", lambda _engine: None)
     app = create_app(engine, ServerConfig(workers=1, answer_patience_seconds=ENOUGH))
     with TestClient(app, base_url="http://127.0.0.1") as client:
         asking = threading.Thread(
@@ -279,7 +279,7 @@ def test_a_server_whose_workers_are_stuck_is_not_ready(
     with TestClient(app, base_url="http://127.0.0.1") as client:
         _wait_until_ready(client)
         busy = Busy()
-        monkeypatch.setattr(WorkerEngine, "status", busy)
+        monkeypatch.setattr(Engine, "status", busy)
         asking = threading.Thread(target=client.get, args=("/status",))
         asking.start()
         assert busy.begun.wait(LONG)

@@ -18,11 +18,10 @@ from quoth.engine.engine import Engine
 from quoth.errors import CollectionError, ConfigError, OutOfDate, ShardDown
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.encoder import GlowEncoder
-from quoth.records import Document, Query
+from quoth.records import Document, OutOfReach, Query, SearchRequest
 from quoth.search.generative.files import save_generative_model
 from quoth.shards import split_and_merge
 from quoth.shards.engine import ShardedEngine
-from quoth.shards.found import OutOfReach
 from quoth.shards.global_statistics import EXCHANGED_FILE
 from quoth.shards.opening import open_engine, require_whole
 from quoth.shards.port import LocalPort, ShardEngine
@@ -57,11 +56,9 @@ def _documents(count: int, *, seed: int = 0, first: int = 0) -> list[Document]:
 def _assert_same(
     whole: Engine, sharded: ShardedEngine, *, searcher: str = "lexical", where: str = ""
 ) -> None:
-    """The same hits with the same scores and passages.
-
-    In one piece, `run` and what is fused have words scored in single precision.
+    """The same hits with the same scores and passages; in one piece, words are scored in single
+    precision.
     """
-    within = 1e-6 if searcher == "hybrid" else 1e-9
     elsewhere = [LocalPort(engine) for engine in sharded._engines]
     apart = ShardedEngine.open(sharded.folder, settings=sharded._given, ports=elsewhere)
     for text in QUERIES:
@@ -72,12 +69,12 @@ def _assert_same(
         assert [hit.docid for hit in found] == [hit.docid for hit in expected], text
         assert [hit.passage for hit in found] == [hit.passage for hit in expected]
         scores = [hit.score for hit in expected]
-        assert [hit.score for hit in found] == pytest.approx(scores, abs=within)
+        assert [hit.score for hit in found] == pytest.approx(scores, abs=1e-6)
         docids = [hit.docid for hit in expected][:5]
         parts = whole.explain(text, docids, k=100, where=where, searcher=searcher)
         same = sharded.explain(text, docids, k=100, where=where, searcher=searcher)
         assert [each.value for each in same] == pytest.approx(
-            [each.value for each in parts], abs=within
+            [each.value for each in parts], abs=1e-6
         )
     apart.close()
     queries = [Query(str(at), text) for at, text in enumerate(QUERIES)]
@@ -367,7 +364,7 @@ class _Down(LocalPort):
     def run(self, queries: Sequence[Query], **options: Any) -> Any:
         raise ShardDown(self.number, "node lost")
 
-    def find(self, query: Query, **options: Any) -> Any:
+    def find(self, request: SearchRequest) -> Any:
         raise ShardDown(self.number, "node lost")
 
 
@@ -377,11 +374,13 @@ def test_hits_within_reach_are_given_and_the_rest_is_said(whole: Engine, shards:
         for kind, path in zip((LocalPort, _Down), shards.shards, strict=True)
     ]
     with ShardedEngine.open(shards.folder, ports=ports) as sharded:
-        found = sharded.find("owl night", k=100)
+        found = sharded.find(SearchRequest("owl night", k=100))
         lost = sum(shards.shard_of(docid) == 1 for docid in whole.docids())
         assert found.unreachable == (OutOfReach(1, lost, "node lost"),)
         expected = whole.search("owl night", k=100)
-        assert found.hits == tuple(hit for hit in expected if shards.shard_of(hit.docid) == 0)
+        assert [each.hit.docid for each in found.hits] == [
+            hit.docid for hit in expected if shards.shard_of(hit.docid) == 0
+        ]
         many = sharded.find_many([Query("q", "owl")], searcher="lexical")
         assert many.unreachable == found.unreachable and many.run.hits["q"]
         assert sharded.status()["documents"] == 30

@@ -61,7 +61,7 @@ def test_a_language_stems_its_own_way() -> None:
 
 
 def test_an_unknown_language_is_refused_with_the_choices() -> None:
-    with pytest.raises(ConfigError, match=r"'klingon'; choose one of .*german"):
+    with pytest.raises(ConfigError, match=r"'klingon', expected one of .*german"):
         AnalyserConfig(language="klingon")
     assert "english" in languages() and "none" in languages()
 

@@ -14,8 +14,8 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.models.dynamic_lm.inputs import DynamicLMInputs
+from quoth.selfsupervision.phrase_sampling import SubwordKinds, as_subwords
 from quoth.training.quoting.set import DynamicSet, Quotation, make_quotations, make_table
-from quoth.training.selfsupervision.phrase_sampling import SubwordKinds, as_subwords
 
 PASSAGES = (
     "The barn owl hunts at night. It was named in 1769, and sleeps by day in old barns.",

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from quoth.models.glow.network import GlowNetwork
 from quoth.models.query_generator.network import QueryGeneratorNetwork, TextBatch
 from quoth.training.retriever.passage_set import PassageSet, pad_rows
-from quoth.training.retriever.training_set import SequenceTable
+from quoth.training.sequences import SequenceTable
 
 CLS, SEP = 2, 3
 NUM_SUBWORDS = 100

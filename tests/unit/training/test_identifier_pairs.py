@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from quoth.errors import ConfigError, Damaged
-from quoth.training.selfsupervision.identifier_pairs import (
+from quoth.training.identifiers.pairs import (
     NONE,
     IdentifierPairConfig,
     IdentifierPairs,

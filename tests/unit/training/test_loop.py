@@ -17,7 +17,8 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from quoth.errors import ConfigError
 from quoth.training.batching import Batches
 from quoth.training.distribution import gather_rows
-from quoth.training.loop import LoopConfig, Progress, parameter_groups, train
+from quoth.training.loop import Progress, parameter_groups, train
+from quoth.training.loop_config import LoopConfig
 from quoth.training.recipes.glow import soften
 
 

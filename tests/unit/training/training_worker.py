@@ -16,9 +16,11 @@ from transformers import BertConfig, BertModel
 
 from quoth.models.attention import IMPLEMENTATION
 from quoth.training.batching import Batches
-from quoth.training.loop import LoopConfig, train
+from quoth.training.loop import train
+from quoth.training.loop_config import LoopConfig
 from quoth.training.recipes.glow import GlowPairs, GlowRecipe, build_network
-from quoth.training.retriever.training_set import SequenceTable, TrainingSet
+from quoth.training.retriever.training_set import TrainingSet
+from quoth.training.sequences import SequenceTable
 
 
 def make_base() -> torch.nn.Module:

@@ -43,7 +43,7 @@ def test_rows_keep_their_strings_whatever_happens(
     first: list[Candidate], second: list[Candidate], rows: set[int]
 ) -> None:
     before = DynamicVocabulary.of(first)
-    after = before.off_load(rows).grow(second)
+    after = before.offer(set(before.offered) - rows).grow(second)
     texts = [each.text for each in before.candidates]
     assert [each.text for each in after.candidates][: len(texts)] == texts
     again = {each.text for each in second}

@@ -22,7 +22,16 @@ from quoth.records import Problem
 from quoth.text import display
 
 
-@with_settings("readers", "passages", "analyser", "lexical", "dense", "generative", "collection")
+@with_settings(
+    *("readers", "passages", "analyser", "lexical", "dense", "generative", "collection"),
+    shown=[
+        "analyser.language",
+        "passages.max_words",
+        "readers.id_key",
+        "readers.metadata_keys",
+        "readers.encoding",
+    ],
+)
 def add(
     collection: Collection,
     sources: Annotated[

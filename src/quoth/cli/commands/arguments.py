@@ -13,7 +13,7 @@ from quoth.cli import show
 
 if TYPE_CHECKING:
     from quoth.engine.engine import Engine
-    from quoth.jobs.remote import RemoteRunner
+    from quoth.jobs.ray import ClusterHelp
     from quoth.settings.config import Values
     from quoth.shards.opening import OpenedEngine
 
@@ -35,7 +35,9 @@ Where = Annotated[
 With = Annotated[
     str,
     typer.Option(
-        "--with", help="Searcher: lexical, dense, hybrid or generative.", metavar="SEARCHER"
+        "--with",
+        help="lexical, dense, hybrid or generative; auto is hybrid where there are vectors.",
+        metavar="SEARCHER",
     ),
 ]
 Rerank = Annotated[
@@ -80,7 +82,7 @@ def joining(address: str) -> AbstractContextManager[None]:
     return joined(address)
 
 
-def helping(address: str, workers: int) -> RemoteRunner | None:
+def helping(address: str, workers: int) -> ClusterHelp | None:
     """Let a cluster write queries and train; without an address, None."""
     if not address:
         return None
@@ -91,7 +93,7 @@ def helping(address: str, workers: int) -> RemoteRunner | None:
 
 def read_layers(config: Path | None, settings: Mapping[str, str]) -> list[Values]:
     """Read the settings of a file and of the command line; later ones override earlier ones."""
-    from quoth.settings.config import overrides_from_text, read_toml
+    from quoth.settings.parsing import overrides_from_text, read_toml
 
     layers = [] if config is None else [read_toml(config)]
     return [*layers, overrides_from_text(settings)]

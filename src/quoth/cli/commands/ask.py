@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from quoth.cli import show
 from quoth.cli.commands.arguments import AsJson, Collection, ConfigFile, Where, With, open_engine
 from quoth.cli.options import with_settings
+
+if TYPE_CHECKING:
+    from quoth.engine.answering import AnswerInProgress
 
 _SECTIONS = ("answer", "candidates", "decoding", "lexical", "dense", "generative", "fusion")
 
@@ -23,62 +26,49 @@ Passages = Annotated[
 ]
 
 
-@with_settings(*_SECTIONS, "collection")
+@with_settings(
+    *(*_SECTIONS, "collection"),
+    shown=["answer.model", "decoding.max_subwords"],
+    short={"answer.threshold": "--threshold"},
+)
 def ask(
     collection: Collection,
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="A question in words.")],
     *,
     k: Passages = 5,
     where: Where = "",
-    searcher: With = "lexical",
+    searcher: With = "auto",
     no_phrases: NoPhrases = False,
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0,
-            max=1.0,
-            help="Say that there is no answer where that is more probable; as answer.threshold.",
-            metavar="P",
-            show_default=False,
-        ),
-    ] = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
     settings: Mapping[str, str],
 ) -> None:
     """Answer a question in the documents' own words, each quotation with its source."""
-    given = {**settings, **({"decoding.phrases": "false"} if no_phrases else {})}
-    if threshold is not None:
-        given["answer.threshold"] = str(threshold)
     _wait_patiently()
-    with open_engine(collection, config, given) as engine:
-        stream = engine.ask(question, k=k, where=where, searcher=searcher)
-    from quoth.cli.answers import answer_record, answer_text, follow
-
-    if stream.notice:
-        show.note(stream.notice)
-    if not as_json:
-        follow(stream, show.out())
-    answer = stream.answer()
-    if as_json:
-        show.print_json(answer_record(question, answer))
-    else:
-        show.out().print(answer_text(answer))
+    with open_engine(collection, config, settings) as engine:
+        asked = engine.ask(
+            question,
+            k=k,
+            where=where,
+            searcher=searcher,
+            phrases=not no_phrases,
+        )
+    _show(asked, as_json=as_json)
 
 
-@with_settings(*_SECTIONS, "collection")
+@with_settings(
+    *(*_SECTIONS, "collection"),
+    shown=["answer.model"],
+    short={"decoding.max_subwords": "--tokens", "decoding.seed": "--seed"},
+)
 def generate(
     collection: Collection,
     prefix: Annotated[str, typer.Argument(metavar="PREFIX", help="The text to continue.")],
     *,
     k: Passages = 32,
     where: Where = "",
-    searcher: With = "lexical",
+    searcher: With = "auto",
     no_phrases: NoPhrases = False,
-    tokens: Annotated[
-        int | None,
-        typer.Option(min=1, help="Subwords to write.", metavar="N", show_default=False),
-    ] = None,
     nucleus: Annotated[
         float | None,
         typer.Option(
@@ -89,35 +79,39 @@ def generate(
             show_default=False,
         ),
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Seed of drawing.", metavar="N", show_default=False)
-    ] = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
     settings: Mapping[str, str],
 ) -> None:
     """Continue a text, with the phrases of a collection's documents as further vocabulary."""
     given = dict(settings)
-    short = {"decoding.max_subwords": tokens, "decoding.nucleus": nucleus, "decoding.seed": seed}
-    given |= {name: str(value) for name, value in short.items() if value is not None}
     if nucleus is not None:
-        given["decoding.method"] = "nucleus"
+        given |= {"decoding.nucleus": str(nucleus), "decoding.method": "nucleus"}
     if no_phrases:
         given["decoding.phrases"] = "false"
     _wait_patiently()
     with open_engine(collection, config, given) as engine:
-        stream = engine.generate(prefix, k=k, where=where, searcher=searcher)
-    from quoth.cli.answers import answer_record, answer_text, follow
+        asked = engine.generate(prefix, k=k, where=where, searcher=searcher)
+    _show(asked, as_json=as_json, before=prefix)
 
-    if stream.notice:
-        show.note(stream.notice)
-    if not as_json:
-        follow(stream, show.out(), before=prefix.rstrip())
-    text = stream.answer()
+
+def _show(asked: AnswerInProgress, *, as_json: bool, before: str = "") -> None:
+    """Show an answer, or a text that continues another, while it is written or as JSON."""
+    if asked.notice:
+        show.note(asked.notice)
     if as_json:
-        show.print_json({**answer_record(prefix, text), "prefix": prefix})
-    else:
-        show.out().print(answer_text(text, before=prefix.rstrip()))
+        from quoth.wire.schemas import ContinuationResponse
+        from quoth.wire.writing import answer_response
+
+        record = answer_response(asked.shown())
+        if before:
+            record = ContinuationResponse(**dict(record), prefix=before)
+        show.print_json(record.model_dump())
+        return
+    from quoth.cli.answers import answer_text, follow
+
+    follow(asked, show.out(), before=before.rstrip())
+    show.out().print(answer_text(asked.answer(), before=before.rstrip()))
 
 
 def _wait_patiently() -> None:

@@ -37,7 +37,7 @@ def run(
     out: Annotated[Path, typer.Option(help="Where to write the TREC run.", metavar="RUN")],
     k: Depth = 1000,
     where: Where = "",
-    searcher: With = "lexical",
+    searcher: With = "auto",
     rerank: Rerank = False,
     syntax: Syntax = False,
     config: ConfigFile = None,
@@ -67,7 +67,7 @@ def evaluate(
         Path, typer.Option(help="Queries: JSONL or TSV, plain or gz.", metavar="FILE")
     ],
     qrels: QrelsFile,
-    searcher: With = "lexical",
+    searcher: With = "auto",
     rerank: Rerank = False,
     measures: Measures = "nDCG@10,RR@10,R@100",
     k: Depth = 1000,

@@ -27,22 +27,6 @@ from quoth.text import display
 if TYPE_CHECKING:
     from quoth.settings.config import Values
 
-Minutes = Annotated[
-    float | None,
-    typer.Option(help="Time to fit into, roughly; default 15.", metavar="N", show_default=False),
-]
-Device = Annotated[
-    str | None,
-    typer.Option(
-        help="Where training happens: auto, cpu, cuda or cuda:N.",
-        metavar="DEVICE",
-        show_default=False,
-    ),
-]
-Seed = Annotated[
-    int | None,
-    typer.Option(help="One seed, one report; default 0.", metavar="N", show_default=False),
-]
 LabelledPairs = Annotated[
     Path | None,
     typer.Option(
@@ -59,6 +43,7 @@ Pack = Annotated[
         " python -m quoth.training.retriever.run_packed FILE --out FOLDER.",
         metavar="FILE",
         show_default=False,
+        hidden=True,
     ),
 ]
 Unpack = Annotated[
@@ -67,6 +52,7 @@ Unpack = Annotated[
         help="Go on with what was trained there: judge it, and install it if it is better.",
         metavar="FOLDER",
         show_default=False,
+        hidden=True,
     ),
 ]
 ReportFile = Annotated[
@@ -92,11 +78,12 @@ Workers = Annotated[
         help="Processes that train together, with --ray; a step then reads so many times as many"
         " queries.",
         metavar="N",
+        hidden=True,
     ),
 ]
 
 
-@with_settings("dense", "fusion", "collection")
+@with_settings("dense", "fusion", "collection", shown=["dense.encoder", "dense.storage"])
 def encode(
     collection: Collection,
     *,
@@ -145,13 +132,14 @@ def encode(
     show.note(calibration.reason)
 
 
-@with_settings("learn", "dense", "fusion", "generative", "collection")
+@with_settings(
+    *("learn", "dense", "fusion", "generative", "collection"),
+    shown=["learn.generative"],
+    short={"learn.minutes": "--minutes", "learn.device": "--device", "learn.seed": "--seed"},
+)
 def learn(
     collection: Collection,
     *,
-    minutes: Minutes = None,
-    device: Device = None,
-    seed: Seed = None,
     pairs: LabelledPairs = None,
     pack: Pack = None,
     unpack: Unpack = None,
@@ -181,9 +169,6 @@ def learn(
         restart=not resume,
         remote=helping(ray, workers),
     )
-    short = {"learn.minutes": minutes, "learn.device": device, "learn.seed": seed}
-    given = {name: str(value) for name, value in short.items() if value is not None}
-    settings = {**settings, **given}
     with joining(ray), open_whole(collection, config, settings, what="quoth learn") as engine:
         try:
             from quoth.jobs.learn import job

@@ -22,7 +22,9 @@ from quoth.cli.commands.arguments import (
 from quoth.cli.options import with_settings
 
 
-@with_settings("lexical", "dense", "generative", "fusion", "rerank", "collection")
+@with_settings(
+    *("lexical", "dense", "generative", "fusion", "rerank", "collection"), shown=["lexical.boosts"]
+)
 def search(
     collection: Collection,
     query: Annotated[
@@ -34,7 +36,7 @@ def search(
     *,
     k: Depth = 10,
     where: Where = "",
-    searcher: With = "lexical",
+    searcher: With = "auto",
     rerank: Rerank = False,
     explain: Annotated[
         bool,
@@ -49,23 +51,30 @@ def search(
     settings: Mapping[str, str],
 ) -> None:
     """Find documents, best first, with the words that matched."""
-    from quoth.cli.hits import as_record, look_up
+    from quoth.records import SearchRequest
 
+    request = SearchRequest(
+        query,
+        k=k,
+        where=where,
+        searcher=searcher,
+        rerank=rerank,
+        explain=explain,
+        attention=explain,
+    )
     with open_engine(collection, config, settings) as engine:
-        found = look_up(
-            engine, query, k=k, where=where, searcher=searcher, explain=explain, rerank=rerank
-        )
+        found = engine.find(request)
+    for shard in found.unreachable:
+        show.note(str(shard))
     if as_json:
-        show.print_json({"query": query, "hits": [as_record(each) for each in found]})
+        from quoth.wire.writing import search_response
+
+        show.print_json(search_response(request, found).model_dump())
         return
     console = show.out()
-    for rank, each in enumerate(found, start=1):
-        console.print(show.hit_text(rank, each.hit, each.document, each.snippet))
-        if each.explanation is not None:
-            console.print(show.part_tree(each.explanation))
-        if each.attention is not None:
-            console.print(show.attention_text(each.attention))
-    if not found:
+    for each in found.hits:
+        show.print_hit(each, console)
+    if not found.hits:
         show.note(_advise_on_nothing(query, where))
 
 

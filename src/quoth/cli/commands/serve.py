@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quoth.cli import show
-from quoth.cli.commands.arguments import ConfigFile, open_engine
+from quoth.cli.commands.arguments import ConfigFile, open_engine, read_layers
 from quoth.cli.commands.keys import print_secret
 from quoth.cli.options import with_settings
 from quoth.errors import ConfigError
@@ -36,14 +36,6 @@ Served = Annotated[
     Path | None,
     typer.Argument(metavar="COLLECTION", help="The collection to serve.", show_default=False),
 ]
-Host = Annotated[
-    str | None,
-    typer.Option(help="As server.host: where to listen.", metavar="ADDRESS", show_default=False),
-]
-Port = Annotated[
-    int | None,
-    typer.Option(help="As server.port: 8080 unless set.", metavar="N", show_default=False),
-]
 KeysFile = Annotated[
     Path | None,
     typer.Option(
@@ -59,6 +51,7 @@ NewKey = Annotated[
         " new does the same with a name, an expiry and a limit.",
         metavar="SCOPE",
         show_default=False,
+        hidden=True,
     ),
 ]
 AllowWrites = Annotated[
@@ -88,6 +81,7 @@ Replicas = Annotated[
         help="As cluster.replicas: processes per shard, with --ray.",
         metavar="N",
         show_default=False,
+        hidden=True,
     ),
 ]
 StatsOf = Annotated[
@@ -101,12 +95,16 @@ StatsOf = Annotated[
 ]
 
 
-@with_settings(*_SECTIONS, "decoding", "collection")
+@with_settings(
+    *_SECTIONS,
+    "decoding",
+    "collection",
+    shown=["server.workers", "answer.model"],
+    short={"server.host": "--host", "server.port": "--port"},
+)
 def serve(
     collection: Served = None,
     *,
-    host: Host = None,
-    port: Port = None,
     keys: KeysFile = None,
     new_key: NewKey = "",
     allow_writes: AllowWrites = False,
@@ -130,8 +128,8 @@ def serve(
     if collection is None:
         raise ConfigError("no collection was named; run quoth serve COLLECTION")
     given = dict(settings)
-    short = {"server.host": host, "server.port": port, "cluster.replicas": replicas}
-    given |= {name: str(value) for name, value in short.items() if value is not None}
+    if replicas is not None:
+        given["cluster.replicas"] = str(replicas)
     if ray and allow_writes:
         raise ConfigError(
             "--allow-writes does not go with --ray; write with quoth add, and the replicas follow"
@@ -156,20 +154,16 @@ def _open(
         with open_engine(collection, config, given) as engine:
             yield engine
         return
-    from quoth.settings.config import overrides_from_text, read_toml
     from quoth.shards.ray_serve import open_from_cluster
 
-    layers = [] if config is None else [read_toml(config)]
-    settings = [*layers, overrides_from_text(given)]
-    with open_from_cluster(collection, ray, settings=settings) as served:
+    with open_from_cluster(collection, ray, settings=read_layers(config, given)) as served:
         yield served
 
 
 def _server_config(path: Path | None, given: Mapping[str, str]) -> ServerConfig:
-    from quoth.settings.config import build_config, overrides_from_text, read_toml
+    from quoth.settings.config import build_config
 
-    layers = [] if path is None else [read_toml(path)]
-    return build_config(*layers, overrides_from_text(given)).server
+    return build_config(*read_layers(path, given)).server
 
 
 def _listen(

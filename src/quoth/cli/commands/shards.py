@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quoth.cli import show
-from quoth.cli.commands.arguments import AsJson, Collection, ConfigFile
+from quoth.cli.commands.arguments import AsJson, Collection, ConfigFile, read_layers
 from quoth.cli.options import with_settings
 from quoth.errors import ConfigError
 
@@ -59,7 +59,7 @@ def shard(
             f'say into how many shards, and where: "quoth shard {collection} --shards 4 --out'
             f' FOLDER", or "quoth shard --new {collection} --shards 4" for empty ones'
         )
-    layers = _layers(config, settings)
+    layers = read_layers(config, settings)
     with show.progress_bar() as progress:
         if shards is None or target is None:
             made = _exchange(collection, layers, progress)
@@ -86,7 +86,7 @@ def merge(
     """Join shards into one collection with the same documents and ranking."""
     from quoth.shards.split_and_merge import merge_shards
 
-    layers = _layers(config, settings)
+    layers = read_layers(config, settings)
     with show.progress_bar() as progress:
         merge_shards(collection, out, settings=layers, progress=progress)
     _tell({"collection": str(out)}, as_json=as_json)
@@ -107,12 +107,6 @@ def _make(folder: Path, count: int, layers: list[Values]) -> ShardSet:
     create_shards(folder, count=count)
     with ShardedEngine.open(folder, settings=layers) as engine:
         return engine.shards
-
-
-def _layers(config: Path | None, settings: Mapping[str, str]) -> list[Values]:
-    from quoth.settings.config import overrides_from_text, read_toml
-
-    return [*([read_toml(config)] if config is not None else []), overrides_from_text(settings)]
 
 
 def _tell(done: Mapping[str, object], *, as_json: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,17 +17,16 @@ from quoth.cli.commands.arguments import (
     helping,
     joining,
     open_whole,
+    read_layers,
 )
 from quoth.cli.options import with_settings
-from quoth.jobs.learn.plan import LearnRequest
-from quoth.jobs.pixar.plan import read_settings
 from quoth.search.generative.config import NO_GENERATOR
-from quoth.settings.pixar import PixarBuildConfig
+from quoth.settings.dynamic_lm import TRAINING_SECTIONS
 from quoth.text import display
 from quoth.training.recipes.glow_config import SHARED
 
 if TYPE_CHECKING:
-    from quoth.jobs.glow.folder import Trained
+    from quoth.jobs.glow.report import GlowReport
 
 trainer = typer.Typer(name="train", no_args_is_help=True)
 
@@ -77,10 +75,6 @@ LabelledPairs = Annotated[
         show_default=False,
     ),
 ]
-Minutes = Annotated[
-    float | None,
-    typer.Option(help="Time to fit into, roughly; default 10.", metavar="N", show_default=False),
-]
 NoGenerator = Annotated[
     bool,
     typer.Option(
@@ -91,20 +85,6 @@ NoGenerator = Annotated[
         metavar="",
     ),
 ]
-Seed = Annotated[
-    int | None,
-    typer.Option(help="One seed, one model; default 0.", metavar="N", show_default=False),
-]
-Set = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        help="A setting of the training, such as pixar.steps=500; may be repeated. There are"
-        f" {', '.join(each.name for each in fields(PixarBuildConfig))}.",
-        metavar="pixar.FIELD=VALUE",
-        show_default=False,
-    ),
-]
 Workers = Annotated[
     int,
     typer.Option(
@@ -112,6 +92,7 @@ Workers = Annotated[
         help="Processes that train together, with --ray; they share each step's queries, and each"
         " holds a part of the phrases.",
         metavar="N",
+        hidden=True,
     ),
 ]
 LabelledQuestions = Annotated[
@@ -131,30 +112,13 @@ ModelOut = Annotated[
         show_default=False,
     ),
 ]
-Steps = Annotated[
-    int | None,
-    typer.Option(
-        min=1, help="Steps of training, instead of minutes.", metavar="N", show_default=False
-    ),
-]
-SetDynamic = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        help="A setting of the training, such as recipe.learning_rate=1e-4; may be repeated."
-        " Sections: training, recipe, sampling, negatives, quoting, model; an unknown field lists"
-        " those there are. --set model.base=NAME starts anew from a base.",
-        metavar="SECTION.FIELD=VALUE",
-        show_default=False,
-    ),
-]
 Install = Annotated[
     bool,
     typer.Option("--install", help="Let the collection answer with it from now on.", metavar=""),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.", metavar="DEVICE")]
 CheckpointEvery = Annotated[
-    int, typer.Option(min=1, help="Steps between two checkpoints.", metavar="STEPS")
+    int, typer.Option(min=1, help="Steps between two checkpoints.", metavar="STEPS", hidden=True)
 ]
 Resume = Annotated[
     bool,
@@ -174,7 +138,9 @@ def train() -> None:
     """
 
 
-@with_settings("glow", "encoder", without=[f"encoder.{name}" for name in SHARED])
+@with_settings(
+    "glow", "encoder", without=[f"encoder.{name}" for name in SHARED], shown=["glow.steps"]
+)
 def glow(
     *,
     pairs: Pairs,
@@ -195,17 +161,16 @@ def glow(
     among the passages before and after training.
     """
     from quoth.engine.models import missing_neural
-    from quoth.settings.config import build_config, overrides_from_text, read_toml
+    from quoth.settings.config import build_config
     from quoth.training.recipes.glow_config import encoder_config
 
-    layers = [read_toml(config)] if config is not None else []
-    given = build_config(*layers, overrides_from_text(settings))
+    given = build_config(*read_layers(config, settings))
     try:
-        from quoth.jobs.glow.folder import Plan
         from quoth.jobs.glow.job import train_encoder
+        from quoth.jobs.glow.report import GlowRequest
     except ImportError as error:
         raise missing_neural(error) from error
-    plan = Plan(
+    request = GlowRequest(
         pairs=pairs,
         out=out or Path(f"glow-{pairs.name.split('.')[0]}"),
         collection=collection,
@@ -218,23 +183,22 @@ def glow(
         encoder=encoder_config(given.glow, given.encoder),
     )
     with show.progress_bar() as progress:
-        trained = train_encoder(plan, progress=progress)
+        trained = train_encoder(request, progress=progress)
     if as_json:
-        show.print_json(trained.as_record())
+        show.print_json(trained.summary())
     else:
         _show(trained)
 
 
-@with_settings("generative", "dense", "collection")
+@with_settings(
+    *("pixar", "generative", "dense", "collection"),
+    short={"pixar.minutes": "--minutes", "pixar.device": "--device", "pixar.seed": "--seed"},
+)
 def pixar(
     collection: Collection,
     *,
     pairs: LabelledPairs = None,
-    minutes: Minutes = None,
-    device: Device = "auto",
-    seed: Seed = None,
     no_generator: NoGenerator = False,
-    set_: Set = None,
     resume: Resume = True,
     ray: RayAddress = "",
     workers: Workers = 1,
@@ -251,25 +215,18 @@ def pixar(
     from quoth.cli.train_reports import render_generative
     from quoth.engine.models import missing_neural
 
-    short = {"minutes": minutes, "seed": seed, "device": device}
-    given = {name: value for name, value in short.items() if value is not None}
-    request = LearnRequest(
-        pairs=pairs,
-        restart=not resume,
-        generative=PixarBuildConfig(**{**given, **read_settings(set_ or [])}),
-        remote=helping(ray, workers),
-    )
+    remote = helping(ray, workers)
     silent = {"generative.generator": NO_GENERATOR} if no_generator else {}
     settings = {**settings, **silent}
     opened = open_whole(collection, config, settings, what="quoth train pixar")
     with joining(ray), opened as engine:
         try:
-            from quoth.jobs.learn import job
+            from quoth.jobs.pixar.job import PixarRequest, train_generative
 
-            report = job.learn(engine, request, note=show.note).generative
+            request = PixarRequest(engine.config.pixar, pairs, restart=not resume, remote=remote)
+            report = train_generative(engine, request, note=show.note)
         except ImportError as error:
             raise missing_neural(error, what="generative models") from error
-    assert report is not None
     if as_json:
         show.print_json(report.to_record())
         return
@@ -278,17 +235,15 @@ def pixar(
         show.note("trained with these very settings before; --restart trains again")
 
 
-@with_settings("answer", "candidates", "lexical", "collection")
+@with_settings(
+    *(*TRAINING_SECTIONS, "answer", "candidates", "lexical", "collection"),
+    short={f"training.{name}": f"--{name}" for name in ("minutes", "steps", "device", "seed")},
+)
 def dynamic_lm(
     collection: Collection,
     *,
     pairs: LabelledQuestions = None,
     out: ModelOut = None,
-    minutes: Minutes = None,
-    steps: Steps = None,
-    device: Device = "auto",
-    seed: Seed = None,
-    set_: SetDynamic = None,
     install: Install = False,
     resume: Resume = True,
     config: ConfigFile = None,
@@ -304,20 +259,16 @@ def dynamic_lm(
     from quoth.cli.train_reports import render_training
     from quoth.engine.engine import Engine
     from quoth.engine.models import missing_neural
-    from quoth.settings.config import overrides_from_text, read_toml
 
-    short = {"minutes": minutes, "steps": steps, "device": device, "seed": seed}
-    given = {name: value for name, value in short.items() if value is not None}
-    layers = [read_toml(config)] if config is not None else []
-    layers.append(overrides_from_text(settings))
+    layers = read_layers(config, settings)
     try:
-        from quoth.jobs.quoting.job import DynamicPlan, train_language_model
+        from quoth.jobs.quoting.job import DynamicRequest, train_language_model
         from quoth.jobs.quoting.settings import read_settings
     except ImportError as error:
         raise missing_neural(error, what="language models") from error
-    plan = DynamicPlan(
+    request = DynamicRequest(
         out=out or Path(f"dynamic-lm-{collection.resolve().stem}"),
-        settings=read_settings(set_ or [], given),
+        settings=read_settings(*layers),
         pairs=pairs,
         resume=resume,
         install=install,
@@ -326,8 +277,7 @@ def dynamic_lm(
         show.progress_bar() as progress,
         Engine.open(collection, settings=layers, progress=progress) as engine,
     ):
-        report = train_language_model(engine, plan, progress=progress, note=show.note)
-    assert report is not None
+        report = train_language_model(engine, request, progress=progress, note=show.note)
     if as_json:
         show.print_json(report.to_record())
         return
@@ -341,7 +291,7 @@ trainer.command("pixar")(pixar)
 trainer.command("dynamic-lm")(dynamic_lm)
 
 
-def _show(trained: Trained) -> None:
+def _show(trained: GlowReport) -> None:
     if trained.before is not None and trained.after is not None:
         title = (
             f"{display.count(trained.num_queries, 'held-out query', 'held-out queries')} among"

@@ -38,6 +38,7 @@ META = "meta.json"
 UNFINISHED = "unfinished"
 
 _OPEN_ATTEMPTS = 10
+_MAX_SEEN_TERMS = 500_000
 _MAX_TERM_SET = 20_000
 _MANY = 1 << 30
 _FAILURES = (ValueError, OSError, RuntimeError, LookupError, TypeError, OverflowError)
@@ -126,6 +127,7 @@ class LexicalIndex:
         self.fields: tuple[str, ...] = tuple(artifact.config["fields"])
         self.path = folder / artifact.config["folder"]
         self._names = view_names(self.fields)
+        self._seen_terms: dict[tuple[str, str], bool] = {}
         self._mapped = {
             name: seal for name, seal in artifact.files.items() if Path(name).name != META
         }
@@ -259,12 +261,30 @@ class LexicalIndex:
             return
         for view, weight in clause.weights:
             is_required = clause.occur == "must" and view == clause.view
+            if not is_required and not self._can_match(view, clause.terms):
+                continue
             factor = weight if boost is None else weight * boost(clause, view)
             match = self._match(view, clause.terms)
             yield (
                 tantivy.Occur.Must if is_required else tantivy.Occur.Should,
                 match if factor == 1.0 else tantivy.Query.boost_query(match, factor),
             )
+
+    def _can_match(self, view: str, terms: tuple[str, ...]) -> bool:
+        """Whether every term stands in the view somewhere, looked up once for each.
+
+        Most terms stand in few of a collection's fields, and every clause left out saves time.
+        """
+        known = self._seen_terms
+        for term in terms:
+            key = (view, term)
+            if key not in known:
+                if len(known) >= _MAX_SEEN_TERMS:
+                    known.clear()
+                known[key] = self.document_frequency(view, term) > 0
+            if not known[key]:
+                return False
+        return True
 
     def _match(self, view: str, terms: tuple[str, ...]) -> tantivy.Query:
         name = self._names[view]

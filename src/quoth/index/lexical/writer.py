@@ -90,8 +90,12 @@ class LexicalWriter:
                 entry.add_text(ALL, text)
                 if name is not None:
                     entry.add_text(name, text)
-        with _writing(self._folder):
+        try:  # as in `_writing`, which takes longer than the rest
             self._writer.add_document(entry)
+        except BaseException as error:
+            if not is_failure(error):
+                raise
+            raise _explain(self._folder, error) from error
         self._max_row = row
 
     def commit(self, *, change: int, log: str) -> None:

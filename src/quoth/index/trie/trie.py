@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,12 +94,6 @@ class Trie:
     def longest(self) -> int:
         """Most phrases that an identifier has."""
         return len(self.length_rows) - 2
-
-    def roots(self) -> Iterator[State]:
-        """Return one state for each length that occurs, of all identifiers of that length."""
-        for lo, hi in pairwise(self.length_rows.tolist()):
-            if lo < hi:
-                yield State(lo, hi, 0)
 
     def length(self, row: int) -> int:
         """Count the phrases of an identifier."""

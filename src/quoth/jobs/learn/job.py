@@ -2,17 +2,14 @@
 
     documents → pseudo-queries → passage set → training → vectors → judging → install or set aside
 
-Every stage is finished once and noted (`jobs/job_folder.py`), so the same call goes on after an
-interruption, and gives the report that an uninterrupted one would have given. Changed documents or
-settings begin anew. Until `install` nothing that search uses is touched, and a model that is not
-better on the held-out queries never is installed.
+Until `install` nothing that search uses is touched, and a model that is not better on the held-out
+queries never is installed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -20,35 +17,33 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers.utils import logging
 
-from quoth.artifact import seal_file, write_text_atomically
-from quoth.collection.schema import require_collection
-from quoth.collection.store import FILE_NAME, Store
+from quoth.artifact import seal_file
+from quoth.collection.store import Store
 from quoth.engine.engine import Engine
+from quoth.engine.models import be_quiet
 from quoth.errors import ConfigError, CorpusError
-from quoth.jobs.context import JobContext
+from quoth.jobs.context import JobContext, open_context
 from quoth.jobs.device import choose_device
+from quoth.jobs.job import Job, Work, run_job
 from quoth.jobs.job_folder import JobFolder
 from quoth.jobs.learn.plan import LearnRequest, describe_plan, make_plan
-from quoth.jobs.learn.stages import Stages, units_of
-from quoth.jobs.pixar.job import train_generative
-from quoth.jobs.pixar.report import GenerativeReport
-from quoth.jobs.remote import RemoteRunner
+from quoth.jobs.learn.stages import PASSAGE_SET, LearnStages, units_of
+from quoth.jobs.pixar.job import PixarRequest, train_in_context
 from quoth.jobs.report.page import write_page
 from quoth.jobs.report.report import LearningReport
-from quoth.jobs.report.summary import GENERATIVE, ORDER, order_of, summarise
+from quoth.jobs.report.summary import GENERATIVE, order_of, summarise
 from quoth.models.pretrained import digest_weights, find_folder
 from quoth.settings.pixar import PixarBuildConfig
 from quoth.settings.stored import inner_name, next_name, outer_name
-from quoth.training.retriever.curriculum import peak_megabytes
 
 LEARNING = "learning"
+PAGE = "report.html"
 _LEAST_DOCUMENTS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class LearnOutcome:
     """What a call came to: a report, or a packed file to train elsewhere."""
 
     report: LearningReport | None
@@ -57,197 +52,156 @@ class Outcome:
     is_old: bool = False
     """Whether this is the report of an earlier call with the same settings and documents."""
 
-    generative: GenerativeReport | None = None
-    """Where generative search alone was trained: its report."""
-
 
 def learn(
     engine: Engine, request: LearnRequest, *, note: Callable[[str], None] = lambda _text: None
-) -> Outcome:
+) -> LearnOutcome:
     """Learn to search the documents of a collection better; interrupted, it resumes."""
-    require_collection(engine.folder, FILE_NAME)
-    with engine.writing() as (store, config):
-        context = JobContext(
-            engine.folder, store, config, engine.make_searchers, engine.progress, note
+    be_quiet()
+    with open_context(engine, note) as context:
+        job = LearnJob(context, request)
+        outcome = run_job(
+            job,
+            restart=request.restart and request.unpack is None,
+            before="training" if request.pack is not None else "",
         )
-        return learn_collection(context, request)
-
-
-def learn_collection(context: JobContext, request: LearnRequest) -> Outcome:
-    """Learn, judge, install if better, and report; goes on where an earlier call stopped."""
-    if request.generative is not None:
-        found = train_generative(
-            context,
-            request.generative,
-            pairs=request.pairs,
-            restart=request.restart,
-            remote=request.remote,
-        )
-        return Outcome(None, is_old=found.is_old, generative=found)
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    folder = JobFolder(context.folder / LEARNING)
-    device = choose_device(context.config.learn.device)
-    if request.unpack is not None:
-        _require_packed(folder, context)
-    elif not _goes_on(folder, context, request):
-        _begin(folder, context, request)
-    if folder.is_finished:
-        return Outcome(_read_report(folder), folder.page, is_old=True)
-    pairs = _pairs_of(folder, request)
-    stages = Stages(context, folder, device=device, pairs=pairs, remote=request.remote)
-    for name in ("vectors before", "queries", "passage set"):
-        _do(folder, name, _work(stages, name))
-    if request.pack is not None:
+    folder = job.folder.path
+    if outcome.report is None:
+        assert request.pack is not None
         request.pack.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(folder.passage_set, request.pack)
-        return Outcome(None, packed=request.pack)
-    trained = request.unpack
-    train = stages.train if trained is None else lambda: stages.unpack(trained)
-    _do(folder, "training", train)
-    for name in order_of(folder)[ORDER.index("training") + 1 :]:
-        _do(folder, name, _work(stages, name))
-    return Outcome(_report(folder, context), folder.page)
+        shutil.copyfile(folder / PASSAGE_SET, request.pack)
+        return LearnOutcome(None, packed=request.pack)
+    return LearnOutcome(outcome.report, folder / PAGE, is_old=outcome.is_old)
 
 
-def _work(stages: Stages, name: str) -> Callable[[], dict[str, Any]]:
-    work: dict[str, Callable[[], dict[str, Any]]] = {
-        "vectors before": stages.vectors_before,
-        "queries": stages.queries,
-        "passage set": stages.passages,
-        "encode": stages.encode,
-        "judge": stages.judge,
-        "install": stages.install,
-        "identifiers": stages.identifiers,
-        GENERATIVE: lambda: _train_generative(stages.newest, stages.remote),
-    }
-    return work[name]
+class LearnJob(Job[LearningReport]):
+    """One learning."""
 
+    report_type = LearningReport
+    drops_others = True
 
-def _train_generative(context: JobContext, remote: RemoteRunner | None) -> dict[str, Any]:
-    """Train generative search with the encoder that is in use now."""
-    learn = context.config.learn
-    config = PixarBuildConfig(
-        minutes=learn.generative_minutes, device=learn.device, seed=learn.seed
-    )
-    return train_generative(context, config, remote=remote).values()
+    def __init__(self, context: JobContext, request: LearnRequest) -> None:
+        super().__init__(JobFolder(context.folder / LEARNING), note=context.note)
+        self._context = context
+        self._request = request
+        self._device = choose_device(context.config.learn.device)
 
+    def settings(self) -> Mapping[str, Any]:
+        """Return everything that decides what comes out; once packed, that stays as it was."""
+        context, request = self._context, self._request
+        if request.unpack is not None:
+            self._require_packed()
+            return self.folder.settings
+        if request.pairs is not None and not request.pairs.is_file():
+            raise CorpusError(f"{request.pairs} is no file; expected pairs as JSON Lines or TSV")
+        learn = asdict(context.config.learn)
+        del learn["device"]
+        return {
+            "documents": _fingerprint(context.store),
+            "encoder": digest_weights(find_folder(outer_name(self._base(), context.folder))),
+            "pairs": seal_file(request.pairs).sha256 if request.pairs else "",
+            "trained on": self._trained_on(),
+            "learn": learn,
+        }
 
-def _do(folder: JobFolder, name: str, work: Callable[[], dict[str, Any]]) -> None:
-    """Do a stage unless it is finished."""
-    if folder.finished(name) is None:
-        with folder.clock(name):
-            found = work()
-        folder.note_peak(name, peak_megabytes())
-        folder.finish(name, found)
-
-
-# --- beginning and going on ----------------------------------------------------------------------
-
-
-def _goes_on(folder: JobFolder, context: JobContext, request: LearnRequest) -> bool:
-    """Whether what is on disk belongs to this very call."""
-    if not folder.is_begun or request.restart:
-        return False
-    differing = folder.differences(_settings(context, request, base=_base(folder, context)))
-    if differing and not folder.is_finished:
-        context.note(f"an unfinished learning is dropped, as this differs: {', '.join(differing)}")
-    return not differing
-
-
-def _begin(folder: JobFolder, context: JobContext, request: LearnRequest) -> None:
-    """Plan, and note everything that decides what comes out."""
-    num_documents = context.store.num_documents
-    if num_documents < _LEAST_DOCUMENTS:
-        raise ConfigError(
-            f"{context.folder} holds {num_documents} documents, too few to learn from; add some:"
-            f" {_LEAST_DOCUMENTS} at the least, hundreds to gain anything"
+    def plan(self) -> dict[str, Any]:
+        """Plan what fits into the time, and tell the user."""
+        context, request = self._context, self._request
+        num_documents = context.store.num_documents
+        if num_documents < _LEAST_DOCUMENTS:
+            raise ConfigError(
+                f"{context.folder} holds {num_documents} documents, too few to learn from; add"
+                f" some: {_LEAST_DOCUMENTS} at the least, hundreds to gain anything"
+            )
+        encoder = context.config.dense.encoder
+        plan = make_plan(
+            len(units_of(context, encoder)),
+            context.config.learn,
+            device=self._trained_on(),
+            cores=torch.get_num_threads(),
+            is_packed=request.pack is not None,
         )
-    base = inner_name(context.config.dense.encoder, context.folder)
-    settings = _settings(context, request, base=base)
-    plan = make_plan(
-        len(units_of(context, context.config.dense.encoder)),
-        context.config.learn,
-        device=settings["trained on"],
-        cores=torch.get_num_threads(),
-        is_packed=request.pack is not None,
-    )
-    context.note(describe_plan(plan))
-    facts = {
-        "base": base,
-        "name": next_name(context.folder),
-        "plan": asdict(plan),
-        "pairs": str(request.pairs.resolve()) if request.pairs else "",
-    }
-    folder.begin(settings, facts)
+        context.note(describe_plan(plan))
+        return {
+            "base": inner_name(encoder, context.folder),
+            "name": next_name(context.folder),
+            "plan": asdict(plan),
+            "pairs": str(request.pairs.resolve()) if request.pairs else "",
+        }
 
+    def stages(self) -> Mapping[str, Work]:
+        """Return the stages, in their order."""
+        request = self._request
+        kept = str(self.folder.fact("pairs"))
+        stages = LearnStages(
+            self._context,
+            self.folder,
+            device=self._device,
+            pairs=request.pairs or (Path(kept) if kept else None),
+            remote=request.remote,
+            unpack=request.unpack,
+        )
+        work: dict[str, Work] = {
+            "vectors before": stages.vectors_before,
+            "queries": stages.queries,
+            "passage set": stages.passages,
+            "training": stages.training,
+            "encode": stages.encode,
+            "judge": stages.judge,
+            "install": stages.install,
+            "identifiers": stages.identifiers,
+            GENERATIVE: lambda: self._train_generative(stages.newest),
+        }
+        return {name: work[name] for name in order_of(self.folder)}
 
-def _settings(context: JobContext, request: LearnRequest, *, base: str) -> dict[str, Any]:
-    """Return everything that decides what comes out, as JSON gives it back."""
-    if request.pairs is not None and not request.pairs.is_file():
-        raise CorpusError(f"{request.pairs} is no file; expected pairs as JSON Lines or TSV")
-    learn = asdict(context.config.learn)
-    device = choose_device(learn.pop("device")).type
-    if request.pack is not None and context.config.learn.device == "auto":
-        device = "cuda"  # packing is for a machine with a GPU, unless told otherwise
-    content = {
-        "documents": _fingerprint(context.store),
-        "encoder": digest_weights(find_folder(outer_name(base, context.folder))),
-        "pairs": seal_file(request.pairs).sha256 if request.pairs else "",
-        "trained on": device,
-        "learn": learn,
-    }
-    found: dict[str, Any] = json.loads(json.dumps(content))
-    return found
+    def report(self) -> LearningReport:
+        """Put together what the stages found, and write the page."""
+        report = summarise(
+            self.folder,
+            collection=self._context.folder.name,
+            num_documents=self._context.store.num_documents,
+            seed=int(self.folder.settings["learn"]["seed"]),
+        )
+        write_page(report, self.folder.path / PAGE)
+        return report
+
+    def _train_generative(self, context: JobContext) -> dict[str, Any]:
+        """Train generative search with the encoder that is in use now."""
+        learn = context.config.learn
+        config = PixarBuildConfig(
+            minutes=learn.generative_minutes, device=learn.device, seed=learn.seed
+        )
+        request = PixarRequest(config, remote=self._request.remote)
+        return dict(train_in_context(context, request).values())
+
+    def _trained_on(self) -> str:
+        """Name the device: packing is for a machine with a GPU, unless told otherwise."""
+        is_elsewhere = self._request.pack is not None
+        if is_elsewhere and self._context.config.learn.device == "auto":
+            return "cuda"
+        return self._device.type
+
+    def _base(self) -> str:
+        """Name the encoder to start from: once its own model is installed, still the one before."""
+        now = inner_name(self._context.config.dense.encoder, self._context.folder)
+        is_own = self.folder.is_begun and Path(now).name == self.folder.fact("name")
+        return str(self.folder.fact("base")) if is_own else now
+
+    def _require_packed(self) -> None:
+        """Make sure that the collection is as it was when it was packed."""
+        collection = self._context.folder
+        if self.folder.finished("passage set") is None:
+            raise ConfigError(
+                f"{collection} has packed nothing that could be unpacked; run quoth learn"
+                f" {collection} --pack FILE first"
+            )
+        if self.folder.settings["documents"] != _fingerprint(self._context.store):
+            raise ConfigError(
+                f"the documents of {collection} have changed since they were packed; pack again"
+            )
 
 
 def _fingerprint(store: Store) -> str:
     """Name the documents as they are; identifiers, which learning adds, make no difference."""
     content = [sorted(store.live_rows()), store.all_docids()]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
-
-
-def _base(folder: JobFolder, context: JobContext) -> str:
-    """Name the encoder to start from: once its own model is installed, still the one before."""
-    now = inner_name(context.config.dense.encoder, context.folder)
-    is_own = Path(now).name == folder.fact("name")
-    return str(folder.fact("base")) if is_own else now
-
-
-def _require_packed(folder: JobFolder, context: JobContext) -> None:
-    """Make sure that the collection is as it was when it was packed."""
-    if not folder.is_begun or folder.finished("passage set") is None:
-        raise ConfigError(
-            f"{context.folder} has packed nothing that could be unpacked; run quoth learn"
-            f" {context.folder} --pack FILE first"
-        )
-    if folder.settings["documents"] != _fingerprint(context.store):
-        raise ConfigError(
-            f"the documents of {context.folder} have changed since they were packed; pack again"
-        )
-
-
-def _pairs_of(folder: JobFolder, request: LearnRequest) -> Path | None:
-    kept = str(folder.fact("pairs"))
-    return request.pairs or (Path(kept) if kept else None)
-
-
-# --- reporting -----------------------------------------------------------------------------------
-
-
-def _report(folder: JobFolder, context: JobContext) -> LearningReport:
-    """Write the report, which also ends the learning; then drop what only training needed."""
-    report = summarise(
-        folder,
-        collection=context.folder.name,
-        num_documents=context.store.num_documents,
-        seed=int(folder.settings["learn"]["seed"]),
-    )
-    write_page(report, folder.page)
-    content: Mapping[str, Any] = report.to_record()
-    write_text_atomically(folder.report, json.dumps(content, indent=1) + os.linesep)
-    shutil.rmtree(folder.stages, ignore_errors=True)
-    return report
-
-
-def _read_report(folder: JobFolder) -> LearningReport:
-    return LearningReport.from_record(json.loads(folder.report.read_text(encoding="utf-8")))

@@ -24,9 +24,9 @@ from quoth.search.hybrid.calibration import Calibration
 from quoth.search.hybrid.fusion import fuse
 from quoth.search.hybrid.fusion_config import CalibrationConfig
 from quoth.search.searcher import Progress, ScoringSearcher
+from quoth.selfsupervision.known_items import KnownItem, make_known_items
 from quoth.settings.config import Config
 from quoth.text.words import Analyser
-from quoth.training.selfsupervision.known_items import KnownItem, make_known_items
 
 KNOWN, PSEUDO, LABELLED = "known items", "pseudo-queries", "labelled pairs"
 SEARCHERS = ("lexical", "dense", "hybrid")
@@ -170,12 +170,16 @@ def decide(before: Scores, after: Scores, *, margin: float) -> tuple[bool, str]:
     return False, f"kept aside, search is as it was: {found}; {rule}"
 
 
-def split_by_overlap(items: Sequence[KnownItem]) -> dict[str, list[int]]:
-    """Part known items into those whose words the rest of the document repeats, and the others."""
+def split_by_overlap(overlaps: Sequence[float]) -> dict[str, list[int]]:
+    """Part known items by how much of them the rest of their document repeats.
+
+    >>> split_by_overlap([0.9, 0.1])
+    {'known items, low overlap': [1], 'known items, high overlap': [0]}
+    """
     split = CalibrationConfig().overlap_split
     parts: dict[str, list[int]] = {"low overlap": [], "high overlap": []}
-    for at, item in enumerate(items):
-        parts["low overlap" if item.overlap < split else "high overlap"].append(at)
+    for at, overlap in enumerate(overlaps):
+        parts["low overlap" if overlap < split else "high overlap"].append(at)
     return {f"{KNOWN}, {name}": own for name, own in parts.items() if own}
 
 
@@ -198,7 +202,8 @@ def check_leak(
         found["mean overlap of known items with the rest of their document"] = fmean(
             item.overlap for item in judged.items
         )
-        for kind, places in split_by_overlap(judged.items).items():
+        overlaps = [item.overlap for item in judged.items]
+        for kind, places in split_by_overlap(overlaps).items():
             lexical = scores[KNOWN]["lexical"]
             found[f"lexical {MEASURE}, {kind}"] = fmean(lexical[at] for at in places)
     if judged.pseudo:

@@ -16,9 +16,9 @@ from quoth.jobs.learn.judging import Asked
 from quoth.jobs.learn.queries import PassageLookup, Unit
 from quoth.models.glow.inputs import Fields
 from quoth.records import Query
+from quoth.selfsupervision.pseudo_pairs import PseudoQuery, is_held_out, words_of
 from quoth.training.retriever.held_out import hold_out_queries
 from quoth.training.retriever.pair_files import LabelledPair, read_pairs
-from quoth.training.selfsupervision.pseudo_pairs import PseudoQuery, is_held_out, words_of
 
 HELD_OUT = 0.2
 _VALIDATED = 0.1

@@ -19,12 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quoth.errors import ConfigError
-from quoth.jobs.remote import RemoteRunner
 from quoth.settings.learn import LearnConfig
-from quoth.settings.pixar import PixarBuildConfig
 
 if TYPE_CHECKING:
-    pass
+    from quoth.jobs.ray import ClusterHelp
 
 SHORTEST = 50
 """Steps of the second stage below which it is left out, unless it is asked for by name."""
@@ -50,12 +48,9 @@ class LearnRequest:
     """Take what another machine trained from this folder."""
 
     restart: bool = False
-    """Begin anew, whatever an earlier call left."""
+    """Begin again, whatever an earlier call left."""
 
-    generative: PixarBuildConfig | None = None
-    """Train generative search alone, with these settings."""
-
-    remote: RemoteRunner | None = None
+    remote: ClusterHelp | None = None
     """Who writes queries and trains, if not this process."""
 
     def __post_init__(self) -> None:
@@ -100,7 +95,7 @@ CUDA = Rates(writing=1000.0, encoding=50.0, refreshing=3000.0, warming=0.001, jo
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LearnPlan:
     """What is done, how much of it, and how long each part may take."""
 
     num_written: int
@@ -142,7 +137,7 @@ class _Checks:
 
 def make_plan(
     num_passages: int, config: LearnConfig, *, device: str, cores: int = 2, is_packed: bool = False
-) -> Plan:
+) -> LearnPlan:
     """Fit the stages into the time; `device` is cpu or cuda.
 
     With `is_packed`, training happens on another machine: only writing is done here, by the CPU.
@@ -180,7 +175,7 @@ def make_plan(
         seconds["training"] = steps * step + validating
     if sum(seconds.values()) > 60 * config.minutes:
         note = f"{note}; {config.minutes:g} minutes are short: this will take longer".lstrip("; ")
-    return Plan(
+    return LearnPlan(
         num_written,
         each,
         warm_up_steps,
@@ -196,7 +191,7 @@ def make_plan(
     )
 
 
-def describe_plan(plan: Plan) -> str:
+def describe_plan(plan: LearnPlan) -> str:
     """Say in a line what will be done and how long it may take."""
     minutes = {name: seconds / 60 for name, seconds in plan.seconds.items()}
     training = minutes["warm-up"] + minutes.get("training", 0.0)

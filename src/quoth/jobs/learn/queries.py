@@ -27,9 +27,7 @@ from quoth.models.glow.inputs import Fields
 from quoth.records import Query
 from quoth.search.dense.units import cut_units
 from quoth.search.lexical.searcher import LexicalSearcher
-from quoth.settings.learn import LearnConfig
-from quoth.text.words import Analyser
-from quoth.training.selfsupervision.pseudo_pairs import (
+from quoth.selfsupervision.pseudo_pairs import (
     FoundQuery,
     PseudoPairConfig,
     PseudoQuery,
@@ -38,6 +36,8 @@ from quoth.training.selfsupervision.pseudo_pairs import (
     label_queries,
     words_of,
 )
+from quoth.settings.learn import LearnConfig
+from quoth.text.words import Analyser
 
 _CHUNK = 64  # passages per file of written queries: what an interruption may lose
 _TAKEN = ("title", "heading")  # sentences and spans as queries made short queries worse

@@ -1,8 +1,9 @@
-"""The work of `quoth learn`, stage by stage; `job.py` says in which order, and resumes.
+"""The work of `quoth learn`, stage by stage; whatever a stage needs it reads from disk.
 
-Each method does one stage and returns what later stages and the report need of it, as plain values
-that are kept on disk. Whatever a method needs of earlier stages it reads from there, so it makes no
-difference whether they ran now or in an interrupted run before.
+written/         pseudo-queries, one file per chunk of passages
+passages.set     what is trained on, tokenised
+training.json    its queries as text
+stages/          checkpoints and results of training
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -27,7 +28,7 @@ from quoth.jobs.context import JobContext
 from quoth.jobs.job_folder import JobFolder
 from quoth.jobs.learn.judging import Judged, check_leak, decide, judge, make_judged
 from quoth.jobs.learn.pairs import LabelledQueries, read_labelled
-from quoth.jobs.learn.plan import Plan
+from quoth.jobs.learn.plan import LearnPlan
 from quoth.jobs.learn.queries import (
     PassageLookup,
     Unit,
@@ -38,41 +39,30 @@ from quoth.jobs.learn.queries import (
     spread,
     write_queries,
 )
-from quoth.jobs.remote import RemoteRunner
+from quoth.jobs.learn.round_trip import ORIGIN, keep_found, without_repeats
 from quoth.models.glow.encoder import GlowEncoder
-from quoth.models.glow.files import published_config, saved_config
+from quoth.models.glow.files import find_config
 from quoth.models.glow.inputs import GlowInputs
 from quoth.models.pretrained import find_folder
 from quoth.models.query_generator.generator import QueryGenerator
-from quoth.records import Query
 from quoth.search.hybrid.calibration import Calibration
+from quoth.selfsupervision.pseudo_pairs import PseudoQuery
 from quoth.settings.config import Config
 from quoth.settings.stored import ASIDE, MODELS, outer_name, use_learned
 from quoth.text.words import Analyser
-from quoth.training.retriever.curriculum import (
-    Curriculum,
-    CurriculumRun,
-    StageTrained,
-    run_curriculum,
-)
-from quoth.training.retriever.passage_set import (
-    make_passage_set,
-    open_passage_set,
-    save_passage_set,
-)
-from quoth.training.retriever.run_packed import ENCODER, FACTS, load_start, load_writer
-from quoth.training.selfsupervision.pseudo_pairs import PseudoQuery
+from quoth.training.retriever.curriculum import Curriculum, StageTrained
+from quoth.training.retriever.passage_set import make_passage_set, save_passage_set
+from quoth.training.retriever.run_packed import ENCODER, FACTS, train_packed
 
-ROUND_TRIP = 20
-"""A pseudo-query names its document if a search for it finds that among so many."""
+if TYPE_CHECKING:
+    from quoth.jobs.ray import ClusterHelp
 
-ORIGIN = "pseudo-query"
-"""What identifiers that a query generator wrote are kept under."""
-
+PASSAGE_SET = "passages.set"
+_TRAINED_QUERIES = "training.json"
 _EXAMPLES = 5
 
 
-class Stages:
+class LearnStages:
     """The stages of one learning."""
 
     def __init__(
@@ -82,25 +72,26 @@ class Stages:
         *,
         device: torch.device,
         pairs: Path | None,
-        remote: RemoteRunner | None = None,
+        remote: ClusterHelp | None = None,
+        unpack: Path | None = None,
     ) -> None:
+        """Work for a learning that is begun; `unpack` is what another machine trained."""
         self._context = context
         self._store = context.store
         self._folder = folder
         self._device = device
         self._pairs = pairs
-        self.remote = remote
-        self.plan = Plan(**folder.fact("plan"))
+        self._remote = remote
+        self._unpack = unpack
+        self.plan = LearnPlan(**folder.fact("plan"))
         self.name = str(folder.fact("name"))
         base = outer_name(folder.fact("base"), context.folder)
         self.before = _with_encoder(context.config, base)
         self.after = _with_encoder(context.config, str(context.folder / MODELS / self.name))
 
-    # The stages ------------------------------------------------------------------------------
-
     def vectors_before(self) -> dict[str, Any]:
         """Make sure that there is a search to compare with: vectors and a calibration."""
-        searchers = self._context.make_searchers(self._store, self.before)
+        searchers = self._searchers(self.before)
         if not searchers.is_encoded or searchers.calibration is None:
             found = self._encode(searchers, self.before)
             searchers.keep_calibration(found)
@@ -126,11 +117,11 @@ class Stages:
         write_queries(
             units,
             rows,
-            self._folder.written,
+            self._path("written"),
             one_by_one(functools.partial(writer.generate, **settings))
-            if self.remote is None
+            if self._remote is None
             else functools.partial(
-                self.remote.write, generator=config.generator, settings=settings
+                self._remote.write, generator=config.generator, settings=settings
             ),
             progress=lambda done, total: self._context.progress("writing queries", done, total),
         )
@@ -166,8 +157,8 @@ class Stages:
             about=about,
         )
         texts = json.dumps(sorted({query.text for query in queries}), indent=0)
-        write_text_atomically(self._folder.trained_queries, texts + "\n")
-        save_passage_set(self._folder.passage_set, made)
+        write_text_atomically(self._path(_TRAINED_QUERIES), texts + "\n")
+        save_passage_set(self._path(PASSAGE_SET), made)
         counts = Counter(query.kind for query in queries)
         labelled = counts.pop("log", 0)
         return {
@@ -175,34 +166,24 @@ class Stages:
             "kinds": dict(sorted(counts.items())) | ({"labelled": labelled} if labelled else {}),
         }
 
-    def train(self) -> dict[str, Any]:
-        """Train on this machine, or have it done elsewhere, and save the encoder."""
-        if self.remote is not None:
-            out, base = self._folder.stages / "elsewhere", self.before.dense.encoder
-            self.remote.train(
-                self._folder.passage_set,
-                out,
-                encoder=base,
-                device=self._device.type,
-                tell=self._tell,
-            )
-            return self.unpack(out)
-        passage_set = open_passage_set(self._folder.passage_set)
-        curriculum = Curriculum.from_record(passage_set.about["curriculum"])
-        start = load_start(passage_set.about["encoder"], self.before.dense.encoder)
-        writer = None
-        if curriculum.method != "none":
-            writer = load_writer(passage_set.about["generator"], "", start)
-        run = CurriculumRun(self._device, self._folder.stages, self._tell)
-        network, stages = run_curriculum(start.network, writer, passage_set, curriculum, run)
-        made = GlowEncoder(self.name, network, start.tokenizer, start.config, identity={})
-        made.save(self._context.folder / MODELS / self.name)
-        return {"device": self._device.type, "stages": [asdict(stage) for stage in stages]}
+    def training(self) -> dict[str, Any]:
+        """Train here or elsewhere, unless another machine has, and save the encoder."""
+        if self._unpack is not None:
+            return self._take(self._unpack)
+        train = train_packed if self._remote is None else self._remote.train
+        train(
+            self._path(PASSAGE_SET),
+            self._path("trained"),
+            encoder=self.before.dense.encoder,
+            device=str(self._device) if self._remote is None else self._device.type,
+            tell=self._tell,
+        )
+        return self._take(self._path("trained"))
 
     def _tell(self, stage: str, step: int, steps: int) -> None:
         self._context.progress(f"training: {stage}", step, steps)
 
-    def unpack(self, trained: Path) -> dict[str, Any]:
+    def _take(self, trained: Path) -> dict[str, Any]:
         """Take what another machine trained on this very passage set."""
         try:
             facts = json.loads((trained / FACTS).read_text(encoding="utf-8"))
@@ -211,7 +192,7 @@ class Stages:
             raise Damaged(
                 f"{trained} holds nothing that run_packed finished ({error}); run it to its end"
             ) from error
-        if facts["passage_set"] != seal_file(self._folder.passage_set).sha256:
+        if facts["passage_set"] != seal_file(self._path(PASSAGE_SET)).sha256:
             raise ConfigError(
                 f"{trained} was trained on something else than this collection packed last; pack"
                 " again with --pack, and train that"
@@ -222,7 +203,7 @@ class Stages:
 
     def encode(self) -> dict[str, Any]:
         """Give every document vectors of the new encoder, beside the old ones."""
-        searchers = self._context.make_searchers(self._store, self.after)
+        searchers = self._searchers(self.after)
         found = self._encode(searchers, self.after)
         searchers.close()
         return {"calibration": found.to_record()}
@@ -235,13 +216,13 @@ class Stages:
             ("before", "vectors before", self.before),
             ("after", "encode", self.after),
         ):
-            searchers = self._context.make_searchers(self._store, config)
+            searchers = self._searchers(config)
             found = Calibration.from_record(self._folder.found(stage)["calibration"])
             scores[name] = judge(
                 searchers, self._store, judged, found, config, progress=self._context.progress
             )
             searchers.close()
-        trained = json.loads(self._folder.trained_queries.read_text(encoding="utf-8"))
+        trained = json.loads(self._path(_TRAINED_QUERIES).read_text(encoding="utf-8"))
         leak = check_leak(judged, scores["after"], self._store, trained, analyser=self._analyser)
         return {"scores": scores, "leak": leak, "overlaps": [i.overlap for i in judged.items]}
 
@@ -253,7 +234,7 @@ class Stages:
         )
         if installed:
             calibration = self._folder.found("encode")["calibration"]
-            searchers = self._context.make_searchers(self._store, self.after)
+            searchers = self._searchers(self.after)
             use_learned(self._store, self.name)
             searchers.keep_calibration(Calibration.from_record(calibration))
             searchers.close()
@@ -265,35 +246,18 @@ class Stages:
         """Name documents by the pseudo-queries that find them, for generative search."""
         if self._pairs is not None:
             return {}
-        installed = self._folder.found("install")["installed"]
         written = self._written
-        asked = [
-            (Query(f"{row}:{at}", text), self._units[row].docid)
-            for row, own in sorted(written.items())
-            for at, text in enumerate(own)
-        ]
-        searchers = self._context.make_searchers(
-            self._store, self.after if installed else self.before
-        )
-        self._context.progress("searching for pseudo-queries", 0, len(asked))
-        queries = [query for query, _docid in asked]
-        runs = [
-            side.search(queries, k=ROUND_TRIP, allowed=None)
-            for side in (searchers.lexical(syntax=False), searchers.dense_side())
-        ]
-        searchers.close()
-        kept: dict[str, list[str]] = {docid: [] for _query, docid in asked}
-        for query, docid in asked:
-            if any(hit.docid == docid for run in runs for hit in run.hits[query.qid]):
-                kept[docid].append(query.text)
-        distinct = {docid: list(dict.fromkeys(texts)) for docid, texts in kept.items()}
+        with contextlib.closing(self._searchers(self.newest.config)) as searchers:
+            sides = (searchers.lexical(syntax=False), searchers.dense_side())
+            kept = keep_found(self._units, written, sides, self._context.progress)
+        distinct = without_repeats(kept)
         self._store.put_identifiers(distinct, origin=ORIGIN)
-        count = sum(map(len, kept.values()))
+        total, count = sum(map(len, written.values())), sum(map(len, kept.values()))
         return {
             "documents": float(sum(bool(texts) for texts in distinct.values())),
-            "written": float(len(asked)),
+            "written": float(total),
             "kept after round trip": float(count),
-            "share kept": round(count / len(asked), 4) if asked else 0.0,
+            "share kept": round(count / total, 4) if total else 0.0,
         }
 
     @property
@@ -302,7 +266,11 @@ class Stages:
         installed = self._folder.found("install")["installed"]
         return replace(self._context, config=self.after if installed else self.before)
 
-    # Inner workings --------------------------------------------------------------------------
+    def _searchers(self, config: Config) -> Searchers:
+        return self._context.make_searchers(self._store, config)
+
+    def _path(self, name: str) -> Path:
+        return self._folder.path / name
 
     @functools.cached_property
     def _units(self) -> list[Unit]:
@@ -314,7 +282,7 @@ class Stages:
 
     @property
     def _written(self) -> dict[int, list[str]]:
-        return read_written(self._folder.written)
+        return read_written(self._path("written"))
 
     @functools.cached_property
     def _labelled(self) -> LabelledQueries:
@@ -339,9 +307,7 @@ class Stages:
     @contextlib.contextmanager
     def _looking_up(self) -> Iterator[PassageLookup]:
         """Open BM25 search over units; the vectors' stage has brought it up to date."""
-        with contextlib.closing(
-            self._context.make_searchers(self._store, self.before)
-        ) as searchers:
+        with contextlib.closing(self._searchers(self.before)) as searchers:
             lexical = searchers.lexical(syntax=False)
             yield PassageLookup(self._units, lexical, analyser=self._analyser)
 
@@ -370,7 +336,7 @@ class Stages:
 def units_of(context: JobContext, encoder: str) -> list[Unit]:
     """List what an encoder gives vectors to in a collection, split for learning."""
     folder, config = find_folder(encoder), context.config.learn
-    settings = saved_config(folder) or published_config(folder)
+    settings = find_config(folder)
     if settings.weighting != "none" or settings.layout != "joined":
         raise ConfigError(
             f"{encoder} weighs words or marks fields, which learning without labels cannot train;"

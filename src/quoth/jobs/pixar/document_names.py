@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from quoth.errors import ConfigError
 from quoth.jobs.context import JobContext
@@ -42,9 +42,15 @@ def list_names(context: JobContext) -> Iterator[Names]:
         yield Names(stored.document.docid, tuple(text for _row, text in named))
 
 
-def fingerprint(context: JobContext) -> str:
-    """Name the documents and their names as they are."""
-    digest = hashlib.sha256(json.dumps(sorted(context.store.live_rows())).encode())
-    for each in list_names(context):
-        digest.update(json.dumps([each.docid, *each.texts]).encode())
+def fingerprint(context: JobContext, written: Mapping[str, Sequence[str]]) -> str:
+    """Name the documents and their identifiers as they are, but for those a job itself wrote.
+
+    What a document is named by besides follows from its row, whose content never changes.
+    """
+    store = context.store
+    digest = hashlib.sha256(json.dumps(sorted(store.live_rows())).encode())
+    for docid in store.all_docids():
+        own = written.get(docid, ())
+        given = [text for text in store.identifiers(docid) if text not in own]
+        digest.update(json.dumps([docid, *given]).encode())
     return digest.hexdigest()

@@ -7,11 +7,8 @@ busy cores; those of a GPU are estimates. They err on the slow side.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_type_hints
 
-from quoth.errors import ConfigError
 from quoth.settings.pixar import PixarBuildConfig
 
 _USED = 0.85  # of the time; the rest is for starting, saving and what was not foreseen
@@ -23,34 +20,6 @@ _MOST_PHRASES = {"cpu": 30_000, "cuda": 500_000}
 _BATCH = {"cpu": 64, "cuda": 512}
 _MOST_CORES = 8
 _SHORTLISTED = 50_000  # phrases up to which scoring all of them is fast enough
-
-
-def read_settings(texts: Sequence[str]) -> dict[str, Any]:
-    """Read settings as a command line gives them, each as pixar.field=value.
-
-    >>> read_settings(["pixar.steps=40", "cutter=longest"])
-    {'steps': 40, 'cutter': 'longest'}
-    """
-    kinds: dict[str, Any] = get_type_hints(PixarBuildConfig)
-    found: dict[str, Any] = {}
-    problems = []
-    for text in texts:
-        name, equals, value = text.partition("=")
-        key = name.strip().removeprefix("pixar.").replace("-", "_")
-        if not equals or key not in kinds:
-            known = ", ".join(kinds)
-            problems.append(f"--set {text} names no setting; expected FIELD=VALUE, of {known}")
-            continue
-        try:
-            found[key] = kinds[key](value.strip())
-        except ValueError:
-            problems.append(f"--set {text}: expected {_EXPECTED[kinds[key]]}")
-    if problems:
-        raise ConfigError("; ".join(problems))
-    return found
-
-
-_EXPECTED: Mapping[type, str] = {int: "a whole number", float: "a number", str: "text"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-from quoth.errors import Damaged
+from quoth.jobs.job_record import JobRecord
 
 MEASURE = "RR@10"
 
@@ -27,7 +26,7 @@ class JudgedKind:
 
 
 @dataclass(frozen=True, slots=True)
-class GenerativeReport:
+class GenerativeReport(JobRecord):
     """Everything that is worth knowing of one training of generative search."""
 
     collection: str
@@ -71,21 +70,6 @@ class GenerativeReport:
 
     is_old: bool = False
     """Whether this is the report of an earlier call with the same settings and documents."""
-
-    def to_record(self) -> dict[str, Any]:
-        """Return everything as plain values for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> GenerativeReport:
-        """Read what `to_record` gave; anything else is damaged."""
-        try:
-            judged = tuple(JudgedKind(**each) for each in record["judged"])
-            return cls(**{**record, "judged": judged})
-        except (KeyError, TypeError) as error:
-            raise Damaged(
-                f"this is no report of this version of Quoth ({error}); train again with --restart"
-            ) from error
 
     def values(self) -> dict[str, float]:
         """Return the main numbers, for the report of `quoth learn`."""

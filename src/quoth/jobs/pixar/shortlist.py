@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 
 from quoth.models.pixar.pixar import Pixar
-from quoth.models.pixar.shortlist.build import build_shortlist, start_centroids
-from quoth.models.pixar.shortlist.centroids import build_centroids
+from quoth.models.pixar.shortlist.centroids import build_centroids, start_centroids
 from quoth.models.pixar.shortlist.config import ShortlistConfig
 from quoth.models.pixar.shortlist.files import open_shortlist, save_shortlist
+from quoth.models.pixar.shortlist.full import build_full
 from quoth.models.pixar.shortlist.interface import Shortlist
 from quoth.search.searcher import Progress
+from quoth.training.identifiers.pairs import IdentifierPairs
+from quoth.training.identifiers.shortlist import PixarShortlistRecipe, train_centroids
 from quoth.training.recipes.pixar import query_batch
-from quoth.training.recipes.pixar_shortlist import PixarShortlistRecipe, train_centroids
-from quoth.training.selfsupervision.identifier_pairs import IdentifierPairs
 
 DEPTH = 2_000
 """Best phrases kept of each vector where all are scored: identifiers need all theirs among them."""
@@ -64,7 +64,7 @@ def make_shortlist(
     if method == "full":
         head, bias = _head(pixar, device)
         config = ShortlistConfig(method=method, storage="bfloat16", depth=min(DEPTH, len(head)))
-        return build_shortlist(head, bias, config=config, threads=torch.get_num_threads())
+        return build_full(head, bias, config=config, threads=torch.get_num_threads())
     centroids = learn_centroids(pixar, pairs, device=device, seed=seed, progress=progress)
     return list_phrases(pixar, centroids, method=method, seed=seed, list_length=list_length)
 

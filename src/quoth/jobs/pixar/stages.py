@@ -1,8 +1,4 @@
-"""The work of `quoth train pixar`, stage by stage; `job.py` orders and resumes it.
-
-Each method does one stage and returns what later stages and the report need of it, as plain values
-that are kept on disk. Whatever a method needs of earlier stages it reads from there.
-"""
+"""The work of `quoth train pixar`, stage by stage; whatever a stage needs it reads from disk."""
 
 from __future__ import annotations
 
@@ -12,14 +8,15 @@ from dataclasses import asdict
 from itertools import repeat
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 from quoth.jobs.context import JobContext
+from quoth.jobs.job import Work
 from quoth.jobs.job_folder import JobFolder
-from quoth.jobs.pixar.document_names import fingerprint, list_names, list_texts, require_names
+from quoth.jobs.pixar.document_names import list_names, list_texts, require_names
 from quoth.jobs.pixar.judging import ModelJudge, judge_lexical, mean_by_kind
 from quoth.jobs.pixar.plan import (
     BuildRates,
@@ -32,8 +29,7 @@ from quoth.jobs.pixar.plan import (
 from quoth.jobs.pixar.shortlist import keep_shortlist, make_shortlist
 from quoth.jobs.pixar.texts import BuildTexts, common_words, open_texts, split_texts
 from quoth.jobs.pixar.writing import WrittenNames, read_labelled_queries, write_missing
-from quoth.jobs.remote import RemoteRunner
-from quoth.models.glow.files import published_config, saved_config
+from quoth.models.glow.files import find_config
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.inputs import PixarInputs
 from quoth.models.pixar.pixar import Pixar
@@ -45,10 +41,7 @@ from quoth.search.generative.state import FOLDER, TRIE
 from quoth.settings.pixar import PixarBuildConfig
 from quoth.settings.stored import store_generative
 from quoth.training import loop
-from quoth.training.identifiers.run_pixar import PixarFiles
-from quoth.training.recipes.pixar import PixarPairs, as_pixar, loop_config, train_pixar
-from quoth.training.recipes.pixar_config import PixarRecipe
-from quoth.training.selfsupervision.identifier_pairs import (
+from quoth.training.identifiers.pairs import (
     IdentifierPairConfig,
     IdentifierPairs,
     LabelledQuery,
@@ -58,20 +51,23 @@ from quoth.training.selfsupervision.identifier_pairs import (
     save_identifier_pairs,
     suggest_num_slots,
 )
+from quoth.training.identifiers.run_pixar import PixarFiles
+from quoth.training.recipes.pixar import PixarPairs, as_pixar, loop_config, train_pixar
+from quoth.training.recipes.pixar_config import PixarRecipe
 from quoth.vocabulary.phrases.config import PhraseConfig
 from quoth.vocabulary.phrases.training import train_phrases
 from quoth.vocabulary.phrases.vocabulary import PhraseVocabulary, open_phrases
 from quoth.vocabulary.phrases.workers import Threads
 
-ORDER = ("identifiers", "phrases", "pairs", "start", "training", "judge", "install")
-"""The stages, in their order."""
+if TYPE_CHECKING:
+    from quoth.jobs.ray import ClusterHelp
 
 UNTRAINED, TRAINED = "untrained", "trained"
 _MOST_REPORTS = 200
 _MOST_SLOTS = 16
 
 
-class BuildStages:
+class PixarStages:
     """The stages of one training."""
 
     def __init__(
@@ -82,7 +78,7 @@ class BuildStages:
         *,
         device: torch.device,
         pairs: Path | None,
-        remote: RemoteRunner | None = None,
+        remote: ClusterHelp | None = None,
     ) -> None:
         self._context = context
         self._folder = folder
@@ -91,7 +87,17 @@ class BuildStages:
         self._pairs = pairs
         self._remote = remote
 
-    # The stages ------------------------------------------------------------------------------
+    def in_order(self) -> dict[str, Work]:
+        """Return the stages, in their order."""
+        return {
+            "identifiers": self.identifiers,
+            "phrases": self.phrases,
+            "pairs": self.pairs,
+            "start": self.start,
+            "training": self.training,
+            "judge": self.judge,
+            "install": self.install,
+        }
 
     def identifiers(self) -> dict[str, Any]:
         """Write pseudo-queries for documents that have no identifiers, and split all names."""
@@ -100,7 +106,7 @@ class BuildStages:
             written = write_missing(
                 self._context,
                 self._config,
-                folder=self._folder.written,
+                folder=self._folder.path,
                 rates=self._rates,
                 device=self._device,
             )
@@ -121,7 +127,6 @@ class BuildStages:
             **asdict(written),
             "names": texts.num_names,
             "unnamed": sum(not each.texts for each in names),
-            "fingerprint": fingerprint(self._context),
         }
 
     def phrases(self) -> dict[str, Any]:
@@ -348,7 +353,7 @@ class BuildStages:
 
     def _pixar_config(self, num_slots: int) -> PixarConfig:
         folder = find_folder(self._encoder)
-        settings = saved_config(folder) or published_config(folder)
+        settings = find_config(folder)
         return PixarConfig(num_slots=num_slots, pooling=settings.pooling)
 
     def _load(self, name: str) -> Pixar:

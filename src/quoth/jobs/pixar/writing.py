@@ -2,17 +2,21 @@
 
 What the query generator writes is kept as in `quoth learn`: only if BM25 finds the document for it
 among the first does a pseudo-query name that document. It goes into the store, so that search names
-documents by the very texts that were trained on.
+documents by the very texts that were trained on. The job's folder notes it first, so that a job
+that is interrupted in between knows its own.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
+from quoth.artifact import write_text_atomically
 from quoth.jobs.context import JobContext
 from quoth.jobs.learn.pairs import read_labelled
 from quoth.jobs.learn.queries import (
@@ -24,16 +28,16 @@ from quoth.jobs.learn.queries import (
     spread,
     write_queries,
 )
-from quoth.jobs.learn.stages import ORIGIN, ROUND_TRIP
+from quoth.jobs.learn.round_trip import ORIGIN, keep_found, without_repeats
 from quoth.jobs.pixar.plan import BuildRates, WritingPlan, plan_writing
 from quoth.jobs.pixar.texts import LABELLED, NOTHING, AskedQuery, LabelledAsked
-from quoth.models.glow.files import published_config, saved_config
+from quoth.models.glow.files import find_config
 from quoth.models.pretrained import find_folder
 from quoth.models.query_generator.generator import QueryGenerator
-from quoth.records import Query
 from quoth.settings.pixar import PixarBuildConfig
 from quoth.text.words import Analyser
 
+_WRITTEN, _OWN_NAMES = "written", "own-names.json"
 _SHARE = 0.01  # list_units splits documents, which plays no part here
 
 
@@ -57,10 +61,11 @@ def write_missing(
     device: torch.device,
 ) -> WrittenNames:
     """Write identifiers for documents without any, and put those that find them into the store."""
-    units = _list_units(context, seed=config.seed)
+    units, own_names = _list_units(context, seed=config.seed), read_own_names(folder)
     rows_by_docid: dict[str, list[int]] = {}
     for row, unit in enumerate(units):
-        if unit.source.whole and not context.store.identifiers(unit.docid):
+        is_unnamed = unit.docid in own_names or not context.store.identifiers(unit.docid)
+        if unit.source.whole and is_unnamed:
             rows_by_docid.setdefault(unit.docid, []).append(row)
     settings = context.config.generative
     plan = plan_writing(len(rows_by_docid), config, most_each=settings.written, rates=rates)
@@ -76,7 +81,7 @@ def write_missing(
     write_queries(
         units,
         rows,
-        folder,
+        folder / _WRITTEN,
         one_by_one(
             lambda texts: writer.generate(
                 texts, per_passage=per_passage, seed=config.seed, temperature=config.temperature
@@ -85,6 +90,15 @@ def write_missing(
         progress=lambda done, total: context.progress("writing identifiers", done, total),
     )
     return _keep(context, units, folder, plan)
+
+
+def read_own_names(folder: Path) -> dict[str, list[str]]:
+    """Read what a job has put into the store, or was about to, by document."""
+    path = folder / _OWN_NAMES
+    if not path.exists():
+        return {}
+    found: dict[str, list[str]] = json.loads(path.read_text(encoding="utf-8"))
+    return found
 
 
 def read_labelled_queries(
@@ -119,29 +133,22 @@ def _keep(
     context: JobContext, units: Sequence[Unit], folder: Path, plan: WritingPlan
 ) -> WrittenNames:
     """Store what finds its document again."""
-    asked = [
-        (Query(f"{row}:{at}", text), units[row].docid)
-        for row, own in sorted(read_written(folder).items())
-        for at, text in enumerate(own)
-    ]
-    searchers = context.make_searchers(context.store, context.config)
-    searchers.catch_up(context.store, searcher="lexical", progress=context.progress)
-    context.progress("searching for identifiers", 0, len(asked))
-    run = searchers.lexical(syntax=False).search(
-        [query for query, _docid in asked], k=ROUND_TRIP, allowed=None
-    )
-    searchers.close()
-    kept: dict[str, list[str]] = {}
-    for query, docid in asked:
-        if any(hit.docid == docid for hit in run.hits[query.qid]):
-            kept.setdefault(docid, []).append(query.text)
-    distinct = {docid: list(dict.fromkeys(texts)) for docid, texts in kept.items()}
-    context.store.put_identifiers(distinct, origin=ORIGIN)
-    count = sum(map(len, distinct.values()))
-    return WrittenNames(plan.num_documents, len(asked), count, plan.seconds)
+    written = read_written(folder / _WRITTEN)
+    with closing(context.make_searchers(context.store, context.config)) as searchers:
+        searchers.catch_up(context.store, searcher="lexical", progress=context.progress)
+        sides = (searchers.lexical(syntax=False),)
+        kept = keep_found(units, written, sides, context.progress)
+    named = {docid: texts for docid, texts in without_repeats(kept).items() if texts}
+    write_text_atomically(folder / _OWN_NAMES, json.dumps(named) + "\n")
+    store = context.store
+    new = {docid: own for docid, own in named.items() if store.identifiers(docid) != tuple(own)}
+    if new:  # each put is a change, which an interrupted run may have made already
+        store.put_identifiers(new, origin=ORIGIN)
+    total, count = sum(map(len, written.values())), sum(map(len, named.values()))
+    return WrittenNames(plan.num_documents, total, count, plan.seconds)
 
 
 def _list_units(context: JobContext, *, seed: int) -> list[Unit]:
     folder = find_folder(context.config.dense.encoder)
-    settings = saved_config(folder) or published_config(folder)
+    settings = find_config(folder)
     return list_units(context.store, settings, share=_SHARE, seed=seed)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from quoth.engine.engine import Engine
 from quoth.errors import CollectionError
 from quoth.jobs.learn.queries import hold_out_documents, spread
-from quoth.jobs.quoting.plan import DynamicTrainingConfig
 from quoth.records import Document, Passage
 from quoth.search.searcher import Progress
+from quoth.settings.dynamic_lm import DynamicTrainingConfig
 from quoth.text.passages import cut_document
 
 _TITLES = ("title", "name")

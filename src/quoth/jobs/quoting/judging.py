@@ -21,7 +21,7 @@ from quoth.records import Passage, Span
 from quoth.search.searcher import Progress
 from quoth.training.loop import Progress as StepProgress
 from quoth.training.quoting.batches import BatchMaker
-from quoth.training.quoting.phrase_negatives import NegativesConfig
+from quoth.training.quoting.negatives_config import NegativesConfig
 from quoth.training.quoting.set import DynamicSet
 from quoth.training.recipes.dynamic_lm import DynamicModule, plain_loss
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe

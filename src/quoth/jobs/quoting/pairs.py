@@ -9,13 +9,16 @@ document that holds an answer. What is wrong is told with path:line, several lin
 
 from __future__ import annotations
 
-import json
 from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from quoth.training.retriever.pair_files import Malformed, read_labelled
+from quoth.training.retriever.pair_files import (
+    Malformed,
+    parse_object,
+    read_labelled,
+    require_text,
+)
 
 _EXAMPLE = '{"question": "…", "answers": ["…"], "docid": "…"}'
 
@@ -46,22 +49,17 @@ def _parse(text: str, docids: Container[str]) -> LabelledQuestion:
     >>> _parse('{"question": "Who?", "answers": ["an owl"], "docid": "a"}', {"a"})
     LabelledQuestion(question='Who?', answers=('an owl',), passage='', docid='a')
     """
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Malformed(f"not JSON ({error})") from error
-    if not isinstance(value, dict):
-        raise Malformed(f"expected an object such as {_EXAMPLE}")
+    value = parse_object(text, example=_EXAMPLE)
     if ("passage" in value) == ("docid" in value):
         raise Malformed(f"expected either passage or docid, as in {_EXAMPLE}")
     answers = value.get("answers")
     if not isinstance(answers, list) or not answers:
         raise Malformed(f"answers is no list of texts that stand in the passage: {_EXAMPLE}")
     question = LabelledQuestion(
-        _text("question", value.get("question")),
-        tuple(_text("answers", each) for each in answers),
-        _text("passage", value["passage"]) if "passage" in value else "",
-        _text("docid", value["docid"]) if "docid" in value else "",
+        require_text("question", value.get("question")),
+        tuple(require_text("answers", each) for each in answers),
+        require_text("passage", value["passage"]) if "passage" in value else "",
+        require_text("docid", value["docid"]) if "docid" in value else "",
     )
     if question.docid and question.docid not in docids:
         raise Malformed(
@@ -69,10 +67,3 @@ def _parse(text: str, docids: Container[str]) -> LabelledQuestion:
             " question out"
         )
     return question
-
-
-def _text(name: str, value: Any) -> str:
-    if isinstance(value, str) and value.strip():
-        return value
-    found = "missing" if value is None else "empty" if isinstance(value, str) else "not text"
-    raise Malformed(f"{name} is {found}")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-from quoth.errors import Damaged
+from quoth.jobs.job_record import JobRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,7 @@ class PhraseScores:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOutMeasures:
+class HeldOutMeasures(JobRecord):
     """What a model is worth on documents that nothing was trained on."""
 
     perplexity: float
@@ -36,7 +35,7 @@ class HeldOutMeasures:
 
 
 @dataclass(frozen=True, slots=True)
-class DynamicReport:
+class DynamicReport(JobRecord):
     """Everything that is worth knowing of one training of a language model."""
 
     collection: str
@@ -63,28 +62,6 @@ class DynamicReport:
     is_installed: bool = False
     is_old: bool = False
     """Whether this is the report of an earlier call with the same settings and documents."""
-
-    def to_record(self) -> dict[str, Any]:
-        """Return everything as plain values for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> DynamicReport:
-        """Read what `to_record` gave; anything else is damaged."""
-        try:
-            losses = tuple((int(step), float(loss)) for step, loss in record["losses"])
-            before, after = (read_measures(record[name]) for name in ("before", "after"))
-            return cls(**{**record, "losses": losses, "before": before, "after": after})
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise Damaged(
-                f"this is no report of this version of Quoth ({error}); train again with --restart"
-            ) from error
-
-
-def read_measures(record: Mapping[str, Any]) -> HeldOutMeasures:
-    """Read measures that were kept as JSON."""
-    scores = {name: PhraseScores(**each) for name, each in record["scores"].items()}
-    return HeldOutMeasures(float(record["perplexity"]), scores)
 
 
 def how_to_use(report: DynamicReport) -> str:

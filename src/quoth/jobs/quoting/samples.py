@@ -13,18 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from quoth.errors import CollectionError, Damaged
+from quoth.errors import CollectionError
 from quoth.jobs.learn.queries import spread
 from quoth.jobs.quoting.corpus import Corpus, Source, all_passages
-from quoth.jobs.quoting.folder import SAMPLES, TrainingFolder
 from quoth.jobs.quoting.pairs import LabelledQuestion
 from quoth.jobs.quoting.settings import DynamicSettings
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.records import Passage
 from quoth.search.searcher import Progress
+from quoth.selfsupervision.phrase_matching import Ids, SubwordText
+from quoth.selfsupervision.phrase_sampling import SubwordKinds, as_subwords
 from quoth.text.passages import split_sentences
 from quoth.training.quoting.batches import BatchMaker
 from quoth.training.quoting.continuations import drawn_phrases, make_continuations
+from quoth.training.quoting.quote_writer import CoverRecord, QuoteRecord, QuoteWriter
 from quoth.training.quoting.set import (
     DynamicSet,
     Quotation,
@@ -34,9 +36,6 @@ from quoth.training.quoting.set import (
     save_dynamic_set,
 )
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
-from quoth.training.selfsupervision.phrase_matching import Ids, SubwordText
-from quoth.training.selfsupervision.phrase_sampling import SubwordKinds, as_subwords
-from quoth.training.selfsupervision.quoting import CoverRecord, QuoteRecord, QuoteWriter
 
 _TRAINING, _HELD_OUT = "training.bin", "held-out.bin"
 _AT_ONCE = 256
@@ -66,39 +65,31 @@ class Samples:
     counts: Mapping[str, int]
 
 
-def prepare_samples(
-    folder: TrainingFolder,
+def make_samples(
+    folder: Path,
     corpus: Corpus,
     questions: Sequence[LabelledQuestion],
     *,
     model: DynamicLM,
     settings: DynamicSettings,
     progress: Progress,
-) -> Samples:
-    """Make the samples, unless an earlier run has."""
-    told = folder.read(SAMPLES)
-    if told is None:
-        maker = _SampleMaker(corpus, model, settings, progress)
-        samples = maker.make(questions)
-        save_dynamic_set(folder.work / _TRAINING, samples.training)
-        save_dynamic_set(folder.work / _HELD_OUT, samples.held_out)
-        asked = [asdict(each) for each in samples.questions]
-        folder.write(SAMPLES, {"counts": dict(samples.counts), "questions": asked})
-        return samples
-    return _read_samples(folder.work, told)
+) -> dict[str, Any]:
+    """Make the samples and write them; returns what else `open_samples` needs, as plain values."""
+    samples = _SampleMaker(corpus, model, settings, progress).make(questions)
+    save_dynamic_set(folder / _TRAINING, samples.training)
+    save_dynamic_set(folder / _HELD_OUT, samples.held_out)
+    asked = [asdict(each) for each in samples.questions]
+    return {"counts": dict(samples.counts), "questions": asked}
 
 
-def _read_samples(work: Path, told: Any) -> Samples:
-    try:
-        asked = tuple(
-            HeldOutQuestion(each["question"], tuple(each["answered"]), tuple(each["refused"]))
-            for each in told["questions"]
-        )
-        counts = dict(told["counts"])
-    except (KeyError, TypeError) as error:
-        raise Damaged(f"{work / SAMPLES} cannot be read ({error}); use --restart") from error
-    training, held_out = (open_dynamic_set(work / name) for name in (_TRAINING, _HELD_OUT))
-    return Samples(training, held_out, asked, counts)
+def open_samples(folder: Path, told: Mapping[str, Any]) -> Samples:
+    """Open the samples that were made."""
+    asked = tuple(
+        HeldOutQuestion(each["question"], tuple(each["answered"]), tuple(each["refused"]))
+        for each in told["questions"]
+    )
+    training, held_out = (open_dynamic_set(folder / name) for name in (_TRAINING, _HELD_OUT))
+    return Samples(training, held_out, asked, told["counts"])
 
 
 class _SampleMaker:

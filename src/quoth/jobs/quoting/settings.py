@@ -1,11 +1,4 @@
-"""All settings of `quoth train dynamic-lm`, by section, as `--set section.field=value` gives them.
-
-    training    how much is read, made and judged, and how long is trained
-    recipe      losses, batches, learning rate
-    sampling    which stretches of texts become phrases
-    negatives   which phrases are offered beside the right ones
-    quoting     the samples that teach quoting
-    model       what a model that is started anew is like
+"""The settings of `quoth train dynamic-lm`, ready for use, by the sections of `TRAINING_SECTIONS`.
 
 On a CPU batches, prompts and what is judged by are small, unless that is set. All problems are
 reported at once.
@@ -13,38 +6,26 @@ reported at once.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import torch
 
 from quoth.errors import ConfigError
 from quoth.jobs.device import choose_device
-from quoth.jobs.quoting.plan import DynamicTrainingConfig
 from quoth.models.dynamic_lm.config import DynamicLMConfig
-from quoth.training.quoting.phrase_negatives import NegativesConfig
+from quoth.settings.config import Values
+from quoth.settings.dynamic_lm import (
+    TRAINING_DEFAULTS,
+    TRAINING_SECTIONS,
+    DynamicTrainingConfig,
+)
+from quoth.training.quoting.quoting_config import QuotingConfig
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
-from quoth.training.selfsupervision.phrase_sampling import PhraseSamplingConfig
-from quoth.training.selfsupervision.quoting import QuotingConfig
 
-_SECTIONS: Mapping[str, type] = {
-    "training": DynamicTrainingConfig,
-    "recipe": DynamicLMRecipe,
-    "sampling": PhraseSamplingConfig,
-    "negatives": NegativesConfig,
-    "quoting": QuotingConfig,
-    "model": DynamicLMConfig,
-}
-_ELSEWHERE = {"recipe.sampling", "recipe.negatives"}  # sections of their own
-_USUAL: Mapping[str, Mapping[str, Any]] = {
-    "recipe": {"quote_share": 0.75, "checkpoint_every": 50},
-    "negatives": {"generation": False},
-}
 _JUDGED = {"cpu": 12, "cuda": 64}
 _LARGE_GPU = 60 * 2**30
-_BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +48,13 @@ class DynamicSettings:
         return found
 
 
-def read_settings(texts: Sequence[str], training: Mapping[str, Any]) -> DynamicSettings:
-    """Read `--set` as a command line gives it; `training` are options of the command's own."""
-    values: dict[str, dict[str, Any]] = {name: {} for name in _SECTIONS}
-    problems = _parse(texts, values)
-    values["training"] |= training
+def read_settings(*layers: Values) -> DynamicSettings:
+    """Lay settings over what is usual on the device, the last layer on top."""
+    values = {name: _joined(name, layers) for name in TRAINING_SECTIONS}
     if steps := values["recipe"].pop("steps", None):
         values["training"]["steps"] = steps
     given = frozenset(f"{name}.{key}" for name, own in values.items() for key in own)
+    problems: list[str] = []
     configs: dict[str, Any] = {}
     device = torch.device("cpu")
     try:
@@ -90,17 +70,19 @@ def read_settings(texts: Sequence[str], training: Mapping[str, Any]) -> DynamicS
     recipe = {**usual["recipe"], **values["recipe"]}
     recipe |= {name: configs[name] for name in ("sampling", "negatives") if name in configs}
     _build("recipe", recipe, configs, problems)
-    if not problems:
-        replace(configs["recipe"], steps=1).loop()  # has checks of its own
     if problems:
         raise ConfigError("; ".join(problems))
     kept = {name: configs[name] for name in ("training", "recipe", "quoting", "model")}
     return DynamicSettings(device, **kept, given=given)
 
 
+def _joined(section: str, layers: Sequence[Values]) -> dict[str, Any]:
+    return {key: value for layer in layers for key, value in layer.get(section, {}).items()}
+
+
 def _usual(device: torch.device, seed: int) -> dict[str, dict[str, Any]]:
     """Return the values of what is not set, where they are not those of the sections."""
-    found = {name: dict(own) for name, own in _USUAL.items()}
+    found = {name: dict(own) for name, own in TRAINING_DEFAULTS.items()}
     found["recipe"] |= {**usual_sizes(_memory_bytes(device)), "seed": seed}
     found["quoting"] = {"seed": seed}
     if device.type == "cpu":
@@ -134,60 +116,6 @@ def _build(
     name: str, values: Mapping[str, Any], configs: dict[str, Any], problems: list[str]
 ) -> None:
     try:
-        configs[name] = _SECTIONS[name](**values)
+        configs[name] = TRAINING_SECTIONS[name](**values)
     except ConfigError as error:
         problems.append(str(error))
-
-
-def _parse(texts: Sequence[str], values: dict[str, dict[str, Any]]) -> list[str]:
-    """Put what was set into its section; gives what is wrong with it."""
-    problems = []
-    for text in texts:
-        name, equals, value = text.partition("=")
-        section, _, key = name.strip().replace("-", "_").partition(".")
-        if section not in _SECTIONS:
-            known = ", ".join(_SECTIONS)
-            problems.append(
-                f"--set {text} names no section; expected SECTION.FIELD=VALUE of {known}"
-            )
-            continue
-        kinds = _kinds(section)
-        if not equals or key not in kinds:
-            problems.append(f"--set {text} names no setting; {section} has {', '.join(kinds)}")
-            continue
-        try:
-            values[section][key] = _PARSERS[kinds[key]](value.strip())
-        except (ValueError, KeyError):
-            problems.append(f"--set {text}: expected {_EXPECTED[kinds[key]]}")
-    return problems
-
-
-def _kinds(section: str) -> dict[str, type]:
-    """Map the fields of a section to their types; a choice of words is text."""
-    hints = get_type_hints(_SECTIONS[section])
-    return {
-        name: str if get_args(hint) else hint
-        for name, hint in hints.items()
-        if f"{section}.{name}" not in _ELSEWHERE
-    }
-
-
-def _parse_number(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(text)
-    return number
-
-
-_PARSERS: Mapping[type, Callable[[str], Any]] = {
-    int: int,
-    float: _parse_number,
-    str: str,
-    bool: lambda text: _BOOLEANS[text.lower()],
-}
-_EXPECTED: Mapping[type, str] = {
-    int: "a whole number",
-    float: "a number",
-    str: "text",
-    bool: "true or false",
-}

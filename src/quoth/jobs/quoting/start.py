@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from transformers.utils import logging
 
 from quoth.answer.abstain import Abstention, open_abstention
 from quoth.answer.config import SHIPPED
 from quoth.artifact import FILE_NAME, seal_file
 from quoth.engine.language_model import cache_folder, find_base, find_trained, template_of
+from quoth.engine.models import be_quiet
 from quoth.errors import ConfigError
 from quoth.jobs.quoting.settings import DynamicSettings
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM, open_dynamic_lm
@@ -43,7 +43,7 @@ def open_start(
     name: str, settings: DynamicSettings, *, note: Callable[[str], None]
 ) -> StartingModel:
     """Open what `answer.model` names, or start from a base."""
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    be_quiet()
     if _BASE in settings.given:
         return _start(settings.model.base, settings)
     trained = find_trained(name)

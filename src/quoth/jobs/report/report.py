@@ -7,18 +7,12 @@ No torch here: a report is read and shown where nothing can be trained.
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-import math
-import types
-import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Any
 
-from quoth.errors import Damaged
 from quoth.evaluation.significance import difference_interval, mean_interval
+from quoth.jobs.job_record import JobRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +63,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class LearningReport:
+class LearningReport(JobRecord):
     """Everything that is worth knowing of one learning."""
 
     collection: str
@@ -103,19 +97,8 @@ class LearningReport:
     examples: tuple[tuple[str, tuple[str, ...]], ...]
     """Passages, each with the pseudo-queries written for it."""
 
-    generative: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    generative: Mapping[str, float] = field(default_factory=dict)
     """What training generative search came to; empty where it was not asked for."""
-
-    def to_record(self) -> dict[str, Any]:
-        """Return everything as plain values for JSON."""
-        record: dict[str, Any] = _to_plain(self)
-        return record
-
-    @classmethod
-    def from_record(cls, record: Any) -> LearningReport:
-        """Read what `to_record` gave; anything else is damaged."""
-        report: LearningReport = _from_plain(record, cls, "report")
-        return report
 
 
 def estimate(values: Sequence[float], *, seed: int, num_resamples: int = 1000) -> Estimate:
@@ -139,88 +122,3 @@ def paired_difference(
     interval = difference_interval(after, before, seed=seed, num_resamples=num_resamples)
     mean = fmean(new - old for old, new in zip(before, after, strict=True))
     return Estimate(mean, interval.low, interval.high)
-
-
-# --- plain values ----------------------------------------------------------------------------
-
-
-def _to_plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value):
-        return {each.name: _to_plain(getattr(value, each.name)) for each in _fields(type(value))}
-    if isinstance(value, Mapping):
-        return {key: _to_plain(each) for key, each in value.items()}
-    if isinstance(value, tuple):
-        return [_to_plain(each) for each in value]
-    return value
-
-
-def _from_plain(value: Any, hint: Any, where: str) -> Any:
-    """Read a value of a type, which is what the fields above are made of."""
-    if dataclasses.is_dataclass(hint):
-        return _read_fields(value, typing.cast(type, hint), where)
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin is types.UnionType:  # a dataclass or None
-        return None if value is None else _from_plain(value, arguments[0], where)
-    if origin is tuple:
-        return _read_items(value, arguments, where)
-    if origin is Mapping:
-        _require(isinstance(value, Mapping), value, "names with values", where)
-        return {
-            _from_plain(key, arguments[0], where): _from_plain(each, arguments[1], f"{where}.{key}")
-            for key, each in value.items()
-        }
-    if hint is float:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        _require(is_number and math.isfinite(value), value, "a finite number", where)
-        return float(value)
-    _require(type(value) is hint, value, f"a value of type {hint.__name__}", where)
-    return value
-
-
-def _read_fields(value: Any, kind: type, where: str) -> Any:
-    _require(isinstance(value, Mapping), value, "names with values", where)
-    hints = _hints(kind)
-    missing, unknown = sorted(hints.keys() - value.keys()), sorted(value.keys() - hints.keys())
-    if missing or unknown:
-        told = [
-            f"{word} {', '.join(map(repr, names))}"
-            for word, names in (("lacks", missing), ("has besides", unknown))
-            if names
-        ]
-        raise _damaged(f"{where} {' and '.join(told)}")
-    return kind(
-        **{name: _from_plain(value[name], hint, f"{where}.{name}") for name, hint in hints.items()}
-    )
-
-
-def _read_items(value: Any, arguments: tuple[Any, ...], where: str) -> tuple[Any, ...]:
-    _require(isinstance(value, list | tuple), value, "a list", where)
-    if len(arguments) == 2 and arguments[1] is Ellipsis:
-        hints = [arguments[0]] * len(value)
-    else:
-        hints = list(arguments)
-    _require(len(value) == len(hints), value, f"{len(hints)} values", where)
-    return tuple(
-        _from_plain(each, hint, f"{where}[{at}]")
-        for at, (each, hint) in enumerate(zip(value, hints, strict=True))
-    )
-
-
-def _require(is_right: bool, value: Any, expected: str, where: str) -> None:
-    if not is_right:
-        raise _damaged(f"{where} is {str(value)[:80]!r}, expected {expected}")
-
-
-def _damaged(found: str) -> Damaged:
-    return Damaged(
-        f"this is no learning report of this version of Quoth: {found}; learn again to make one"
-    )
-
-
-@functools.cache
-def _hints(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
-
-
-def _fields(kind: type) -> tuple[dataclasses.Field[Any], ...]:
-    return dataclasses.fields(kind)

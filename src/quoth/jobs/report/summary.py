@@ -7,7 +7,7 @@ from typing import Any
 
 from quoth import __version__
 from quoth.jobs.job_folder import JobFolder
-from quoth.jobs.learn.judging import KNOWN, MEASURE, SEARCHERS
+from quoth.jobs.learn.judging import KNOWN, MEASURE, SEARCHERS, split_by_overlap
 from quoth.jobs.report.report import (
     LearningReport,
     Quality,
@@ -16,7 +16,6 @@ from quoth.jobs.report.report import (
     paired_difference,
 )
 from quoth.models.pretrained import DEFAULT_NAME
-from quoth.search.hybrid.fusion_config import CalibrationConfig
 
 ORDER = (
     "vectors before",
@@ -101,7 +100,7 @@ def _qualities(judged: Mapping[str, Any], *, seed: int) -> list[Quality]:
     for kind in after:
         parts = {kind: list(range(len(after[kind]["dense"])))}
         if kind == KNOWN:
-            parts |= _by_overlap(judged["overlaps"])
+            parts |= split_by_overlap(judged["overlaps"])
         for name, places in parts.items():
             for searcher in SEARCHERS:
                 old = [before[kind][searcher][at] for at in places]
@@ -122,20 +121,6 @@ def _quality(
         after=estimate(new, seed=seed),
         difference=paired_difference(old, new, seed=seed),
     )
-
-
-def _by_overlap(overlaps: Sequence[float]) -> dict[str, list[int]]:
-    """Part known items by how much of them the rest of their document repeats.
-
-    >>> _by_overlap([0.9, 0.1])
-    {'known items, low overlap': [1], 'known items, high overlap': [0]}
-    """
-    split = CalibrationConfig().overlap_split
-    parts = {
-        f"{KNOWN}, low overlap": [at for at, each in enumerate(overlaps) if each < split],
-        f"{KNOWN}, high overlap": [at for at, each in enumerate(overlaps) if each >= split],
-    }
-    return {name: places for name, places in parts.items() if places}
 
 
 def _supervision(base: str, kinds: Mapping[str, int]) -> str:

@@ -26,9 +26,8 @@ from quoth.models.glow.files import (
     MERGE_FILE,
     PROJECTION_FILE,
     SETTINGS_FILE,
+    find_config,
     plain_config,
-    published_config,
-    saved_config,
     write_module_files,
 )
 from quoth.models.glow.inputs import Fields, GlowInputs, SubwordSequence
@@ -101,7 +100,7 @@ class GlowEncoder:
         searching: such an encoder cannot be saved.
         """
         folder = find_folder(name)
-        chosen = config or saved_config(folder) or published_config(folder)
+        chosen = config or find_config(folder)
         base = _load_tower(folder, chosen)
         chosen = _within_positions(base, chosen, is_asked=config is not None)
         network = GlowNetwork(

@@ -21,6 +21,11 @@ FIELDS_FILE = "fields.safetensors"
 PROJECTION_FILE = "projection.safetensors"
 
 
+def find_config(folder: Path) -> GlowConfig:
+    """Read how an encoder is used: as it was saved, or as it was published."""
+    return saved_config(folder) or published_config(folder)
+
+
 def saved_config(folder: Path) -> GlowConfig | None:
     """Read the settings an encoder of ours was saved with, None where it is another's."""
     content = _read_json(folder / SETTINGS_FILE)

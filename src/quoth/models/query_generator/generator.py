@@ -230,10 +230,6 @@ class QueryGenerator:
         targets = self.inputs.queries(queries)
         return self._score(targets, pairs_by_passage, per_token=per_token)
 
-    def score_many(self, query: str, passages: Sequence[str], *, per_token: bool = False) -> Scores:
-        """Return log p(query | passage) of one query and many passages."""
-        return self.score([query] * len(passages), passages, per_token=per_token)
-
     @torch.inference_mode()
     def _score(
         self,

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quoth.collection.store import CutDocument, Store
+from quoth.collection.batch import CutDocument
+from quoth.collection.store import Store
 from quoth.errors import CollectionError, IndexMismatch, IndexMoved, OutOfFiles
 from quoth.index.dense.config import DenseConfig
 from quoth.index.dense.index import DenseIndex
@@ -133,10 +134,10 @@ class DenseSearcher:
 
         A document that has one vector as a whole is left out.
         """
-        found = self._nearest(query, set(documents))
+        found, own = self._nearest(query, set(documents)), self._store.passages_by_row(documents)
         best = {}
         for row, document in documents.items():
-            passages = self._body_passages(document, self._store.passages(document, row))
+            passages = self._body_passages(document, own[row])
             if row in found and found[row].unit < len(passages):
                 best[row] = passages[found[row].unit]
         return best

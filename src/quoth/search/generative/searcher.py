@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -48,7 +49,7 @@ _BY_POOLED = ("pooled", "bag_cos")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Found:
+class _Decoded:
     """What was decoded for a query, and whom it names."""
 
     scores: PhraseScores
@@ -69,12 +70,15 @@ class GenerativeSearcher:
         load_model: LoadModel,
         config: GenerativeConfig,
         identify: Identify | None = None,
+        turn: AbstractContextManager[object] | None = None,
     ) -> None:
+        """Search what lies in `folder`; `turn` is held while a model that is shared is at work."""
         self.folder = folder
         self._store = store
         self._load_model = load_model
         self._config = config
         self._identify = identify
+        self._turn = turn or nullcontext()
         self._index: GenerativeIndex | None = None
         self._decoders: dict[int, Decoder] = {}
         self._asked: tuple[tuple[str, ...], EncodedQueries] | None = None
@@ -89,8 +93,9 @@ class GenerativeSearcher:
         hits: dict[str, tuple[Hit, ...]] = {query.qid: () for query in queries}
         asked = [query for query in queries if query.text.strip()]
         rows = _as_rows(allowed)
-        for query, found in zip(asked, self._find_all(asked, k, rows), strict=True):
-            hits[query.qid] = self._rank(found.owners, k)
+        with self._turn:
+            for query, found in zip(asked, self._find_all(asked, k, rows), strict=True):
+                hits[query.qid] = self._rank(found.owners, k)
         return Run(self.name, hits)
 
     def explain(
@@ -105,7 +110,8 @@ class GenerativeSearcher:
         rows = self._store.rows([document.docid for document in documents])
         if not query.text.strip():
             return tuple(Part(f"{NAME}: the query is empty", 0.0) for _document in documents)
-        (found,) = self._find_all([query], k, _as_rows(allowed))
+        with self._turn:
+            (found,) = self._find_all([query], k, _as_rows(allowed))
         config = self._config
         grounds = Grounds(
             self._opened().trie,
@@ -191,14 +197,14 @@ class GenerativeSearcher:
 
     def _find_all(
         self, queries: Sequence[Query], k: int, rows: Integers | None
-    ) -> Iterator[_Found]:
+    ) -> Iterator[_Decoded]:
         """Find documents for each query, one by one: scores of all would fill the memory."""
         if queries:
             encoded = self._encode(queries)
             for pooled, slots in zip(encoded.pooled, encoded.slots, strict=True):
                 yield self._find(self._score_phrases(pooled, slots), k, rows)
 
-    def _find(self, scores: PhraseScores, k: int, rows: Integers | None) -> _Found:
+    def _find(self, scores: PhraseScores, k: int, rows: Integers | None) -> _Decoded:
         """Decode until k allowed documents are found that nothing deeper can surpass."""
         trie, config = self._opened().trie, self._config.aggregation()
         depth = self._config.depth
@@ -210,7 +216,7 @@ class GenerativeSearcher:
             if rows is not None:
                 is_allowed = np.isin(owners.rows, rows)
                 owners = Owners(owners.rows[is_allowed], owners.scores[is_allowed])
-            found = _Found(scores, evidence, owners)
+            found = _Decoded(scores, evidence, owners)
             is_all = len(decoded.rows) < depth or depth >= len(trie)
             if is_all or (rows is not None and not len(rows)):
                 return found

@@ -4,66 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
-from quoth.errors import ConfigError
+from quoth.constraints import (
+    FREE,
+    AtLeastOne,
+    AtLeastZero,
+    CheckedConfig,
+    NonNegative,
+    OneOf,
+    Range,
+    Seed,
+    Share,
+)
 
-METHODS = ("calibrated", "convex", "rrf")
 NORMALISATIONS = ("range", "min_max", "z_score", "none")
 MEASURES = ("RR", "nDCG")
 
-_LEAST = {
-    "depth": 1,
-    "k": 1,
-    "steps": 1,
-    "num_folds": 2,
-    "min_queries": 2,
-    "num_resamples": 1,
-    "min_stratum": 1,
-}
-
 
 @dataclass(frozen=True, slots=True)
-class FusionConfig:
+class FusionConfig(CheckedConfig, title="fusion"):
     """How the runs of several searchers are fused."""
 
-    method: str = "calibrated"
+    method: Annotated[str, OneOf("calibrated", "convex", "rrf")] = "calibrated"
     """calibrated: weights learnt from the documents; convex: weight below; rrf: ranks alone."""
 
-    normalise: str = "range"
+    normalise: Annotated[str, OneOf(*NORMALISATIONS)] = "range"
     """How scores are made comparable: range (the searcher's usual one in this collection, from the
     calibration), or per query: min_max, z_score, or none."""
 
-    weight: float = 0.5
+    weight: Share = 0.5
     """Share of the dense side with convex, and with calibrated until there is a calibration."""
 
-    generative: float = 0.0
+    generative: Share = 0.0
     """Share of the generative side where a model is trained; the others share the rest. Models
     trained on a GPU helped the other two a little with 0.1; minutes on a CPU did not, so it has
     none unless given some."""
 
-    depth: int = 100
+    depth: AtLeastOne = 100
     """Hits taken of each searcher before fusing."""
 
-    constant: int = 60
+    constant: AtLeastZero = 60
     """Added to every rank with rrf: the larger, the less the first ranks stand out."""
-
-    def __post_init__(self) -> None:
-        problems = []
-        if self.method not in METHODS:
-            problems.append(f"method is {self.method!r}, expected one of {', '.join(METHODS)}")
-        if self.normalise not in NORMALISATIONS:
-            expected = ", ".join(NORMALISATIONS)
-            problems.append(f"normalise is {self.normalise!r}, expected one of {expected}")
-        if not 0.0 <= self.weight <= 1.0:
-            problems.append(f"weight is {self.weight}, expected 0 to 1")
-        if not 0.0 <= self.generative <= 1.0:
-            problems.append(f"generative is {self.generative}, expected 0 to 1")
-        if self.depth < 1:
-            problems.append(f"depth is {self.depth}, expected at least 1")
-        if self.constant < 0:
-            problems.append(f"constant is {self.constant}, expected 0 or more")
-        if problems:
-            raise ConfigError("fusion: " + "; ".join(problems))
 
     def weights(self, lexical: str, others: Sequence[str]) -> dict[str, float]:
         """Give `weight` to the searchers that are not lexical, in even shares, and it the rest.
@@ -90,62 +72,44 @@ class FusionConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class CalibrationConfig:
+class CalibrationConfig(CheckedConfig, title="calibration"):
     """How weights are chosen from known-item queries."""
 
-    normalise: str = "range"
+    normalise: Annotated[str, OneOf(*NORMALISATIONS)] = "range"
     """How scores are made comparable; the same as in fusion."""
 
-    depth: int = 100
+    depth: AtLeastOne = 100
     """Hits taken of each searcher; the same as in fusion."""
 
-    measure: str = "RR"
+    measure: Annotated[str, OneOf(*MEASURES)] = "RR"
     """What the rank of the target is worth: RR or nDCG."""
 
-    k: int = 10
+    k: AtLeastOne = 10
     """Rank below which the target counts as not found."""
 
-    steps: int = 10
+    steps: AtLeastOne = 10
     """Steps of the grid of weights: 10 tries 0, 0.1, … 1."""
 
-    num_folds: int = 5
+    num_folds: Annotated[int, Range(2)] = 5
     """Parts that the documents are dealt into; each is scored with weights chosen on the others."""
 
-    min_queries: int = 30
+    min_queries: Annotated[int, Range(2)] = 30
     """With fewer queries there is no evidence, and the mix is even."""
 
-    margin: float = 0.005
+    margin: NonNegative = 0.005
     """What fusing may lose against the best searcher alone, where it might be chance."""
 
-    confidence: float = 0.95
+    confidence: Annotated[float, Range(0.5, below=1)] = 0.95
     """How sure it must be that a searcher alone is better, to use it alone for less."""
 
-    num_resamples: int = 1000
+    num_resamples: AtLeastOne = 1000
     """Resamples of the bootstrap."""
 
-    overlap_split: float = 0.5
+    overlap_split: Annotated[float, FREE] = 0.5
     """Queries with at least this overlap are averaged apart from those with less."""
 
-    min_stratum: int = 20
+    min_stratum: AtLeastOne = 20
     """With fewer queries on either side of the split, all are averaged together."""
 
-    seed: int = 0
+    seed: Seed = 0
     """Decides the folds and the resamples."""
-
-    def __post_init__(self) -> None:
-        problems = []
-        if self.normalise not in NORMALISATIONS:
-            expected = ", ".join(NORMALISATIONS)
-            problems.append(f"normalise is {self.normalise!r}, expected one of {expected}")
-        if self.measure not in MEASURES:
-            expected = ", ".join(MEASURES)
-            problems.append(f"measure is {self.measure!r}, expected one of {expected}")
-        for name, least in _LEAST.items():
-            if getattr(self, name) < least:
-                problems.append(f"{name} is {getattr(self, name)}, expected at least {least}")
-        if not self.margin >= 0.0:
-            problems.append(f"margin is {self.margin}, expected 0 or more")
-        if not 0.5 <= self.confidence < 1.0:
-            problems.append(f"confidence is {self.confidence}, expected 0.5 or more, below 1")
-        if problems:
-            raise ConfigError("calibration: " + "; ".join(problems))

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
 
-from quoth.records import Document, Part, Query, Run
+from quoth.records import Document, Part, Query, RankAndScore, Run
 from quoth.search.hybrid.fusion import UsualRanges, explain_fused, find_standings, fuse
 from quoth.search.hybrid.fusion_config import FusionConfig
-from quoth.search.searcher import Searcher
+from quoth.search.searcher import Searcher, Timed, untimed
 
 
 class HybridSearcher:
-    """Fuses the runs of other searchers; it keeps no index of its own."""
+    """Fuses the runs of other searchers; it keeps no index of its own.
+
+    A search is followed by questions about it: who found a document, and what its score is made of.
+    So what each side found for a single query is kept until the next one, and each side is asked
+    once. Whoever made it closes it when the collection changes.
+    """
 
     name = "hybrid"
 
@@ -22,11 +28,14 @@ class HybridSearcher:
         config: FusionConfig,
         weights: Mapping[str, float],
         ranges: UsualRanges | None = None,
+        timed: Timed = untimed,
     ) -> None:
         self._searchers = searchers
         self._config = config
         self._weights = weights
         self._ranges = ranges
+        self._timed = timed
+        self._kept = _KeptRuns((), 0, None)
 
     def search(self, queries: Sequence[Query], *, k: int, allowed: set[int] | None) -> Run:
         """Find the k best documents for each query by the fused score.
@@ -34,8 +43,20 @@ class HybridSearcher:
         A searcher that has no weight is not even asked, so it costs nothing.
         """
         runs = self._runs(queries, k=k, allowed=allowed, silent=self._silent())
-        fused = fuse(runs, self._config, weights=self._weights, ranges=self._ranges, k=k)
+        with self._timed("fuse"):
+            fused = fuse(runs, self._config, weights=self._weights, ranges=self._ranges, k=k)
         return Run(self.name, fused.hits)
+
+    def found_by(
+        self, query: Query, docids: Sequence[str], *, k: int, allowed: set[int] | None
+    ) -> dict[str, dict[str, RankAndScore]]:
+        """Say where each side has these documents; k and rows as in the search that found them."""
+        wanted: dict[str, dict[str, RankAndScore]] = {docid: {} for docid in docids}
+        for run in self._runs([query], k=k, allowed=allowed, silent=self._silent()):
+            for rank, hit in enumerate(run.hits[query.qid], start=1):
+                if hit.docid in wanted:
+                    wanted[hit.docid][run.name] = RankAndScore(rank, hit.score)
+        return wanted
 
     def explain(
         self,
@@ -63,7 +84,8 @@ class HybridSearcher:
         )
 
     def close(self) -> None:
-        """Nothing is open here; the searchers are closed by whoever made them."""
+        """Forget what was found; the searchers are closed by whoever made them."""
+        self._kept = _KeptRuns((), 0, None)
 
     def _depth(self, k: int) -> int:
         return max(k, self._config.depth)
@@ -82,9 +104,35 @@ class HybridSearcher:
         silent: Set[str] = frozenset(),
     ) -> list[Run]:
         depth = self._depth(k)
-        return [
+        kept = self._kept
+        if not kept.are_of(queries, depth, allowed):
+            kept = _KeptRuns(tuple(queries), depth, allowed)
+        runs = [
             Run(each.name, {query.qid: () for query in queries})
             if each.name in silent
-            else each.search(queries, k=depth, allowed=allowed)
+            else kept.runs.get(each.name) or self._ask(each, kept)
             for each in self._searchers
         ]
+        self._kept = kept if len(queries) == 1 else _KeptRuns((), 0, None)
+        return runs
+
+    def _ask(self, side: Searcher, kept: _KeptRuns) -> Run:
+        with self._timed(f"search {side.name}"):
+            found = side.search(kept.queries, k=kept.depth, allowed=kept.allowed)
+        kept.runs[side.name] = found
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptRuns:
+    """What the sides found for some queries, by name."""
+
+    queries: tuple[Query, ...]
+    depth: int
+    allowed: set[int] | None
+    runs: dict[str, Run] = field(default_factory=dict)
+
+    def are_of(self, queries: Sequence[Query], depth: int, allowed: set[int] | None) -> bool:
+        """Whether the same is asked again; rows are compared by identity, as they may be many."""
+        same = (self.queries, self.depth) == (tuple(queries), depth)
+        return same and self.allowed is allowed

@@ -1,11 +1,12 @@
 """Score many documents for one query by their term counts: `score.py`, made fast.
 
-For queries of single terms only; a phrase needs the order of words. The sum is formed in the same
-order, so the score of a document is the same to the last bit.
+For queries of single terms only; a phrase needs the order of words. Both sums are exactly rounded,
+so the score of a document is the same to the last bit.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -49,7 +50,7 @@ class CountScorer:
 
     def score(self, document: TermCounts) -> float:
         """Score a document that matches the query."""
-        frequencies, total = document.frequencies, 0.0
+        frequencies, parts = document.frequencies, []
         norms = {
             view: K1 * length_norm(document.lengths[view], self._averages.get(view, 0.0))
             for view in self.views
@@ -57,8 +58,8 @@ class CountScorer:
         for view, term, factor in self._leaves:
             tf = frequencies[view].get(term, 0)
             if tf:
-                total += factor * (tf * (K1 + 1.0) / (tf + norms[view]))
-        return total
+                parts.append(factor * (tf * (K1 + 1.0) / (tf + norms[view])))
+        return math.fsum(parts)
 
 
 def is_countable(query: LexicalQuery) -> bool:

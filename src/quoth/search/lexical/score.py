@@ -7,6 +7,7 @@ and scores candidates exactly while the index still counts removed documents.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -53,8 +54,8 @@ class Contribution:
 
 
 def score(query: LexicalQuery, document: FieldTerms, statistics: QueryStatistics) -> float:
-    """Score a document that matches the query."""
-    return sum(part.value for part in contributions(query, document, statistics))
+    """Score a document that matches the query; the sum is exactly rounded, in whatever order."""
+    return math.fsum(part.value for part in contributions(query, document, statistics))
 
 
 def contributions(
@@ -75,16 +76,6 @@ def contributions(
                 yield Contribution(clause, view, weight, idf, tf, len(terms), value)
 
 
-def matches(query: LexicalQuery, document: FieldTerms) -> bool:
-    """Whether a document is found at all: all musts, no must-nots, and something wanted."""
-    found = {clause: _occurs(clause, document) for clause in query.clauses}
-    if any(found[clause] for clause in query.clauses if clause.occur == "must_not"):
-        return False
-    if not all(found[clause] for clause in query.clauses if clause.occur == "must"):
-        return False
-    return any(found[clause] for clause in query.wanted)
-
-
 def explain_parts(parts: Sequence[Contribution]) -> Part:
     """Turn the summands into an explanation: one part per clause, one below it per view."""
     by_clause: dict[Clause, list[Part]] = {}
@@ -99,7 +90,7 @@ def explain_parts(parts: Sequence[Contribution]) -> Part:
         Part(" ".join(clause.terms), sum(leaf.value for leaf in leaves), tuple(leaves))
         for clause, leaves in by_clause.items()
     )
-    return Part("lexical", sum(part.value for part in clauses), clauses)
+    return Part("lexical", math.fsum(part.value for part in parts), clauses)
 
 
 def count_phrase(phrase: Sequence[str], instances: Sequence[Sequence[str]]) -> int:
@@ -116,10 +107,6 @@ def count_phrase(phrase: Sequence[str], instances: Sequence[Sequence[str]]) -> i
         for terms in map(list, instances)
         for at in range(len(terms) - size + 1)
     )
-
-
-def _occurs(clause: Clause, document: FieldTerms) -> bool:
-    return count_phrase(clause.terms, _instances(document, clause.view)) > 0
 
 
 def _instances(document: FieldTerms, view: str) -> Sequence[Sequence[str]]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from quoth.records import Document, Hit, Part, Query, Run
 from quoth.search.lexical.config import LexicalConfig
 from quoth.search.lexical.counts import CountScorer, TermCounts, is_countable
 from quoth.search.lexical.score import QueryStatistics, contributions, explain_parts, score
+from quoth.search.lexical.ties import ROUNDING, near_ties
 from quoth.search.lexical.upkeep import STATISTICS_FILE, LexicalUpkeep, analyse, open_index
 from quoth.search.searcher import Progress, ignore_progress
 from quoth.text.query_syntax import Occur, parse_query, plain_query
@@ -37,7 +38,6 @@ from quoth.vocabulary.weighting import inverse_document_frequency
 _MOVED = "a writer replaced the lexical index during a search; search again"
 _MAX_KNOWN_DOCIDS = 200_000
 _MAX_KNOWN_COUNTS = 2_000_000  # of analysed documents; some 80 MB
-_ROUNDING = 1.0 + 1e-5  # tantivy computes in single precision
 
 
 class LexicalSearcher:
@@ -72,6 +72,8 @@ class LexicalSearcher:
         self._anywhere: tuple[tuple[str, float], ...] | None = None
         self._index: LexicalIndex | None = None
         self._statistics: Statistics | None = None
+        self._totals: tuple[int, dict[str, float]] | None = None
+        self._weighed: tuple[str, dict[str, float]] | None = None
 
     # Searching -------------------------------------------------------------------------------
 
@@ -127,14 +129,43 @@ class LexicalSearcher:
 
     def term_weights(self, query: Query) -> dict[str, float]:
         """Return the idf of each wanted term, to choose passages and highlights by."""
-        terms = {term for clause in self.parse(query).wanted for term in clause.terms}
-        counted = self._counted()
-        found = counted.document_frequencies(EVERYTHING, terms)
-        total = counted.num_documents
-        return {
-            term: inverse_document_frequency(found.get(term, 0), num_documents=total)
-            for term in terms
-        }
+        if self._weighed is None or self._weighed[0] != query.text:
+            terms = {term for clause in self.parse(query).wanted for term in clause.terms}
+            found = self._counted().document_frequencies(EVERYTHING, terms)
+            total, _lengths = self._summed()
+            weights = {
+                term: inverse_document_frequency(found.get(term, 0), num_documents=total)
+                for term in terms
+            }
+            self._weighed = (query.text, weights)
+        return self._weighed[1]
+
+    def settle_ties(
+        self, query: Query, hits: Sequence[Hit], documents: Mapping[str, Document]
+    ) -> tuple[Hit, ...]:
+        """Order hits exactly whose scores single precision cannot tell apart.
+
+        Documents with the same fields score the same, so they are not looked into.
+        """
+        if not self._counts_as(self._opened()):
+            return tuple(hits)  # scored exactly
+        groups = list(near_ties(hits))
+        if len(groups) < len(hits) and not self._is_of_one_state():
+            groups = [list(hits)]
+        differing = [
+            hit.docid
+            for group in groups
+            if len({tuple(documents[hit.docid].fields.items()) for hit in group}) > 1
+            for hit in group
+        ]
+        parts = self.explain(query, [documents[docid] for docid in differing]) if differing else ()
+        exact = {docid: part.value for docid, part in zip(differing, parts, strict=True)}
+        scored = [
+            [Hit(hit.docid, exact.get(hit.docid, hit.score)) for hit in each] for each in groups
+        ]
+        return tuple(
+            hit for each in scored for hit in sorted(each, key=lambda hit: (-hit.score, hit.docid))
+        )
 
     def analyse(self, document: Document) -> FieldTerms:
         """Turn a document into terms, field by field."""
@@ -144,7 +175,7 @@ class LexicalSearcher:
         """Release what was opened."""
         if self._statistics is not None:
             self._statistics.close()
-        self._index = self._statistics = self._anywhere = None
+        self._index = self._statistics = self._anywhere = self._totals = self._weighed = None
         self._docids, self._states = {}, {}
 
     def is_current(self, change: int) -> bool:
@@ -220,7 +251,7 @@ class LexicalSearcher:
         """Whether tantivy counts the very documents that the statistics do."""
         if index.num_dead:
             return False
-        return self._exchanged is None or self._counted().num_documents == index.num_documents
+        return self._exchanged is None or self._summed()[0] == index.num_documents
 
     def _name(self, rows: Sequence[int]) -> dict[int, str]:
         """Find docids by row; a row's docid never changes, so each is looked up once."""
@@ -290,14 +321,14 @@ class LexicalSearcher:
 
     def _corrections(self, query: LexicalQuery, statistics: QueryStatistics) -> tuple[Boost, float]:
         """Return the boosts that mend tantivy's idf, and how far its length norm can be off."""
-        index, slack = self._opened(), _ROUNDING
+        index, slack = self._opened(), ROUNDING
         used: dict[str, QueryStatistics] = {}
         for view, terms in _terms_by_view(query).items():
             state = self._state(view, terms)
             if state is None:  # no term of the query is left in this view
                 continue
             average = statistics.average_lengths.get(view, 0.0)
-            slack = max(slack, _ROUNDING * average / state.average_length)
+            slack = max(slack, ROUNDING * average / state.average_length)
             counts = {term: index.document_frequency(view, term) for term in terms}
             used[view] = QueryStatistics(state.num_documents, {}, {view: counts})
 
@@ -321,8 +352,7 @@ class LexicalSearcher:
     def _query_statistics(self, query: LexicalQuery) -> QueryStatistics:
         counted = self._counted()
         return QueryStatistics(
-            counted.num_documents,
-            counted.average_lengths(),
+            *self._summed(),
             {
                 view: counted.document_frequencies(view, terms)
                 for view, terms in _terms_by_view(query).items()
@@ -333,6 +363,24 @@ class LexicalSearcher:
         if self._index is None:
             self._index = open_index(self.folder, self._analyser)
         return self._index
+
+    def _is_of_one_state(self) -> bool:
+        """Whether documents, index and statistics hold the same changes; a writer commits each.
+
+        Otherwise scores of the one cannot stand among scores by the other.
+        """
+        index = self._opened()
+        change = index.artifact.change
+        if self._exchanged is not None or not index.is_settled:
+            return False
+        return self._store.change == self._counted().change == change
+
+    def _summed(self) -> tuple[int, dict[str, float]]:
+        """Count the documents and average their lengths, once for the state that is searched."""
+        if self._totals is None:
+            counted = self._counted()
+            self._totals = (counted.num_documents, counted.average_lengths())
+        return self._totals
 
     def _counted(self) -> Statistics:
         if self._statistics is None:

@@ -97,14 +97,22 @@ class AccessPolicy:
             )
 
 
+def _admit() -> None:
+    """Admit everybody."""
+
+
 # Declaring ---------------------------------------------------------------------------------------
 
 
-def declares(access: Access) -> Callable[[_E], _E]:
-    """Declare what the route of an endpoint needs."""
+def declares(access: Access, *, admits: Callable[[], None] = _admit) -> Callable[[_E], _E]:
+    """Declare what the route of an endpoint needs.
+
+    `admits` complains where a request would be refused anyway, however it reads.
+    """
 
     def declare(endpoint: _E) -> _E:
         endpoint.access = access  # type: ignore[attr-defined]
+        endpoint.admits = admits  # type: ignore[attr-defined]
         return endpoint
 
     return declare
@@ -118,6 +126,7 @@ class GuardedRoute(APIRoute):
         if access is None:
             raise TypeError(f"the route {path} declares no access; put @declares(…) above it")
         self.access: Access = access
+        self._admits: Callable[[], None] = getattr(endpoint, "admits", _admit)
         super().__init__(path, endpoint, **given)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -125,6 +134,7 @@ class GuardedRoute(APIRoute):
         _authorise(self.access, scope)
         if scope["method"] in _BODIES and scope["method"] in (self.methods or ()):
             _require_json(Headers(scope=scope))
+            self._admits()  # before anything is parsed: a crowd is refused cheaply
         await super().handle(scope, receive, send)
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from quoth.server.mcp.tools import OnEngine
-    from quoth.server.workers.protocol import Worker
     from quoth.shards.opening import OpenedEngine
 
 PATH = "/mcp"
@@ -86,21 +85,21 @@ def make_routes(server: MCPServer, *, hosts: Sequence[str] | None) -> list[BaseR
 @contextlib.contextmanager
 def beside(engine: OpenedEngine) -> Iterator[BothEngines]:
     """Open two engines beside one, which share models: each does one piece of work at a time."""
-    from quoth.server.monitoring.timings import Stages
-    from quoth.server.workers.protocol import make_workers
+    from quoth.server.monitoring.timings import StageTimes
+    from quoth.server.workers.models import share_engine
 
-    make = make_workers(engine, Stages())
+    make = share_engine(engine, StageTimes())
     with make() as reader, make() as answerer:
         yield BothEngines(_one_at_a_time(reader), _one_at_a_time(answerer))
 
 
-def _one_at_a_time(worker: Worker) -> OnEngine:
+def _one_at_a_time(worker: OpenedEngine) -> OnEngine:
     """Return what does work in another thread, one piece after another."""
     import anyio
 
     limiter = anyio.CapacityLimiter(1)
 
-    async def on_engine(work: Callable[[Worker], _T], /) -> _T:
+    async def on_engine(work: Callable[[OpenedEngine], _T], /) -> _T:
         return await anyio.to_thread.run_sync(functools.partial(work, worker), limiter=limiter)
 
     return on_engine

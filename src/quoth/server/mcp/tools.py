@@ -14,16 +14,9 @@ from mcp.types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from quoth import __version__
+from quoth.records import SearchRequest
 from quoth.server.mcp.errors import failed_call
-from quoth.server.mcp.records import (
-    Answered,
-    Fetched,
-    Found,
-    answered,
-    fetched,
-    found_passage,
-)
-from quoth.server.workers.protocol import Worker
+from quoth.server.mcp.records import Fetched, fetched
 from quoth.settings.server import (
     MAX_CONDITION_CHARS,
     MAX_DOCID_CHARS,
@@ -31,6 +24,9 @@ from quoth.settings.server import (
     MAX_QUERY_CHARS,
     MAX_QUESTION_CHARS,
 )
+from quoth.shards.opening import OpenedEngine
+from quoth.wire.schemas import AnswerResponse, SearchResponse
+from quoth.wire.writing import answer_response, search_response
 
 _T = TypeVar("_T")
 
@@ -143,31 +139,22 @@ class Tools:
         k: Annotated[int, Field(ge=1, le=MAX_K, description="Hits at most.")] = 5,
         searcher: Searcher = "auto",
         where: Condition = "",
-    ) -> Found:
+    ) -> SearchResponse:
         """Find documents, best first."""
-
-        def work(engine: Worker) -> Found:
-            using = engine.choose(searcher)
-            hits = engine.find(query, k=k, where=[where], searcher=using)
-            return Found(using, [found_passage(each) for each in hits])
-
-        return await self._reading(work)
+        request = SearchRequest(query, k=k, where=where, searcher=searcher)
+        return await self._reading(lambda engine: search_response(request, engine.find(request)))
 
     async def ask(
         self,
         question: Annotated[str, Field(min_length=1, max_length=MAX_QUESTION_CHARS)],
         *,
-        k: Annotated[int, Field(ge=1, le=20, description="Documents to go by.")] = 3,
+        k: Annotated[int, Field(ge=1, le=20, description="Documents to go by.")] = 5,
         searcher: Searcher = "auto",
-    ) -> Answered:
+    ) -> AnswerResponse:
         """Answer a question from the k best documents."""
 
-        def work(engine: Worker) -> Answered:
-            using = engine.choose(searcher)
-            making = engine.begin_answer(
-                question, k=k, searcher=using, threshold=None, phrases=True
-            )
-            return answered(making.answer(), making.notice)
+        def work(engine: OpenedEngine) -> AnswerResponse:
+            return answer_response(engine.ask(question, k=k, searcher=searcher).shown())
 
         return await self._answering(work)
 
@@ -182,8 +169,8 @@ class Tools:
     ) -> Fetched:
         """Read a stretch of a document."""
 
-        def work(engine: Worker) -> Fetched:
-            document = engine.require(docid)
+        def work(engine: OpenedEngine) -> Fetched:
+            document = engine.document(docid)
             return fetched(document, field=field, instance=instance, start=start, length=length)
 
         return await self._reading(work)
@@ -192,4 +179,4 @@ class Tools:
 class OnEngine(Protocol):
     """Does some work with an engine that no one else uses meanwhile, and waits for it."""
 
-    def __call__(self, work: Callable[[Worker], _T], /) -> Awaitable[_T]: ...
+    def __call__(self, work: Callable[[OpenedEngine], _T], /) -> Awaitable[_T]: ...

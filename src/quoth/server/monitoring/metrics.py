@@ -19,7 +19,7 @@ from quoth.server.errors import RequestError
 from quoth.server.monitoring.exposition import family, histogram_samples, sample
 from quoth.server.monitoring.histogram import DurationCounter, Histogram
 from quoth.server.monitoring.resources import max_descriptors, memory_bytes, open_descriptors
-from quoth.server.monitoring.timings import Stages
+from quoth.server.monitoring.timings import StageTimes
 
 OTHER = "other"
 """The label of what belongs to no fixed set."""
@@ -75,7 +75,7 @@ class Metrics:
     """Counts requests, their durations and errors, beside the durations of stages."""
 
     def __init__(self) -> None:
-        self.stages = Stages()
+        self.stages = StageTimes()
         self._lock = threading.Lock()
         self._kinds = frozenset((*_FRAMEWORK_KINDS, *_names(QuothError), *_names(RequestError)))
         self._routes: set[str] = set()

@@ -43,7 +43,7 @@ class _Stage:
     last: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
 
 
-class Stages:
+class StageTimes:
     """Durations of all stages, noted by any thread."""
 
     def __init__(self) -> None:

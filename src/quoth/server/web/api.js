@@ -88,13 +88,13 @@ const TITLES = {
 /** Send until there is an answer, or no key that the server takes. */
 async function send(path, { body, signal } = {}) {
   for (;;) {
-    const key = sessionStorage.getItem(KEY);
+    const [key, sent] = [sessionStorage.getItem(KEY), performance.now()];
     const response = await sendOnce(path, { body, signal, key });
     if (response.ok) return response;
     const error = await readRefusal(response, key);
     signal?.throwIfAborted();
     const isNew = sessionStorage.getItem(KEY) !== key; // given meanwhile, for another request
-    if (error.status !== 401 || !(isNew || (await askForKey(error)))) throw error;
+    if (error.status !== 401 || !(isNew || (await askForKey(error, sent)))) throw error;
   }
 }
 

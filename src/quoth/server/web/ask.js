@@ -146,8 +146,13 @@ function showAnswer(view, answer, page) {
 
 function makeAnswer(answer) {
   const text = make("p", { class: "answer", dir: "auto" });
-  for (const [stretch, citation] of partBySpans(answer.text, answer.citations)) {
-    text.append(citation ? makeQuotation(stretch, citation, answer) : makeSafe(stretch));
+  const spans = answer.citations.map((citation) => ({
+    start: citation.answer_start,
+    end: citation.answer_end,
+    citation,
+  }));
+  for (const [stretch, span] of partBySpans(answer.text, spans)) {
+    text.append(span ? makeQuotation(stretch, span.citation, answer) : makeSafe(stretch));
   }
   return text;
 }
@@ -183,8 +188,8 @@ function sourceOf(citation, answer) {
       docid === citation.docid &&
       passage?.field === citation.field &&
       passage.instance === citation.instance &&
-      passage.start <= citation.document_start &&
-      citation.document_end <= passage.end,
+      passage.start <= citation.start &&
+      citation.end <= passage.end,
   );
   return at < 0 ? citation.number - 1 : at;
 }
@@ -192,7 +197,7 @@ function sourceOf(citation, answer) {
 function openCitation(citation, answer) {
   const at = sourceOf(citation, answer);
   const hit = answer.passages[at];
-  const span = { start: citation.document_start, end: citation.document_end };
+  const span = spanOf(citation);
   const { field, instance, quoted } = citation;
   const alone = { field, instance, ...span, text: quoted };
   openSource({
@@ -277,7 +282,7 @@ function makeSentence({ text, start, spans }) {
 }
 
 function spanOf(citation) {
-  return { start: citation.document_start, end: citation.document_end };
+  return { start: citation.start, end: citation.end };
 }
 
 function makeAbstention(answer) {

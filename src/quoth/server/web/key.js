@@ -12,9 +12,14 @@ const REASONS = {
 };
 const MISSING = ["This server asks for a key", "Whoever runs the server can give you one."];
 let asked = null;
+let declined = -Infinity; // when nobody gave a key
 
-/** Ask for a key, once for all requests that wait for it; true when one was given. */
-export function askForKey({ kind }) {
+/**
+ * Ask for a key, once for all requests that wait for it; true when one was given. A request that
+ * was sent before somebody declined does not ask again.
+ */
+export function askForKey({ kind }, sent) {
+  if (sent < declined) return Promise.resolve(false);
   asked ??= new Promise((resolve) => open(kind, resolve));
   return asked;
 }
@@ -31,6 +36,7 @@ function open(kind, resolve) {
       const key = field.value.trim();
       const isGiven = dialog.returnValue === "given" && key !== "";
       if (isGiven) useKey(key);
+      else declined = performance.now();
       field.value = "";
       asked = null;
       resolve(isGiven);

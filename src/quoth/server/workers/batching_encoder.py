@@ -13,11 +13,11 @@ from typing import Self
 
 from quoth.models.glow.encoder import Encoded, GlowEncoder
 from quoth.models.glow.weights import WordCounts
-from quoth.server.monitoring.timings import Stages
+from quoth.server.monitoring.timings import StageTimes
 
 
 @dataclass(slots=True)
-class _Asked:
+class _WaitingQueries:
     texts: tuple[str, ...]
     encoded: Encoded | None = None
     error: BaseException | None = None
@@ -26,13 +26,13 @@ class _Asked:
 class BatchingEncoder(GlowEncoder):
     """An encoder that joins the queries of several threads into one call."""
 
-    stages: Stages
+    stages: StageTimes
     _list_lock: threading.Lock
     _turn: threading.Lock
-    _waiting: list[_Asked]
+    _waiting: list[_WaitingQueries]
 
     @classmethod
-    def around(cls, encoder: GlowEncoder, stages: Stages) -> Self:
+    def around(cls, encoder: GlowEncoder, stages: StageTimes) -> Self:
         """Share an encoder that was loaded."""
         shared = cls(
             encoder.name,
@@ -45,7 +45,7 @@ class BatchingEncoder(GlowEncoder):
         shared.share(stages)
         return shared
 
-    def share(self, stages: Stages) -> None:
+    def share(self, stages: StageTimes) -> None:
         """Be ready for several threads."""
         self.stages = stages
         self._list_lock = threading.Lock()
@@ -61,9 +61,9 @@ class BatchingEncoder(GlowEncoder):
             if counts is not None:
                 with self._turn:
                     return super().encode_queries(texts, counts=counts)
-            return self._encode_together(_Asked(tuple(texts)))
+            return self._encode_together(_WaitingQueries(tuple(texts)))
 
-    def _encode_together(self, asked: _Asked) -> Encoded:
+    def _encode_together(self, asked: _WaitingQueries) -> Encoded:
         with self._list_lock:
             self._waiting.append(asked)
         with self._turn:  # whoever had the turn before may have encoded these, too

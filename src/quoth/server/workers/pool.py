@@ -24,7 +24,7 @@ from quoth.errors import Damaged, OutOfFiles, QuothError
 from quoth.interruption import Interruption, current_interruption, interruptible
 from quoth.server.errors import Overloaded, TookTooLong
 from quoth.server.monitoring.metrics import PoolState
-from quoth.server.workers.protocol import Worker
+from quoth.shards.opening import OpenedEngine
 
 _NEWEST = 0.1  # share of the last job in what is usual
 _BUSY = "too many requests are waiting; try again in a moment"
@@ -37,10 +37,12 @@ class Job(Future[_T]):
     is_refused = False
 
 
-def stopping(work: Callable[[Worker], _T], interruption: Interruption) -> Callable[[Worker], _T]:
+def stopping(
+    work: Callable[[OpenedEngine], _T], interruption: Interruption
+) -> Callable[[OpenedEngine], _T]:
     """Let some work be stopped, also before it begins."""
 
-    def stoppable(engine: Worker) -> _T:
+    def stoppable(engine: OpenedEngine) -> _T:
         with interruptible(interruption):
             interruption.check()
             return work(engine)
@@ -59,7 +61,7 @@ class WorkerPool:
     def __init__(
         self,
         name: str,
-        make_engine: Callable[[], Worker],
+        make_engine: Callable[[], OpenedEngine],
         *,
         workers: int,
         capacity: int,
@@ -76,7 +78,7 @@ class WorkerPool:
         self._workers = workers
         self._unfinished = 0
         self._refused = 0
-        self._engines: list[Worker] = []
+        self._engines: list[OpenedEngine] = []
         self._interruptions: set[Interruption] = set()
         self._begun: dict[int, float] = {}  # of jobs that are being done, by their identity
 
@@ -97,12 +99,15 @@ class WorkerPool:
         with self._lock:
             return self._is_full()
 
-    def submit(self, work: Callable[[Worker], _T]) -> Job[_T]:
+    def admit(self) -> None:
+        """Complain where one more job would be refused now."""
+        with self._lock:
+            self._require_room()
+
+    def submit(self, work: Callable[[OpenedEngine], _T]) -> Job[_T]:
         """Have some work done when its turn comes; refused where too much waits already."""
         with self._lock:
-            if self._is_full():
-                self._refused += 1
-                raise Overloaded(_BUSY, retry_seconds=self._expected_seconds())
+            self._require_room()
             self._unfinished += 1
         job: Job[_T] = Job()
         job.add_done_callback(self._note_end)
@@ -114,7 +119,7 @@ class WorkerPool:
         return job
 
     async def run(
-        self, work: Callable[[Worker], _T], *, seconds: float, may_stop: bool = True
+        self, work: Callable[[OpenedEngine], _T], *, seconds: float, may_stop: bool = True
     ) -> _T:
         """Have some work done and wait for it, but no longer than this.
 
@@ -170,6 +175,11 @@ class WorkerPool:
 
     # Inner workings --------------------------------------------------------------------------
 
+    def _require_room(self) -> None:
+        if self._is_full():
+            self._refused += 1
+            raise Overloaded(_BUSY, retry_seconds=self._expected_seconds())
+
     def _is_full(self) -> bool:
         waiting = self._unfinished - self._workers + 1  # with one more
         wait = self._expected_seconds() * waiting / self._workers
@@ -192,7 +202,7 @@ class WorkerPool:
             with self._lock:
                 self._refused += 1
 
-    def _do(self, job: Job[_T], work: Callable[[Worker], _T]) -> None:
+    def _do(self, job: Job[_T], work: Callable[[OpenedEngine], _T]) -> None:
         if not job.set_running_or_notify_cancel():
             return
         with self._lock:
@@ -220,8 +230,8 @@ class WorkerPool:
         failure.__cause__ = error
         return failure
 
-    def _engine(self) -> Worker:
-        engine: Worker | None = getattr(self._own, "engine", None)
+    def _engine(self) -> OpenedEngine:
+        engine: OpenedEngine | None = getattr(self._own, "engine", None)
         if engine is None:
             engine = self._own.engine = self._make_engine()
             self._engines.append(engine)

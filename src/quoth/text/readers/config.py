@@ -5,59 +5,48 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
-from quoth.errors import ConfigError
+from quoth.constraints import Accepts, AtLeastOne, CheckedConfig, Text, not_empty
 
 LINE_ID = "#line"
 """The id key that stands for path:line."""
 
 
+def _is_encoding(name: str) -> bool:
+    try:
+        "\n".encode(name)
+        codecs.getincrementaldecoder(name)
+    except (LookupError, UnicodeError, ValueError):
+        return False
+    return True
+
+
 @dataclass(frozen=True)
-class ReaderConfig:
+class ReaderConfig(CheckedConfig, title="readers"):
     """How files become documents."""
 
-    id_key: str = ""
+    id_key: Text = ""
     """Key or column that holds the docid; empty: the first of _id, id, docid; #line: path:line."""
 
-    metadata_keys: tuple[str, ...] = ()
+    metadata_keys: tuple[Annotated[str, not_empty("names of keys")], ...] = ()
     """Keys whose strings are kept for filtering only and are not searched."""
 
-    max_line_bytes: int = 32_000_000
+    max_line_bytes: AtLeastOne = 32_000_000
     """Longest line of a JSONL file and longest row of a table, in bytes; longer are skipped."""
 
-    max_file_bytes: int = 200_000_000
+    max_file_bytes: AtLeastOne = 200_000_000
     """Largest file of a format that is read whole (txt md rst html pdf docx json), in bytes."""
 
-    encoding: str = "utf-8"
+    encoding: Annotated[
+        str, Accepts(_is_encoding, "a text encoding that Python knows, such as utf-8")
+    ] = "utf-8"
     """Encoding of text files that have no byte order mark and no claim of their own."""
 
-    def __post_init__(self) -> None:
-        """Refuse settings that cannot work, all at once."""
-        problems = [*_key_problems(self), *_limit_problems(self), *_encoding_problems(self)]
-        if problems:
-            raise ConfigError("; ".join(problems))
-
-
-def _key_problems(config: ReaderConfig) -> Iterator[str]:
-    keys = config.metadata_keys
-    if not all(keys):
-        yield "metadata_keys: holds an empty key"
-    if len(set(keys)) < len(keys):
-        yield f"metadata_keys: a key stands twice in {', '.join(keys)}"
-    if LINE_ID in keys or (config.id_key and config.id_key in keys):
-        yield "metadata_keys: the docid cannot also be metadata"
-
-
-def _limit_problems(config: ReaderConfig) -> Iterator[str]:
-    for name in ("max_line_bytes", "max_file_bytes"):
-        value = getattr(config, name)
-        if value < 1:
-            yield f"{name}: expected at least 1, found {value}"
-
-
-def _encoding_problems(config: ReaderConfig) -> Iterator[str]:
-    try:
-        "\n".encode(config.encoding)
-        codecs.getincrementaldecoder(config.encoding)
-    except (LookupError, UnicodeError):
-        yield f'encoding: Python knows no text encoding "{config.encoding}"'
+    def conflicts(self) -> Iterator[str]:
+        """Say where metadata keys are named twice, or the docid is one of them."""
+        keys = self.metadata_keys
+        if len(set(keys)) < len(keys):
+            yield f"metadata_keys names a key twice in {', '.join(keys)}"
+        if LINE_ID in keys or (self.id_key and self.id_key in keys):
+            yield "metadata_keys names the docid, which cannot also be metadata"

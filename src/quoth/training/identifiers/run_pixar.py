@@ -14,10 +14,10 @@ import torch
 
 from quoth.models.pixar.pixar import Pixar
 from quoth.training.distribution import process_number
+from quoth.training.identifiers.pairs import open_identifier_pairs
 from quoth.training.loop import Progress, TrainingReport
 from quoth.training.recipes.pixar import train_pixar
 from quoth.training.recipes.pixar_config import PixarRecipe
-from quoth.training.selfsupervision.identifier_pairs import open_identifier_pairs
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 
 from quoth.errors import ConfigError
+from quoth.selfsupervision.phrase_matching import Flags, Ids, OccurrenceIndex
+from quoth.selfsupervision.phrase_sampling import MixedSample, draw_phrases
 from quoth.training.batching import Batches
 from quoth.training.quoting.phrase_negatives import (
     PhraseColumns,
@@ -29,8 +31,6 @@ from quoth.training.quoting.phrase_negatives import (
 )
 from quoth.training.quoting.set import DynamicSet
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
-from quoth.training.selfsupervision.phrase_matching import Flags, Ids, OccurrenceIndex
-from quoth.training.selfsupervision.phrase_sampling import MixedSample, draw_phrases
 
 _PHRASES, _NEGATIVES, _QUOTATIONS = 0, 1, 2  # what chance is drawn for
 

@@ -19,69 +19,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from quoth.errors import ConfigError
-from quoth.training.quoting.set import Continuations
-from quoth.training.selfsupervision.phrase_matching import (
+from quoth.selfsupervision.phrase_matching import (
     Flags,
     Ids,
     OccurrenceIndex,
     SubwordText,
 )
-from quoth.training.selfsupervision.phrase_sampling import MixedSample
+from quoth.selfsupervision.phrase_sampling import MixedSample
+from quoth.training.quoting.negatives_config import NegativesConfig
+from quoth.training.quoting.set import Continuations
 
 _WIDTH = 4  # bytes of a subword in a key
-
-
-@dataclass(frozen=True, slots=True)
-class NegativesConfig:
-    """Which columns are offered beside the phrases of the batch, which always are."""
-
-    pre_batch: int = 0
-    """Columns of the batch before that are kept, at most; their vectors carry no gradient."""
-
-    prefixes: bool = True
-    """Offer what the right phrase begins with."""
-
-    self_retrieval: bool = True
-    """Offer the right phrase with what follows it in its own text."""
-
-    corpus_retrieval: bool = False
-    """Offer the right phrase with what follows it elsewhere in the corpus."""
-
-    generation: bool = True
-    """Offer the right phrase with what the untouched language model writes after it."""
-
-    extension: int = 4
-    """Most subwords by which a phrase is extended."""
-
-    single_subwords: bool = False
-    """Offer prefixes of one subword as well, beside the subword that says the same."""
-
-    mask_valid_alternatives: bool = False
-    """Where a plain subword is right, take out phrases that spell the text that follows."""
-
-    def __post_init__(self) -> None:
-        problems = []
-        if self.pre_batch < 0:
-            problems.append(f"pre_batch is {self.pre_batch}, expected ≥ 0")
-        if self.extension < 1:
-            problems.append(f"extension is {self.extension}, expected ≥ 1")
-        if problems:
-            raise ConfigError("phrase negatives: " + "; ".join(problems))
-
-
-_PLAIN = NegativesConfig(prefixes=False, self_retrieval=False, generation=False)
-TABLE_5: Mapping[str, NegativesConfig] = {
-    "in_batch": _PLAIN,
-    "pre_batch": NegativesConfig(pre_batch=4096, self_retrieval=False, generation=False),
-    "generation": NegativesConfig(self_retrieval=False),
-    "corpus_retrieval": NegativesConfig(
-        self_retrieval=False, corpus_retrieval=True, generation=False
-    ),
-    "self_retrieval": NegativesConfig(generation=False),
-    "self_generation": NegativesConfig(),
-}
-"""The rows of the paper's Table 5; its pre-batch includes prefixes."""
 
 
 class PhraseString(NamedTuple):

@@ -9,7 +9,7 @@ the phrases offered beside them are cut from the passages when a batch is made.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quoth.errors import ConfigError
+from quoth.selfsupervision.phrase_matching import Flags, Ids, SubwordText
 from quoth.training.packed_file import Arrays, read_packed, write_packed
-from quoth.training.selfsupervision.phrase_matching import Flags, Ids, SubwordText
+from quoth.training.sequences import find_offsets, narrow_ids
 
 _KIND, _VERSION = "dynamic-set", 1
-_NO_ROW = -1
+NO_ROW = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,17 +130,15 @@ class DynamicSet:
 
     def support(self, row: int) -> tuple[SubwordText, ...]:
         """Return the texts related to a text."""
-        return tuple(self.texts[int(each)] for each in self.support_rows[row] if each != _NO_ROW)
+        return tuple(self.texts[int(each)] for each in self.support_rows[row] if each != NO_ROW)
 
 
 def make_table(texts: Sequence[SubwordText]) -> SubwordTable:
     """Lay texts end to end."""
-    highest = max((int(each.subword_ids.max(initial=0)) for each in texts), default=0)
-    kind = np.uint16 if highest <= np.iinfo(np.uint16).max else np.int32
     return SubwordTable(
-        _concatenate([each.subword_ids for each in texts], kind),
+        narrow_ids(_concatenate([each.subword_ids for each in texts], np.int64)),
         _concatenate([each.word_starts for each in texts], np.bool_),
-        _offsets([len(each.subword_ids) for each in texts]),
+        find_offsets([len(each.subword_ids) for each in texts]),
     )
 
 
@@ -161,29 +159,11 @@ def make_quotations(quotations: Sequence[Quotation]) -> QuotationTable:
         targets=make_table([_bare(each.target_ids) for each in quotations]),
         passages=make_table(passages),
         phrases=_concatenate([each.phrases for each in quotations], np.int64, (0, 4)),
-        phrase_offsets=_offsets([len(each.phrases) for each in quotations]),
+        phrase_offsets=find_offsets([len(each.phrases) for each in quotations]),
         passage_rows=np.array(rows, dtype=np.int64),
         passage_places=_concatenate([places for _rest, places in taken], np.int64),
-        passage_offsets=_offsets([len(each.passages) for each in quotations]),
+        passage_offsets=find_offsets([len(each.passages) for each in quotations]),
         is_answerable=np.array([each.is_answerable for each in quotations], dtype=np.bool_),
-    )
-
-
-def join_sets(sets: Sequence[DynamicSet]) -> DynamicSet:
-    """Join sets of one vocabulary: texts of several files, quotations of another."""
-    first = sets[0]
-    if any(not np.array_equal(each.is_punctuation, first.is_punctuation) for each in sets):
-        raise ConfigError("training sets of different vocabularies cannot be joined; pack again")
-    texts = [each.texts[row] for each in sets for row in range(len(each.texts))]
-    quotations = [each.quotations[row] for each in sets for row in range(len(each.quotations))]
-    return replace(
-        first,
-        texts=make_table(texts),
-        support_rows=_join_support(sets),
-        quotations=make_quotations(quotations),
-        continuations=Continuations(
-            {key: own for each in sets for key, own in each.continuations.subword_ids.items()}
-        ),
     )
 
 
@@ -229,10 +209,10 @@ def open_dynamic_set(path: Path) -> DynamicSet:
         targets,
         passages,
         phrases=arrays["phrases"].astype(np.int64),
-        phrase_offsets=_offsets(arrays["phrase_counts"]),
+        phrase_offsets=find_offsets(arrays["phrase_counts"]),
         passage_rows=arrays["passage_rows"].astype(np.int64),
         passage_places=arrays["passage_places"].astype(np.int64),
-        passage_offsets=_offsets(arrays["passage_counts"]),
+        passage_offsets=find_offsets(arrays["passage_counts"]),
         is_answerable=arrays["is_answerable"],
     )
     return DynamicSet(
@@ -259,7 +239,7 @@ def _tables(dynamic_set: DynamicSet) -> dict[str, SubwordTable]:
 def _read_table(arrays: Arrays, name: str) -> SubwordTable:
     ids = arrays[f"{name}_ids"]
     starts = _unpack(arrays[f"{name}_starts"], len(ids))
-    return SubwordTable(ids, starts, _offsets(arrays[f"{name}_lengths"]))
+    return SubwordTable(ids, starts, find_offsets(arrays[f"{name}_lengths"]))
 
 
 def _continuation_lists(continuations: Continuations) -> dict[str, list[NDArray[Any]]]:
@@ -279,7 +259,7 @@ def _read_continuations(arrays: Arrays) -> Continuations:
 
 
 def _cut(arrays: Arrays, name: str) -> list[NDArray[Any]]:
-    bounds = _offsets(arrays[f"{name}_lengths"])
+    bounds = find_offsets(arrays[f"{name}_lengths"])
     return [arrays[f"{name}_ids"][start:end] for start, end in pairwise(bounds)]
 
 
@@ -295,7 +275,7 @@ def _take_out(prompt: Ids, passages: Sequence[SubwordText]) -> tuple[Ids, Ids]:
             rest.append(prompt[at:found])
             kept += found - at
             at = found + len(ids)
-        places.append(kept if found >= 0 else _NO_ROW)
+        places.append(kept if found >= 0 else NO_ROW)
     return np.concatenate([*rest, prompt[at:]]), np.array(places, dtype=np.int64)
 
 
@@ -304,7 +284,7 @@ def _put_back(rest: Ids, passages: Sequence[SubwordText], places: Ids) -> Ids:
     pieces: list[Ids] = []
     at = 0
     for passage, place in zip(passages, places.tolist(), strict=True):
-        if place != _NO_ROW:
+        if place != NO_ROW:
             pieces += [rest[at:place], passage.subword_ids]
             at = place
     return np.concatenate([*pieces, rest[at:]])
@@ -322,28 +302,12 @@ def _find(ids: Ids, wanted: Ids, start: int) -> int:
     return -1
 
 
-def _join_support(sets: Sequence[DynamicSet]) -> Ids:
-    widest = max(each.support_rows.shape[1] for each in sets)
-    pieces, before = [], 0
-    for each in sets:
-        rows = np.full((len(each.texts), widest), _NO_ROW, dtype=np.int64)
-        own = each.support_rows
-        rows[:, : own.shape[1]] = np.where(own == _NO_ROW, _NO_ROW, own + before)
-        pieces.append(rows)
-        before += len(each.texts)
-    return np.concatenate(pieces)
-
-
 def _bare(ids: Ids) -> SubwordText:
     return SubwordText(ids, np.zeros(len(ids), dtype=np.bool_))
 
 
 def _unpack(bits: NDArray[np.uint8], count: int) -> Flags:
     return np.unpackbits(bits, count=count).astype(np.bool_)
-
-
-def _offsets(lengths: Sequence[int] | NDArray[Any]) -> Ids:
-    return np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
 
 
 def _concatenate(

@@ -12,67 +12,57 @@ It collapsed in the thesis at every layer, which the monitors report.
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 
+from quoth.constraints import FREE, AtLeastZero, OneOf, Positive
 from quoth.models.glow.network import GlowNetwork
 from quoth.models.query_generator.network import QueryGeneratorNetwork
-from quoth.training.loop import LoopConfig
-from quoth.training.retriever.joint import JointModule, JointRecipe, Reading
-from quoth.training.retriever.learning import Learned, LearningRun, learn
-from quoth.training.retriever.monitors import Monitor
-from quoth.training.retriever.passage_set import PassageSet
-from quoth.training.retriever.refresh import PassageIndex, Refresher
-from quoth.training.retriever.retriever import (
-    LayerRetriever,
-    Retriever,
-    prepare_network,
-    vector_width,
+from quoth.training.loop_config import LoopConfig
+from quoth.training.retriever.joint import (
+    JointModule,
+    JointRecipe,
+    Reading,
+    copy_retriever,
+    learn_jointly,
 )
-
-CHOICES: dict[str, tuple[str, ...]] = {
-    "bias": ("prob", "score", "logprob"),
-    "beta": ("global", "per_layer", "per_head"),
-    "pooling": ("mean", "cls"),
-}
+from quoth.training.retriever.learning import Learned, LearningRun
+from quoth.training.retriever.passage_set import PassageSet
+from quoth.training.retriever.refresh import PassageIndex
+from quoth.training.retriever.retriever import LayerRetriever, Retriever
 
 
 @dataclass(frozen=True, slots=True)
-class AcrobartRecipe(JointRecipe):
+class AcrobartRecipe(JointRecipe, title="acrobart recipe"):
     """Settings of ACROBArT."""
 
-    bias: str = "prob"
+    bias: Annotated[str, OneOf("prob", "score", "logprob")] = "prob"
     """What biases attention: prob (the thesis), score (MARGE), or logprob."""
 
-    beta: str = "global"
+    beta: Annotated[str, OneOf("global", "per_layer", "per_head")] = "global"
     """One factor of the bias for all (global), one per_layer (MARGE), or one per_head."""
 
-    beta_start: float = 1.0
+    beta_start: Annotated[float, FREE] = 1.0
     """Where the factor starts."""
 
-    beta_learning_rate: float = 1e-3
+    beta_learning_rate: Positive = 1e-3
     """Highest learning rate of the factor, which has far to go."""
 
-    layer: int = 0
+    layer: AtLeastZero = 0
     """Single model: layer of the query generator's encoder that retrieves; 0 is a dual encoder."""
 
-    pooling: str = "mean"
+    pooling: Annotated[str, OneOf("mean", "cls")] = "mean"
     """Single model: how the layer's states become a vector, mean or cls."""
 
-    def problems(self) -> list[str]:
-        """Say what is wrong with the settings."""
-        found = JointRecipe.problems(self)
-        found += [
-            f"{name} is {getattr(self, name)!r}, expected one of {', '.join(allowed)}"
-            for name, allowed in CHOICES.items()
-            if getattr(self, name) not in allowed
-        ]
+    def conflicts(self) -> Iterator[str]:
+        """Say where what is learned does not fit what is trained."""
+        yield from JointRecipe.conflicts(self)
         if self.layer and not self.train_query_generator:
-            found.append("a single model is trained as a whole: set train_query_generator = true")
-        return found
+            yield "a single model is trained as a whole: set train_query_generator = true"
 
     def loop(self) -> LoopConfig:
         """Return the loop's part of the settings."""
@@ -166,25 +156,14 @@ def train_acrobart(
     run: LearningRun,
 ) -> Learned:
     """Train copies of a dual encoder (none for a single model) and a query generator together."""
-    devices = [run.device] if run.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(recipe.seed)
-        writer = copy.deepcopy(query_generator).to(run.device)
-        retriever = make_retriever(network, writer, recipe, device=run.device)
-        here = passage_set.to(run.device)
-        index = PassageIndex(here.num_passages, vector_width(retriever, run.device)).to(run.device)
-        module = AcrobartModule(retriever, writer, here, recipe, index=index).to(run.device)
-        module.monitor = Monitor(run.bounds, num_passages=here.num_passages, k=recipe.k)
-        return learn(
-            module,
-            here,
-            run.loop or recipe.loop(),
-            run,
-            batch_size=recipe.batch_size,
-            seed=recipe.seed,
-            refresher=Refresher(index, retriever, here, recipe.refresh(), k=recipe.k),
-            query_generator=writer,
-        )
+    return learn_jointly(
+        AcrobartModule,
+        lambda writer: make_retriever(network, writer, recipe, device=run.device),
+        query_generator,
+        passage_set,
+        recipe,
+        run,
+    )
 
 
 def make_retriever(
@@ -202,7 +181,4 @@ def make_retriever(
             pooling=recipe.pooling,
             similarity=recipe.similarity,
         )
-    own = prepare_network(
-        network, projection=recipe.projection, dropout=recipe.dropout, device=device
-    )
-    return Retriever(own, similarity=recipe.similarity)
+    return copy_retriever(network, recipe, device)

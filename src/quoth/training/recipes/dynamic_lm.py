@@ -25,7 +25,7 @@ from torch.nn import functional
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.models.dynamic_lm.network import DynamicNetwork
 from quoth.training.batching import Batches
-from quoth.training.loop import Progress, TrainingReport, train
+from quoth.training.loop import Progress, TrainingReport, seeded, train
 from quoth.training.quoting.batches import BatchMaker, DynamicBatch
 from quoth.training.quoting.losses import (
     MixedTerms,
@@ -213,8 +213,7 @@ def train_dynamic_lm(
     `until` stops after that step, as an interruption would, and writes a checkpoint.
     """
     curve: list[DynamicProgress] = []
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(config.seed)  # dropout takes no generator
+    with seeded(config.seed, device) as generator:
         network = copy.deepcopy(model.network).to(device)
         unfolds = model.config.phrase_input == "unfold"
         module = DynamicModule(network, config, unfolds=unfolds).to(device)
@@ -230,7 +229,7 @@ def train_dynamic_lm(
                 _Numbers(),
                 lambda own, number, _strength: own(ahead.take(int(number[0])).to(device)),
                 config.loop(),
-                generator=torch.Generator(device=device).manual_seed(config.seed),
+                generator=generator,
                 progress=tell,
                 checkpoint=checkpoint,
                 until=until,

@@ -29,7 +29,8 @@ from quoth.models.glow.network import (
 )
 from quoth.training.batching import Batches
 from quoth.training.distribution import gather_rows
-from quoth.training.loop import LoopConfig, Progress, TrainingReport, train
+from quoth.training.loop import Progress, TrainingReport, seeded, set_dropout, train
+from quoth.training.loop_config import LoopConfig
 from quoth.training.recipes.glow_config import GlowRecipe
 from quoth.training.retriever.hard_negatives import HardNegatives, NegativeBatch, negative_mask
 from quoth.training.retriever.losses import (
@@ -119,10 +120,8 @@ def train_glow(
     The training set moves to the device whole: batches are cut there. `negatives` are labelled ones
     (`take_negatives`); `until` stops after that step, as an interruption would.
     """
-    with torch.random.fork_rng(devices=_cuda_devices(device)):
-        torch.manual_seed(recipe.seed)  # fresh layers and dropout take no generator
+    with seeded(recipe.seed, device) as generator:
         pairs = GlowPairs(build_network(base, recipe), recipe).to(device)
-        generator = torch.Generator(device=device).manual_seed(recipe.seed)
         on_device = training_set.to(device)
         if recipe.loss == "bce" and recipe.centre_scorer:
             pairs.centre_scorer(on_device.batch(np.arange(min(len(on_device), recipe.batch_size))))
@@ -202,9 +201,7 @@ def build_network(base: nn.Module, recipe: GlowRecipe) -> GlowNetwork:
         weighting=recipe.weighting,
         separate=recipe.towers == "separate",
     )
-    for module in network.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = recipe.dropout
+    set_dropout(network, recipe.dropout)
     for encoder in {id(e): e for e in (network.query_encoder, network.document_encoder)}.values():
         if recipe.start == "random":
             renew_layers(encoder)
@@ -236,7 +233,3 @@ def as_encoder(
     return GlowEncoder(
         name, network.cpu(), tokenizer, config, identity=identity, subword_counts=subword_counts
     )
-
-
-def _cuda_devices(device: torch.device) -> list[torch.device]:
-    return [device] if device.type == "cuda" else []

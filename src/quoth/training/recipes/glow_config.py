@@ -3,64 +3,67 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
+from quoth.constraints import (
+    FREE,
+    AtLeastOne,
+    AtLeastZero,
+    CheckedConfig,
+    OneOf,
+    Positive,
+    Range,
+    Seed,
+    ShareBelowOne,
+)
 from quoth.errors import ConfigError
-from quoth.models.glow.config import GlowConfig
-
-CHOICES: dict[str, tuple[str, ...]] = {
-    "loss": ("info_nce", "bce"),
-    "start": ("pretrained", "random"),
-    "towers": ("shared", "separate"),
-    "pooling": ("mean", "cls", "pooler"),
-    "weighting": ("none", "row", "column", "add_log", "merge"),
-    "layout": ("joined", "fields"),
-}
+from quoth.models.glow.config import GlowConfig, Layout, Pooling, Towers, Weighting
 
 
 @dataclass(frozen=True, slots=True)
-class GlowRecipe:
+class GlowRecipe(CheckedConfig, title="glow"):
     """Settings that train a GLOW encoder."""
 
-    loss: str = "info_nce"
+    loss: Annotated[str, OneOf("info_nce", "bce")] = "info_nce"
     """What is lowered: info_nce, or bce (the paper's, with one drawn negative per query)."""
 
-    start: str = "pretrained"
+    start: Annotated[str, OneOf("pretrained", "random")] = "pretrained"
     """Where the layers start: pretrained, or random (the embeddings stay pretrained)."""
 
-    towers: str = "shared"
+    towers: Towers = "shared"
     """One encoder for both sides (shared), or two with tied word embeddings (separate)."""
 
-    num_layers: int = 3
+    num_layers: AtLeastZero = 3
     """Layers kept of the base encoder, from the bottom; 0 keeps all."""
 
-    pooling: str = "mean"
+    pooling: Pooling = "mean"
     """How token states become a vector: mean, cls or pooler."""
 
-    weighting: str = "none"
+    weighting: Weighting = "none"
     """How word weights act on attention: none, row, column, add_log, merge."""
 
-    layout: str = "joined"
+    layout: Layout = "joined"
     """Fields joined, or fields with embeddings of their own; as the training set was written."""
 
-    steps: int = 600
+    steps: AtLeastOne = 600
     """Steps of the optimiser."""
 
-    batch_size: int = 512
+    batch_size: Annotated[int, Range(2)] = 512
     """Pairs per batch and process; the others of the batch are the negatives."""
 
-    learning_rate: float = 8e-5
+    learning_rate: Positive = 8e-5
     """Highest learning rate."""
 
-    scorer_learning_rate: float = 1e-2
+    scorer_learning_rate: Positive = 1e-2
     """Learning rate of the line from cosine to logit, which has far to go."""
 
-    ramp_steps: int = 0
+    ramp_steps: AtLeastZero = 0
     """Steps over which word weights are brought in."""
 
-    scale: float = 20.0
+    scale: Annotated[float, FREE] = 20.0
     """Factor of the cosines in info_nce."""
 
-    scorer_scale: float = 10.0
+    scorer_scale: Annotated[float, FREE] = 10.0
     """Where the factor of the cosines starts in bce; the released code starts at 1."""
 
     centre_scorer: bool = True
@@ -68,40 +71,23 @@ class GlowRecipe:
     Before training all pairs look alike: a line at 0 pushes them all apart at once, and the
     encoder may collapse to one vector, where the loss stays ln 2."""
 
-    temperature: float = 1000.0
+    temperature: Annotated[float, FREE] = 1000.0
     """Sharpness of the draw of negatives in bce; at 1000 it is nearly the hardest one."""
 
-    query_similarity: float = 0.90
+    query_similarity: Annotated[float, FREE] = 0.90
     """Queries more alike than this are no negatives of each other."""
 
     centre_queries: bool = True
     """Compare queries seen from their mean (off: as in the paper, which needs a trained start)."""
 
-    dropout: float = 0.1
+    dropout: ShareBelowOne = 0.1
     """Share of states dropped while training."""
 
     gather: bool = False
     """With several processes, take the documents of all of them as negatives (info_nce)."""
 
-    seed: int = 0
+    seed: Seed = 0
     """Decides the order of pairs, the fresh layers, the dropout and the drawn negatives."""
-
-    def __post_init__(self) -> None:
-        problems = [
-            f"{name} is {getattr(self, name)!r}, expected one of {', '.join(allowed)}"
-            for name, allowed in CHOICES.items()
-            if getattr(self, name) not in allowed
-        ]
-        if self.batch_size < 2:
-            problems.append("batch_size must be ≥ 2, or there are no negatives")
-        if self.steps < 1 or self.num_layers < 0 or self.ramp_steps < 0:
-            problems.append("steps must be ≥ 1, num_layers and ramp_steps ≥ 0")
-        if self.learning_rate <= 0 or self.scorer_learning_rate <= 0:
-            problems.append("learning_rate and scorer_learning_rate must be > 0")
-        if not 0 <= self.dropout < 1:
-            problems.append(f"dropout is {self.dropout}, expected a share from 0 to below 1")
-        if problems:
-            raise ConfigError("glow recipe: " + "; ".join(problems))
 
 
 SHARED = ("num_layers", "pooling", "towers", "weighting", "layout")

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -31,23 +30,26 @@ from quoth.training.batching import Batches
 from quoth.training.best_state import BestState
 from quoth.training.distribution import count_processes, gather_rows, process_number
 from quoth.training.identifiers.bag_contrast import Bags, bag_contrast
-from quoth.training.identifiers.rowwise import RowwiseOptimiser
-from quoth.training.loop import (
-    BeforeStep,
-    LoopConfig,
-    Progress,
-    TrainingReport,
-    learning_rate_share,
-    train,
-)
-from quoth.training.recipes.pixar_config import PixarRecipe
-from quoth.training.recipes.pixar_judging import Judge, Validate
-from quoth.training.recipes.pixar_losses import PixarLosses, add_tail, pixar_losses
-from quoth.training.selfsupervision.identifier_pairs import (
+from quoth.training.identifiers.losses import PixarLosses, add_tail, pixar_losses
+from quoth.training.identifiers.pairs import (
     IdentifierPairs,
     TargetBatch,
     phrase_counts,
 )
+from quoth.training.identifiers.rowwise import RowwiseOptimiser
+from quoth.training.loop import (
+    BeforeStep,
+    Progress,
+    TrainingReport,
+    Validate,
+    learning_rate_share,
+    precision,
+    seeded,
+    set_dropout,
+    train,
+)
+from quoth.training.loop_config import LoopConfig
+from quoth.training.recipes.pixar_config import PixarRecipe
 from quoth.training.split_table import Splits, TableSplit
 from quoth.vocabulary.phrases.rarity import rarities
 
@@ -66,9 +68,7 @@ class PixarPairs(nn.Module):
         self.rowwise: RowwiseOptimiser | None = None
         self.split: TableSplit | None = None
         self.recipe = recipe
-        for module in network.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = recipe.dropout
+        set_dropout(network, recipe.dropout)
 
     @property
     def splits(self) -> Splits:
@@ -152,16 +152,13 @@ def train_pixar(
     """
     _require_fit(start, pairs, recipe)
     chosen = loop or loop_config(recipe)
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(recipe.seed)  # dropout takes no generator
+    with seeded(recipe.seed, device) as generator:
         model = _build(start, recipe, chosen, device)
-        generator = torch.Generator(device=device).manual_seed(recipe.seed)
         on_device, rows = pairs.to(device), pairs.training_rows
         weights = _bag_weights(pairs).to(device) if recipe.bag_weight else None
         best = None
         if recipe.keep_best:
             best = BestState(None if checkpoint is None else checkpoint / "best", model.splits)
-        judge = Judge(validate or _validation(on_device), best, chosen)
         report = train(
             model,
             _batches(pairs, rows, recipe),
@@ -175,12 +172,14 @@ def train_pixar(
             generator=generator,
             progress=progress,
             checkpoint=checkpoint,
-            validate=judge.validate if judge.is_wanted else None,
-            before_step=judge.before_step(_keep_rate(model, recipe, chosen, before_step)),
+            validate=(validate or _validation(on_device)) if chosen.validate_every else None,
+            best=best,
+            before_step=_keep_rate(model, recipe, chosen, before_step),
             until=until,
             splits=model.splits,
         )
-        report = judge.end(model, report)
+        if best is not None:
+            best.restore(model)
         if model.rowwise is not None:
             model.rowwise.close()
     return as_pixar(model, start, name=name), report
@@ -221,7 +220,7 @@ def held_out_losses(model: PixarPairs, pairs: IdentifierPairs, *, size: int = 25
     sums, total = torch.zeros(3, device=device), 0
     for start in range(0, len(rows), size):
         some = rows[start : start + size]
-        with _precision(device, model.recipe):
+        with precision(device, bf16=model.recipe.bf16):
             terms = model.losses(
                 query_batch(pairs, own_share(some) if model.split else some),
                 _targets(pairs, some, model, generator),
@@ -229,13 +228,6 @@ def held_out_losses(model: PixarPairs, pairs: IdentifierPairs, *, size: int = 25
         sums += len(some) * torch.stack(terms)
         total += len(some)
     return PixarLosses(*(sums / max(total, 1)))
-
-
-def _precision(device: torch.device, recipe: PixarRecipe) -> AbstractContextManager[object]:
-    """Validate as training computes: in bf16 on a GPU."""
-    if device.type == "cuda" and recipe.bf16:
-        return torch.autocast("cuda", dtype=torch.bfloat16)
-    return nullcontext()
 
 
 def own_share(rows: Rows) -> Rows:

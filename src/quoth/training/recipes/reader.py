@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from quoth.errors import ConfigError
-from quoth.evaluation.citations_abstention import ranking_area
 from quoth.models.reader.inputs import ReaderInputs
 from quoth.models.reader.network import ReaderNetwork, ReaderScores
 from quoth.models.reader.spans import MAX_SUBWORDS
-from quoth.training.loop import LoopConfig, Progress, TrainingReport, train
+from quoth.training.loop import Progress, TrainingReport, train
+from quoth.training.loop_config import LoopConfig
 from quoth.training.reading.ahead import MadeBatches
 from quoth.training.reading.groups import GroupBatch, GroupConfig, GroupMaker, RowBatch
 from quoth.training.reading.losses import reading_losses, sentence_means, sum_rows
@@ -314,6 +314,10 @@ def _mean(values: Floats) -> float:
 
 
 def _area(answered: Floats, others: Floats) -> float:
+    """Return the chance that an answered question scores above another, ties counted half."""
     if not len(answered) or not len(others):
         return 0.5
-    return ranking_area(answered.tolist(), others.tolist())
+    ordered = np.sort(others)
+    below = np.searchsorted(ordered, answered, side="left")
+    upto = np.searchsorted(ordered, answered, side="right")
+    return float((below + upto).mean()) / (2 * len(others))

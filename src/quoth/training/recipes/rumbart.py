@@ -4,23 +4,31 @@
 
 as in RAG, but without the query in the query generator's input, and with both encoders trained. The
 gradient of the score of passage i is p_i − r_i: the prior is pulled to the query generator's
-posterior r. Off by default here and on in `literal_recipe` is what the thesis does to the letter:
-plain dot products, no tempering of the likelihood, no contrastive loss. `objective` also offers to
-distil the posterior of a frozen query generator, which needs no gradient through it.
+posterior r. The thesis has plain dot products (`similarity` dot), no tempering of the likelihood
+(`tempering` 1) and no contrastive loss (`contrastive` 0). `objective` also offers to distil the
+posterior of a frozen query generator, which needs no gradient through it.
 """
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
+from quoth.constraints import OneOf, Positive
 from quoth.models.glow.network import GlowNetwork
 from quoth.models.query_generator.network import QueryGeneratorNetwork, TextBatch
-from quoth.training.retriever.joint import JointModule, JointRecipe, Reading
-from quoth.training.retriever.learning import Learned, LearningRun, learn
+from quoth.training.retriever.joint import (
+    JointModule,
+    JointRecipe,
+    Reading,
+    copy_retriever,
+    learn_jointly,
+)
+from quoth.training.retriever.learning import Learned, LearningRun
 from quoth.training.retriever.mixture import (
     divergence,
     log_posterior,
@@ -28,67 +36,35 @@ from quoth.training.retriever.mixture import (
     sequence_marginal,
     token_marginal,
 )
-from quoth.training.retriever.monitors import Monitor
 from quoth.training.retriever.passage_set import PassageSet
-from quoth.training.retriever.refresh import PassageIndex, Refresher
-from quoth.training.retriever.retriever import Retriever, prepare_network, vector_width
-
-OBJECTIVES = ("marginal", "distil_posterior", "distil_likelihood")
-MARGINALS = ("sequence", "token")
 
 
 @dataclass(frozen=True, slots=True)
-class RumbartRecipe(JointRecipe):
+class RumbartRecipe(JointRecipe, title="rumbart recipe"):
     """Settings of RUMBArt."""
 
-    marginal: str = "sequence"
+    marginal: Annotated[str, OneOf("sequence", "token")] = "sequence"
     """What is summed over passages: the probability of the query (sequence), or of each token."""
 
-    tempering: float = 0.25
+    tempering: Positive = 0.25
     """Factor of the log-likelihoods; 1 is the thesis. Below 1 more than one passage speaks."""
 
     per_subword: bool = False
     """Take the mean log-likelihood of a query's subwords instead of their sum."""
 
-    objective: str = "marginal"
+    objective: Annotated[str, OneOf("marginal", "distil_posterior", "distil_likelihood")] = (
+        "marginal"
+    )
     """marginal trains both models; distil_posterior pulls the prior to a frozen query generator's
     posterior, distil_likelihood to the softmax of its likelihoods alone."""
 
-    def problems(self) -> list[str]:
-        """Say what is wrong with the settings."""
-        found = JointRecipe.problems(self)
-        if self.marginal not in MARGINALS:
-            found.append(f"marginal is {self.marginal!r}, expected one of {', '.join(MARGINALS)}")
-        if self.objective not in OBJECTIVES:
-            found.append(
-                f"objective is {self.objective!r}, expected one of {', '.join(OBJECTIVES)}"
-            )
+    def conflicts(self) -> Iterator[str]:
+        """Say where what is learned does not fit what is trained."""
+        yield from JointRecipe.conflicts(self)
         if self.objective != "marginal" and self.train_query_generator:
-            found.append("distillation is from a frozen model: set train_query_generator = false")
+            yield "distillation is from a frozen model: set train_query_generator = false"
         if self.per_subword and self.marginal == "token":
-            found.append("per_subword needs the marginal sequence")
-        if self.tempering <= 0:
-            found.append("tempering must be > 0")
-        return found
-
-
-def literal_recipe(*, steps: int, batch_size: int = 16, seed: int = 0) -> RumbartRecipe:
-    """Return the thesis' settings; it trains for 15 epochs, with [CLS] pooling in the network."""
-    return RumbartRecipe(
-        similarity="dot",
-        projection=768,
-        k=5,
-        score_scale=1.0,
-        contrastive=0.0,
-        tempering=1.0,
-        steps=steps,
-        batch_size=batch_size,
-        accumulate=10,
-        learning_rate=1e-4,
-        query_generator_learning_rate=1e-4,
-        refresh_every=5000,
-        seed=seed,
-    )
+            yield "per_subword needs the marginal sequence"
 
 
 class RumbartModule(JointModule):
@@ -144,25 +120,11 @@ def train_rumbart(
     run: LearningRun,
 ) -> Learned:
     """Train copies of a warmed-up dual encoder and of a query generator together."""
-    devices = [run.device] if run.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(recipe.seed)
-        own = prepare_network(
-            network, projection=recipe.projection, dropout=recipe.dropout, device=run.device
-        )
-        retriever = Retriever(own, similarity=recipe.similarity)
-        writer = copy.deepcopy(query_generator).to(run.device)
-        here = passage_set.to(run.device)
-        index = PassageIndex(here.num_passages, vector_width(retriever, run.device)).to(run.device)
-        module = RumbartModule(retriever, writer, here, recipe, index=index)
-        module.monitor = Monitor(run.bounds, num_passages=here.num_passages, k=recipe.k)
-        return learn(
-            module,
-            here,
-            run.loop or recipe.loop(),
-            run,
-            batch_size=recipe.batch_size,
-            seed=recipe.seed,
-            refresher=Refresher(index, retriever, here, recipe.refresh(), k=recipe.k),
-            query_generator=writer,
-        )
+    return learn_jointly(
+        RumbartModule,
+        lambda _writer: copy_retriever(network, recipe, run.device),
+        query_generator,
+        passage_set,
+        recipe,
+        run,
+    )

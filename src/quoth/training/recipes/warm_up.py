@@ -8,16 +8,29 @@ held-out pseudo-queries and stop early.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from quoth.errors import ConfigError
+from quoth.constraints import (
+    FREE,
+    AtLeastOne,
+    AtLeastZero,
+    CheckedConfig,
+    OneOf,
+    Positive,
+    Seed,
+    ShareBelowOne,
+)
+from quoth.models.glow.config import Projection
 from quoth.models.glow.network import GlowNetwork
-from quoth.training.loop import LoopConfig
+from quoth.training.loop import seeded
+from quoth.training.loop_config import LoopConfig
 from quoth.training.retriever.contrast import contrast_in_batch, one_of_n_loss
 from quoth.training.retriever.learning import Learned, LearningModule, LearningRun, learn
 from quoth.training.retriever.negatives import (
@@ -32,86 +45,68 @@ from quoth.training.retriever.refresh import PassageIndex, RefreshConfig, Refres
 from quoth.training.retriever.retriever import Retriever, prepare_network, vector_width
 from quoth.training.retriever.similarity import SIMILARITIES, score_own
 
-CHOICES: dict[str, tuple[str, ...]] = {
-    "similarity": SIMILARITIES,
-    "layout": LAYOUTS,
-    "negatives": NEGATIVES,
-}
-
 Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class WarmUpRecipe:
+class WarmUpRecipe(CheckedConfig, title="warm-up"):
     """Settings that warm a retriever up."""
 
-    similarity: str = "cosine"
+    similarity: Annotated[str, OneOf(*SIMILARITIES)] = "cosine"
     """How vectors are compared: cosine, dot (the thesis), or l2; only cosine can be installed."""
 
-    projection: int = 0
+    projection: Projection = 0
     """Length of the vectors, 64 to 768, by a linear map for each side; 0 maps nothing."""
 
-    layout: str = "in_batch"
+    layout: Annotated[str, OneOf(*LAYOUTS)] = "in_batch"
     """What a query is compared with: the whole batch (in_batch), or its own few (one_of_n)."""
 
-    negatives: str = "none"
+    negatives: Annotated[str, OneOf(*NEGATIVES)] = "none"
     """Further negatives: none, random, bm25, labelled, retriever. In the layout in_batch one per
     query, shared by all; in one_of_n there must be some."""
 
-    num_negatives: int = 5
+    num_negatives: AtLeastOne = 5
     """Negatives of each query in the layout one_of_n."""
 
-    steps: int = 100
+    steps: AtLeastOne = 100
     """Steps of the optimiser."""
 
-    batch_size: int = 128
+    batch_size: AtLeastOne = 128
     """Queries per batch."""
 
-    learning_rate: float = 2e-5
+    learning_rate: Positive = 2e-5
     """Highest learning rate; the thesis' 1e-4 is high for a pretrained encoder."""
 
-    scale: float = 20.0
+    scale: Annotated[float, FREE] = 20.0
     """Factor of the scores; 1 for the thesis' plain dot products."""
 
-    retriever_depth: int = 20
+    retriever_depth: AtLeastOne = 20
     """Passages that negatives of the type retriever are drawn from."""
 
-    refresh_every: int = 100
+    refresh_every: AtLeastZero = 100
     """Steps after which the index for these is made anew."""
 
-    dropout: float = 0.1
+    dropout: ShareBelowOne = 0.1
     """Share of states dropped while training."""
 
-    validate_every: int = 20
+    validate_every: AtLeastZero = 20
     """Steps between two validations, where there is something to validate with."""
 
-    patience: int = 3
+    patience: AtLeastZero = 3
     """Validations without improvement after which training stops; 0 never stops early."""
 
-    checkpoint_every: int = 50
+    checkpoint_every: AtLeastZero = 50
     """Steps between two checkpoints, where a folder for them is given; 0 writes none."""
 
-    seed: int = 0
+    seed: Seed = 0
     """Decides the order of queries, the dropout and the drawn negatives."""
 
-    def __post_init__(self) -> None:
-        problems = [
-            f"{name} is {getattr(self, name)!r}, expected one of {', '.join(allowed)}"
-            for name, allowed in CHOICES.items()
-            if getattr(self, name) not in allowed
-        ]
+    def conflicts(self) -> Iterator[str]:
+        """Say where queries would have nothing to be told apart from."""
         if self.layout == "one_of_n" and self.negatives == "none":
-            problems.append(
-                "the layout one_of_n needs negatives: random, bm25, labelled, retriever"
-            )
-        if self.projection and not 64 <= self.projection <= 768:
-            problems.append(f"projection is {self.projection}, expected 0 or 64 to 768")
+            yield "the layout one_of_n needs negatives: random, bm25, labelled, retriever"
         if self.layout == "in_batch" and self.batch_size < 2:
-            problems.append("batch_size must be ≥ 2, or there are no negatives")
-        if self.num_negatives < 1 or self.retriever_depth < 1:
-            problems.append("num_negatives and retriever_depth must be ≥ 1")
-        if problems:
-            raise ConfigError("warm-up: " + "; ".join(problems))
+            yield f"batch_size is {self.batch_size}, expected at least 2, or there are no negatives"
 
     def loop(self) -> LoopConfig:
         """Return the loop's part of the settings."""
@@ -186,9 +181,7 @@ def train_warm_up(
     network: GlowNetwork, passage_set: PassageSet, recipe: WarmUpRecipe, run: LearningRun
 ) -> Learned:
     """Train a copy of a dual encoder on BM25's pseudo-labels."""
-    devices = [run.device] if run.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(recipe.seed)  # the projection and dropout take no generator
+    with seeded(recipe.seed, run.device):
         own = prepare_network(
             network, projection=recipe.projection, dropout=recipe.dropout, device=run.device
         )

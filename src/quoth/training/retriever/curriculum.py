@@ -20,12 +20,22 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
+from quoth.artifact import write_text_atomically
+from quoth.constraints import (
+    AtLeastOne,
+    AtLeastZero,
+    CheckedConfig,
+    OneOf,
+    Positive,
+    PositiveShare,
+    Seed,
+)
 from quoth.errors import ConfigError, Damaged
 from quoth.models.glow.network import GlowNetwork
 from quoth.models.query_generator.network import QueryGeneratorNetwork
@@ -47,34 +57,47 @@ Tell = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Curriculum:
+class Curriculum(CheckedConfig, title="curriculum"):
     """What is trained, how long, and how it is validated meanwhile."""
 
-    method: str = "none"
+    method: Annotated[str, OneOf(*METHODS)] = "none"
     """What follows the warm-up: rumbart, distil (from a frozen query generator), acrobart, none."""
 
-    warm_up_steps: int = 100
-    warm_up_batch: int = 128
-    steps: int = 300
-    batch_size: int = 32
-    k: int = 8
-    learning_rate: float = 2e-5
-    share: float = 1.0
+    warm_up_steps: AtLeastZero = 100
+    """Steps of the warm-up."""
+
+    warm_up_batch: AtLeastOne = 128
+    """Queries per step of the warm-up."""
+
+    steps: AtLeastZero = 300
+    """Steps of what follows the warm-up."""
+
+    batch_size: AtLeastOne = 32
+    """Queries per step of it."""
+
+    k: AtLeastOne = 8
+    """Passages found per query in it."""
+
+    learning_rate: Positive = 2e-5
+    """Highest learning rate of the encoder."""
+
+    share: PositiveShare = 1.0
     """Share of what was learned in the parameters that come out; the rest is as it was before."""
 
-    validations: int = 5
+    validations: AtLeastZero = 5
     """Looks at held-out queries while a stage trains, beside the one before it."""
 
-    validation_queries: int = 2000
-    validation_passages: int = 1_000_000
-    checkpoint_every: int = 20
-    seed: int = 0
+    validation_queries: AtLeastOne = 2000
+    """Most held-out queries that are looked at."""
 
-    def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise ConfigError(f"method is {self.method!r}, expected one of {', '.join(METHODS)}")
-        if not 0 < self.share <= 1:
-            raise ConfigError(f"share is {self.share}, expected above 0 and at most 1")
+    validation_passages: AtLeastOne = 1_000_000
+    """Most passages that these are searched among."""
+
+    checkpoint_every: AtLeastZero = 20
+    """Steps between two checkpoints."""
+
+    seed: Seed = 0
+    """Decides the order of queries and what is drawn."""
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Curriculum:
@@ -159,8 +182,6 @@ class CurriculumRun:
     """Holds the stages; a run goes on from what it finds there."""
 
     tell: Tell
-    until: int | None = None
-    """Stop each stage after this step, as an interruption would."""
 
 
 def run_curriculum(
@@ -247,13 +268,8 @@ def _stage(
     def tell(progress: Progress) -> None:
         run.tell(name, progress.step, steps)
 
-    given = LearningRun(
-        run.device, progress=tell, checkpoint=folder, validate=judge, until=run.until
-    )
-    learned = train(given)
+    learned = train(LearningRun(run.device, progress=tell, checkpoint=folder, validate=judge))
     report = learned.report
-    if run.until is not None and report.training.steps == run.until < steps:
-        raise KeyboardInterrupt
     told = StageTrained(
         name,
         report.training.steps,
@@ -270,12 +286,9 @@ def _stage(
 
 
 def _curve(learned: Learned) -> tuple[tuple[int, float], ...]:
-    """Join the validations of the run with those before its first and after its last step."""
+    """Join the validations of the run with that before its first step, where it is the best."""
     report = learned.report
-    points = dict(report.training.validations)
-    for known in (report.best, report.last):
-        if known is not None:
-            points[known[0]] = known[1]
+    points = dict((report.best, *report.training.validations) if report.best else ())
     return tuple(sorted((step, round(score, 6)) for step, score in points.items()))
 
 
@@ -285,9 +298,8 @@ def _save_stage(folder: Path, network: GlowNetwork, told: StageTrained) -> None:
     tensors = {name: each.contiguous().clone() for name, each in network.state_dict().items()}
     save_file(tensors, str(temporary))
     os.replace(temporary, folder / _TENSORS)
-    facts = folder / (_FACTS + ".tmp")
-    facts.write_text(json.dumps(asdict(told), indent=1) + "\n", encoding="utf-8")
-    os.replace(facts, folder / _FACTS)  # last: a stage with its facts is complete
+    facts = json.dumps(asdict(told), indent=1) + "\n"
+    write_text_atomically(folder / _FACTS, facts)  # last: a stage with its facts is complete
 
 
 def _open_stage(folder: Path, network: GlowNetwork) -> tuple[GlowNetwork, StageTrained]:

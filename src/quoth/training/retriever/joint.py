@@ -8,20 +8,36 @@ collapse. The query generator never sees the query as input, so it cannot copy i
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from quoth.errors import ConfigError
-from quoth.models.glow.network import TokenBatch
+from quoth.constraints import (
+    AtLeastOne,
+    AtLeastZero,
+    CheckedConfig,
+    NonNegative,
+    OneOf,
+    Positive,
+    Range,
+    Seed,
+    Share,
+    ShareBelowOne,
+)
+from quoth.models.glow.config import Projection
+from quoth.models.glow.network import GlowNetwork, TokenBatch
 from quoth.models.query_generator.network import QueryGeneratorNetwork, TextBatch
-from quoth.training.loop import LoopConfig
+from quoth.training.loop import seeded
+from quoth.training.loop_config import LoopConfig
 from quoth.training.retriever.contrast import compare_in_batch
-from quoth.training.retriever.learning import LearningModule
+from quoth.training.retriever.learning import Learned, LearningModule, LearningRun, learn
+from quoth.training.retriever.monitors import Monitor
 from quoth.training.retriever.negatives import chance_from
 from quoth.training.retriever.neighbourhood import (
     EXPLORATIONS,
@@ -31,113 +47,99 @@ from quoth.training.retriever.neighbourhood import (
     score_neighbours,
 )
 from quoth.training.retriever.passage_set import PassageSet, as_text
-from quoth.training.retriever.refresh import PassageIndex, RefreshConfig
-from quoth.training.retriever.retriever import LayerRetriever, Retriever
+from quoth.training.retriever.refresh import PassageIndex, RefreshConfig, Refresher
+from quoth.training.retriever.retriever import (
+    LayerRetriever,
+    Retriever,
+    prepare_network,
+    vector_width,
+)
 from quoth.training.retriever.similarity import SIMILARITIES
 
 Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class JointRecipe:
+class JointRecipe(CheckedConfig, title="joint recipe"):
     """Settings of retrieving and rebuilding together; the defaults worked in our trials."""
 
-    similarity: str = "cosine"
+    similarity: Annotated[str, OneOf(*SIMILARITIES)] = "cosine"
     """How vectors are compared: cosine, dot (the thesis), or l2; only cosine can be installed."""
 
-    projection: int = 0
+    projection: Projection = 0
     """Length of the vectors, 64 to 768, by a linear map for each side; 0 maps nothing."""
 
-    k: int = 8
+    k: Annotated[int, Range(2)] = 8
     """Neighbours of a query, exploration passages among them; the thesis takes 5."""
 
-    score_scale: float = 20.0
+    score_scale: Positive = 20.0
     """Factor of the scores in p(z|x); 1 is the thesis' plain softmax of dot products."""
 
-    explore: int = 0
+    explore: AtLeastZero = 0
     """How many of the neighbours are exploration passages."""
 
-    exploration: str = "bm25"
+    exploration: Annotated[str, OneOf(*EXPLORATIONS)] = "bm25"
     """Where these come from: bm25 (its best that the index misses), or random."""
 
-    reconstruction: float = 1.0
+    reconstruction: NonNegative = 1.0
     """Weight of the rebuilding loss; 0 is the control that spends the same steps on contrast."""
 
-    contrastive: float = 0.3
+    contrastive: NonNegative = 0.3
     """Weight of the warm-up's loss, kept against collapse; 0 is the thesis."""
 
-    contrastive_scale: float = 20.0
+    contrastive_scale: Positive = 20.0
     """Factor of the scores in it."""
 
     train_query_generator: bool = True
     """Train the query generator too."""
 
-    steps: int = 300
+    steps: AtLeastOne = 300
     """Steps of the optimiser."""
 
-    batch_size: int = 32
+    batch_size: Annotated[int, Range(2)] = 32
     """Queries per batch; each brings k passages."""
 
-    accumulate: int = 1
+    accumulate: AtLeastOne = 1
     """Batches per step."""
 
-    learning_rate: float = 2e-5
+    learning_rate: Positive = 2e-5
     """Highest learning rate of the retriever."""
 
-    query_generator_learning_rate: float = 2e-5
+    query_generator_learning_rate: Positive = 2e-5
     """Highest learning rate of the query generator."""
 
-    refresh_every: int = 100
+    refresh_every: AtLeastZero = 100
     """Steps after which the index is made anew; 0 leaves that to the overlap."""
 
-    refresh_overlap: float = 0.0
+    refresh_overlap: Share = 0.0
     """Overlap below which the index is made anew; 0 never asks, the thesis' digest says 0.7."""
 
-    dropout: float = 0.1
+    dropout: ShareBelowOne = 0.1
     """Share of the retriever's states dropped while training."""
 
-    validate_every: int = 50
+    validate_every: AtLeastZero = 50
     """Steps between two validations, where there is something to validate with."""
 
-    patience: int = 3
+    patience: AtLeastZero = 3
     """Validations without improvement after which training stops; 0 never stops early."""
 
-    checkpoint_every: int = 50
+    checkpoint_every: AtLeastZero = 50
     """Steps between two checkpoints, where a folder for them is given; 0 writes none."""
 
-    watch_every: int = 10
+    watch_every: AtLeastOne = 10
     """Steps between two looks at whether the query generator uses what it reads."""
 
-    seed: int = 0
+    seed: Seed = 0
     """Decides the order of queries, the dropout and the exploration."""
 
-    def __post_init__(self) -> None:
-        if problems := self.problems():
-            raise ConfigError(f"{type(self).__name__}: " + "; ".join(problems))
-
-    def problems(self) -> list[str]:
-        """Say what is wrong with the settings."""
-        found = []
-        if self.similarity not in SIMILARITIES or self.exploration not in EXPLORATIONS:
-            found.append(
-                f"similarity must be one of {', '.join(SIMILARITIES)} and exploration of"
-                f" {', '.join(EXPLORATIONS)}"
-            )
-        if self.projection and not 64 <= self.projection <= 768:
-            found.append(f"projection is {self.projection}, expected 0 or 64 to 768")
-        if self.k < 2 or not 0 <= self.explore < self.k:
-            found.append("k must be ≥ 2 and explore from 0 to below k")
-        if self.score_scale <= 0 or self.contrastive_scale <= 0:
-            found.append("score_scale and contrastive_scale must be > 0")
-        if min(self.reconstruction, self.contrastive) < 0:
-            found.append("reconstruction and contrastive must be ≥ 0")
+    def conflicts(self) -> Iterator[str]:
+        """Say where there is nothing to learn, or nothing to learn from."""
+        if self.explore >= self.k:
+            yield f"explore is {self.explore}, expected less than k ({self.k})"
         if self.reconstruction + self.contrastive == 0:
-            found.append("reconstruction and contrastive are both 0: there is nothing to learn")
-        if self.batch_size < 2 or self.watch_every < 1:
-            found.append("batch_size must be ≥ 2 and watch_every ≥ 1")
+            yield "reconstruction and contrastive are both 0: there is nothing to learn"
         if not self.refresh_every and not self.refresh_overlap:
-            found.append("refresh_every and refresh_overlap are both 0: the index never changes")
-        return found
+            yield "refresh_every and refresh_overlap are both 0: the index never changes"
 
     def loop(self) -> LoopConfig:
         """Return the loop's part of the settings."""
@@ -266,3 +268,39 @@ class JointModule(LearningModule):
             states = self.query_generator.encode(as_text(passages))
         targets = self._passages.query_targets(rows)
         return Reading(targets, scores, log_prior, states, passages.mask, places)
+
+
+def learn_jointly(
+    kind: type[JointModule],
+    make_retriever: Callable[[QueryGeneratorNetwork], Retriever | LayerRetriever],
+    query_generator: QueryGeneratorNetwork,
+    passage_set: PassageSet,
+    recipe: JointRecipe,
+    run: LearningRun,
+) -> Learned:
+    """Train a retriever and a copy of a query generator together, as a recipe's module says."""
+    with seeded(recipe.seed, run.device):
+        writer = copy.deepcopy(query_generator).to(run.device)
+        retriever = make_retriever(writer)
+        here = passage_set.to(run.device)
+        index = PassageIndex(here.num_passages, vector_width(retriever, run.device)).to(run.device)
+        module = kind(retriever, writer, here, recipe, index=index).to(run.device)
+        module.monitor = Monitor(run.bounds, num_passages=here.num_passages, k=recipe.k)
+        return learn(
+            module,
+            here,
+            run.loop or recipe.loop(),
+            run,
+            batch_size=recipe.batch_size,
+            seed=recipe.seed,
+            refresher=Refresher(index, retriever, here, recipe.refresh(), k=recipe.k),
+            query_generator=writer,
+        )
+
+
+def copy_retriever(network: GlowNetwork, recipe: JointRecipe, device: torch.device) -> Retriever:
+    """Make the retriever that is trained: a copy of a dual encoder."""
+    own = prepare_network(
+        network, projection=recipe.projection, dropout=recipe.dropout, device=device
+    )
+    return Retriever(own, similarity=recipe.similarity)

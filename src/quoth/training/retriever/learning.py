@@ -15,22 +15,19 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from quoth.errors import ConfigError
-from quoth.models.glow.config import GlowConfig
-from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.glow.network import GlowNetwork
 from quoth.models.query_generator.network import QueryGeneratorNetwork
 from quoth.training.batching import Batches
 from quoth.training.best_state import BestState
-from quoth.training.loop import LoopConfig, Progress, TrainingReport, train
+from quoth.training.loop import Progress, TrainingReport, train
+from quoth.training.loop_config import LoopConfig
 from quoth.training.retriever.monitors import Bounds, Health, Monitor
 from quoth.training.retriever.passage_set import PassageSet
 from quoth.training.retriever.refresh import PassageIndex, Refresher
 from quoth.training.retriever.retriever import LayerRetriever, Retriever, VectorMaker
-from quoth.training.retriever.similarity import require_cosine
 
 Validate = Callable[[VectorMaker], float]
 """A score of a retriever, higher is better; `validation.held_out_mrr` makes one."""
@@ -54,18 +51,21 @@ class LearningModule(nn.Module):
 
 
 @dataclass(frozen=True, slots=True)
-class LearningReport:
+class RetrieverReport:
     """What a run did, step by step."""
 
     training: TrainingReport
     best: tuple[int, float] | None
     """Step and score of the best validation; step 0 is the start."""
-    last: tuple[int, float] | None
-    """Step and score of the last validation."""
     health: tuple[Health, ...]
     """What the monitors saw, window by window."""
     refreshes: tuple[tuple[int, float], ...]
     """Steps at which the index was made anew, with the overlap of old and new."""
+
+    @property
+    def last(self) -> tuple[int, float] | None:
+        """Step and score of the last validation."""
+        return self.training.validations[-1] if self.training.validations else None
 
     @property
     def stopped_because(self) -> str:
@@ -81,7 +81,7 @@ class Learned:
     query_generator: QueryGeneratorNetwork | None
     last_state: dict[str, Tensor]
     """Parameters of the whole module after the last step, by name, on the CPU."""
-    report: LearningReport
+    report: RetrieverReport
 
     @property
     def network(self) -> GlowNetwork:
@@ -89,15 +89,6 @@ class Learned:
         if isinstance(self.retriever, LayerRetriever):
             raise ConfigError("a single model has no dual encoder; its retriever is the generator")
         return self.retriever.network
-
-    def as_encoder(self, name: str, tokenizer: Tokenizer, config: GlowConfig) -> GlowEncoder:
-        """Join the network with its inputs, to search with or to save; by cosine alone."""
-        require_cosine(self.retriever.similarity)
-        network = self.network
-        wide = network.projection.queries.out_features if network.projection is not None else 0
-        if wide != config.projection:
-            raise ConfigError(f"the network projects to {wide}, config says {config.projection}")
-        return GlowEncoder(name, network.cpu(), tokenizer, config, identity={"name": name})
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +104,6 @@ class LearningRun:
     validate: Validate | None = None
     bounds: Bounds = field(default_factory=Bounds)
     """When the monitors stop a run that retrieves; `NO_BOUNDS` only watches."""
-    until: int | None = None
-    """Stop after this step and write a checkpoint, as an interruption would."""
 
 
 def learn(
@@ -133,8 +122,8 @@ def learn(
     The module, which holds the query generator if there is one, and the passage set are on the
     run's device already.
     """
-    keeper = _Judge(module, run.validate, run.checkpoint)
-    hooks = _Hooks(module, refresher, keeper, steps=loop.steps)
+    best, validate = BestState(run.checkpoint), run.validate
+    hooks = _Hooks(module, refresher, best, validate, steps=loop.steps)
     generator = torch.Generator(device=run.device).manual_seed(seed)
     rows = passage_set.training_rows
     keys = query_keys(passage_set)[rows]
@@ -146,16 +135,14 @@ def learn(
         generator=generator,
         progress=run.progress,
         checkpoint=run.checkpoint,
-        validate=None if run.validate is None else keeper.judge,
+        validate=None if validate is None else lambda _network: validate(module.retriever),
+        best=best,
         before_step=hooks.before_step,
-        until=run.until,
     )
-    if run.until is None or report.steps == loop.steps:
-        keeper.end(report.steps)
     health = tuple(module.monitor.history) if module.monitor is not None else ()
-    told = LearningReport(report, keeper.best, keeper.last, health, tuple(hooks.refreshes))
+    told = RetrieverReport(report, best.best, health, tuple(hooks.refreshes))
     last_state = state_of(module)
-    keeper.put_back()
+    best.restore(module)
     module.eval()
     return Learned(module.retriever, query_generator, last_state, told)
 
@@ -181,21 +168,27 @@ class _Hooks:
         self,
         module: LearningModule,
         refresher: Refresher | None,
-        keeper: _Judge,
+        best: BestState,
+        validate: Validate | None,
         *,
         steps: int,
     ) -> None:
         self._module = module
         self._refresher = refresher
-        self._keeper = keeper
+        self._best = best
+        self._validate = validate
         self._steps = steps
         self.refreshes: list[tuple[int, float]] = []
 
     def before_step(self, step: int) -> str:
-        """Refresh if due, then give the monitors' verdict on the steps before this one."""
+        """Refresh if due, then give the monitors' verdict on the steps before this one.
+
+        The start is validated too, so a run that helps nothing gives back what it was given.
+        """
         monitor = self._module.monitor
         self._module.eval()
-        self._keeper.begin(step)
+        if step == 1 and self._validate is not None and self._best.best is None:
+            self._best.offer(self._module, self._validate(self._module.retriever))
         share = None
         if self._refresher is not None and step <= self._steps:
             share = self._refresher.before_step(step)
@@ -205,48 +198,3 @@ class _Hooks:
             if monitor is not None and step > 1:
                 monitor.note_overlap(share)
         return "" if monitor is None else monitor.judge(step - 1)
-
-
-class _Judge:
-    """Validates, and keeps the best state; the start is judged too.
-
-    So a run that helps nothing gives back what it was given.
-    """
-
-    def __init__(
-        self, module: LearningModule, validate: Validate | None, folder: Path | None
-    ) -> None:
-        self._module = module
-        self._validate = validate
-        self._state = BestState(folder)
-        self.last: tuple[int, float] | None = None
-        self._step = 0
-
-    @property
-    def best(self) -> tuple[int, float] | None:
-        """Step and score of the best validation."""
-        return self._state.best
-
-    def begin(self, step: int) -> None:
-        """Note which step follows, and judge the start before the first."""
-        if step == 1 and self._validate is not None and self.best is None:
-            self.judge(self._module)
-        self._step = step
-
-    def end(self, step: int) -> None:
-        """Judge the last step, unless it was: what was trained must not be lost unseen."""
-        self._step = step
-        if self._validate is not None and (self.last is None or self.last[0] != step):
-            self.judge(self._module)
-
-    def judge(self, _network: nn.Module) -> float:
-        """Validate, and keep the state if it is the best."""
-        assert self._validate is not None
-        score = self._validate(self._module.retriever)
-        self.last = (self._step, score)
-        self._state.offer(self._module, score, step=self._step)
-        return score
-
-    def put_back(self) -> None:
-        """Give the module its best parameters again, if any were kept."""
-        self._state.restore(self._module)

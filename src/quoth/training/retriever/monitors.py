@@ -10,20 +10,21 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from quoth.errors import ConfigError
+from quoth.constraints import FREE, AtLeastOne, CheckedConfig
 from quoth.training.retriever.mixture import divergence, entropy, log_posterior
 
 PER = 1000
 """Queries that passages are counted over."""
 
 Rows = NDArray[np.int64]
+Limit = Annotated[float | None, FREE]
 
 
 class Health(NamedTuple):
@@ -50,37 +51,33 @@ class Health(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(CheckedConfig, title="bounds"):
     """When a run is stopped; a bound of None never stops one."""
 
-    window: int = 1000
+    window: AtLeastOne = 1000
     """Queries after which the run is judged."""
 
-    min_distinct: float | None = 40.0
+    min_distinct: Limit = 40.0
     """Fewest distinct neighbours per 1000 queries; less in proportion where there are fewer than
     1000 passages, but always more than one query finds."""
 
-    max_largest_share: float | None = 0.6
+    max_largest_share: Limit = 0.6
     """Largest share of queries that may have one and the same neighbour."""
 
-    min_overlap: float | None = 0.02
+    min_overlap: Limit = 0.02
     """Least overlap of the stale index with a fresh one."""
 
-    min_prior_entropy: float | None = 1e-6
+    min_prior_entropy: Limit = 1e-6
     """Least entropy of the prior, in nats."""
 
-    max_divergence: float | None = 30.0
+    max_divergence: Limit = 30.0
     """Largest divergence of posterior and prior, in nats."""
 
-    min_best_over_mean: float | None = 1e-3
+    min_best_over_mean: Limit = 1e-3
     """Least advantage of the best neighbour's log-likelihood, in nats."""
 
-    min_over_random: float | None = 0.0
+    min_over_random: Limit = 0.0
     """Least advantage of neighbours over a random passage, in nats."""
-
-    def __post_init__(self) -> None:
-        if self.window < 1:
-            raise ConfigError("bounds: window must be ≥ 1")
 
 
 NO_BOUNDS = Bounds(1000, None, None, None, None, None, None, None)

@@ -78,6 +78,25 @@ def read_labelled(path: Path, parse: Callable[[str], _T], *, kind: str, expected
     return found
 
 
+def parse_object(text: str, *, example: str) -> dict[str, Any]:
+    """Read a line that holds an object."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Malformed(f"not JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise Malformed(f"expected an object such as {example}")
+    return value
+
+
+def require_text(name: str, value: Any) -> str:
+    """Return a value that must be text, and not empty."""
+    if isinstance(value, str) and value.strip():
+        return value
+    found = "missing" if value is None else "empty" if isinstance(value, str) else "not text"
+    raise Malformed(f"{name} is {found}")
+
+
 def _lines(path: Path, problems: list[Problem]) -> Iterator[tuple[Place, str]]:
     """Yield the lines that hold something, as text; what cannot be read goes to the problems."""
     chunks = file_chunks(str(path))
@@ -101,12 +120,7 @@ def _parse_json(text: str, body: str) -> LabelledPair:
     >>> _parse_json('{"query": "owl?", "passage": "An owl.", "negatives": ["A hen."]}', "text")
     LabelledPair(query='owl?', passage={'text': ('An owl.',)}, negatives=({'text': ('A hen.',)},))
     """
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Malformed(f"not JSON ({error})") from error
-    if not isinstance(value, dict):
-        raise Malformed(f"expected an object such as {_EXAMPLE}")
+    value = parse_object(text, example=_EXAMPLE)
     key = next((key for key in _PASSAGE_KEYS if key in value), None)
     if key is None:
         raise Malformed(f"has neither passage nor positive; expected {_EXAMPLE}")
@@ -114,7 +128,7 @@ def _parse_json(text: str, body: str) -> LabelledPair:
     if not isinstance(negatives, list):
         raise Malformed("negatives is no list of passages")
     return LabelledPair(
-        _text("query", value.get("query")),
+        require_text("query", value.get("query")),
         _fields(key, value[key], body),
         tuple(_fields(f"negatives[{at}]", each, body) for at, each in enumerate(negatives)),
     )
@@ -131,7 +145,7 @@ def _parse_tsv(text: str, body: str) -> LabelledPair:
         raise Malformed(f"expected query<TAB>passage, or JSON such as {_EXAMPLE}")
     query, passage, *negatives = cells
     return LabelledPair(
-        _text("query", query),
+        require_text("query", query),
         _fields("passage", passage, body),
         tuple(_fields("negative", each, body) for each in negatives if each.strip()),
     )
@@ -139,7 +153,7 @@ def _parse_tsv(text: str, body: str) -> LabelledPair:
 
 def _fields(name: str, value: Any, body: str) -> Fields:
     if not isinstance(value, Mapping):
-        return {body: (_text(name, value),)}
+        return {body: (require_text(name, value),)}
     fields = {key: _instances(f"{name}.{key}", each) for key, each in value.items()}
     if not any(text.strip() for texts in fields.values() for text in texts):
         raise Malformed(f"{name} holds no text")
@@ -152,10 +166,3 @@ def _instances(name: str, value: Any) -> tuple[str, ...]:
     if not all(isinstance(each, str) for each in values):
         raise Malformed(f"{name} is neither text nor a list of texts")
     return tuple(values)
-
-
-def _text(name: str, value: Any) -> str:
-    if isinstance(value, str) and value.strip():
-        return value
-    found = "missing" if value is None else "empty" if isinstance(value, str) else "not text"
-    raise Malformed(f"{name} is {found}")

@@ -23,9 +23,9 @@ from quoth.errors import ConfigError
 from quoth.models.glow.inputs import Fields, GlowInputs, SubwordSequence
 from quoth.models.glow.network import TokenBatch
 from quoth.models.query_generator.network import TextBatch
+from quoth.selfsupervision.pseudo_pairs import KINDS, PseudoQuery
 from quoth.training.packed_file import read_packed, write_packed
-from quoth.training.retriever.training_set import SequenceTable
-from quoth.training.selfsupervision.pseudo_pairs import KINDS, PseudoQuery
+from quoth.training.sequences import SequenceTable
 
 NONE = -1
 """Stands for no row."""
@@ -132,10 +132,10 @@ def make_passage_set(
     ]
     owners = range(len(passages)) if document_rows is None else document_rows
     return PassageSet(
-        passages=_table(inputs.documents(texts, None)),
+        passages=_join(inputs.documents(texts, None)),
         num_passages=len(passages),
         document_rows=np.asarray(owners, dtype=np.int64),
-        queries=_table(inputs.queries([query.text for query in kept], None)),
+        queries=_join(inputs.queries([query.text for query in kept], None)),
         kinds=np.array([KINDS.index(query.kind) for query in kept], dtype=np.uint8),
         source_rows=np.array([query.source_row for query in kept], dtype=np.int64),
         positive_rows=np.array(positives, dtype=np.int64),
@@ -177,7 +177,7 @@ def open_passage_set(path: Path) -> PassageSet:
     expected = {"version": _VERSION, "kinds": list(KINDS)}
     arrays, header = read_packed(path, kind=_KIND, expected=expected)
     passages, queries = (
-        _table_from(arrays, side, pad=pad)
+        SequenceTable.from_lengths(arrays[f"{side}_ids"], arrays[f"{side}_lengths"], pad=pad)
         for side, pad in zip(("passages", "queries"), header["pads"], strict=True)
     )
     return PassageSet(
@@ -197,8 +197,7 @@ def _arrays(passage_set: PassageSet) -> dict[str, NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {}
     for side in ("passages", "queries"):
         table: SequenceTable = getattr(passage_set, side)
-        ids = table.subword_ids.cpu().numpy()
-        arrays[f"{side}_ids"] = ids.view(np.uint16) if ids.dtype == np.int16 else ids
+        arrays[f"{side}_ids"] = table.stored_ids
         arrays[f"{side}_lengths"] = table.lengths.astype(np.uint16)
     for name in ("document_rows", *(each for each in _PER_QUERY if each.endswith("_rows"))):
         arrays[name] = _narrow(getattr(passage_set, name))
@@ -220,32 +219,13 @@ def _signed(rows: NDArray[Any]) -> Rows:
     return np.where(rows == np.iinfo(rows.dtype).max, NONE, rows.astype(np.int64))
 
 
-def _table(sequences: Sequence[SubwordSequence]) -> SequenceTable:
-    """Join sequences; 16 bits per subword where the vocabulary allows it."""
-    ids = np.array([each for own in sequences for each in own.subword_ids], dtype=np.int64)
-    kind = np.uint16 if ids.max(initial=0) <= np.iinfo(np.uint16).max else np.int32
-    lengths = np.array([len(own.subword_ids) for own in sequences], dtype=np.int64)
-    return _join(ids.astype(kind), lengths, pad=0)
-
-
-def _table_from(arrays: Mapping[str, NDArray[Any]], side: str, *, pad: int) -> SequenceTable:
-    return _join(arrays[f"{side}_ids"], arrays[f"{side}_lengths"].astype(np.int64), pad=pad)
+def _join(sequences: Sequence[SubwordSequence]) -> SequenceTable:
+    return SequenceTable.join([own.subword_ids for own in sequences])
 
 
 def _take(table: SequenceTable, rows: Rows) -> SequenceTable:
-    ids = table.subword_ids.cpu().numpy()
-    ids = ids.view(np.uint16) if ids.dtype == np.int16 else ids
-    offsets = table.offsets.cpu().numpy()
+    ids, offsets = table.stored_ids, table.offsets.cpu().numpy()
     pieces = [ids[offsets[row] : offsets[row + 1]] for row in rows]
     flat = np.concatenate(pieces) if pieces else ids[:0].copy()
-    return _join(flat, table.lengths[rows], pad=table.pad).to(table.offsets.device)
-
-
-def _join(ids: NDArray[Any], lengths: Rows, *, pad: int) -> SequenceTable:
-    return SequenceTable.from_arrays(
-        ids,
-        np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(lengths, dtype=np.int64))),
-        field_ids=np.zeros(len(ids), dtype=np.uint8),
-        weights=None,
-        pad=pad,
-    )
+    made = SequenceTable.from_lengths(flat, table.lengths[rows], pad=table.pad)
+    return made.to(table.offsets.device)

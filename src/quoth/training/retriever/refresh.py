@@ -18,13 +18,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from quoth.constraints import AtLeastOne, AtLeastZero, CheckedConfig, Share
 from quoth.errors import ConfigError
 from quoth.models.batching import batches_by_length
 from quoth.models.glow.network import TokenBatch
 from quoth.training.retriever.passage_set import NONE, PassageSet
 from quoth.training.retriever.retriever import VectorMaker
 from quoth.training.retriever.similarity import score_all
-from quoth.training.retriever.training_set import SequenceTable
+from quoth.training.sequences import SequenceTable
 
 _QUERIES = 512  # per chunk of a search
 _SUBWORDS = {"cuda": 1 << 17}  # per batch of encoding
@@ -36,29 +37,20 @@ Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class RefreshConfig:
+class RefreshConfig(CheckedConfig, title="refresh"):
     """When the index is made anew."""
 
-    every: int = 100
+    every: AtLeastZero = 100
     """Steps after which the index is made anew; 0 leaves that to the overlap."""
 
-    min_overlap: float = 0.0
+    min_overlap: Share = 0.0
     """Make it anew when it shares less than this with what the encoder would find; 0 never asks."""
 
-    check_every: int = 25
+    check_every: AtLeastOne = 25
     """Steps between two looks at the overlap."""
 
-    sample: int = 256
+    sample: AtLeastOne = 256
     """Queries looked at."""
-
-    def __post_init__(self) -> None:
-        problems = []
-        if self.every < 0 or self.check_every < 1 or self.sample < 1:
-            problems.append("every must be ≥ 0, check_every and sample ≥ 1")
-        if not 0 <= self.min_overlap <= 1:
-            problems.append(f"min_overlap is {self.min_overlap}, expected a share from 0 to 1")
-        if problems:
-            raise ConfigError("refresh: " + "; ".join(problems))
 
 
 class PassageIndex(nn.Module):

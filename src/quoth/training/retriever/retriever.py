@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from quoth.errors import ConfigError
 from quoth.models.glow.network import GlowNetwork, Projection, TokenBatch
 from quoth.models.query_generator.network import QueryGeneratorNetwork
+from quoth.training.loop import set_dropout
 from quoth.training.retriever.similarity import shape_vectors
 
 
@@ -103,7 +104,5 @@ def prepare_network(
     if projection and own.projection is None:
         width = int(own.query_encoder.config.hidden_size)  # type: ignore[union-attr,arg-type]
         own.projection = Projection(width, projection)
-    for module in own.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = dropout
+    set_dropout(own, dropout)
     return own.to(device)

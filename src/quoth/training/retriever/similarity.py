@@ -10,8 +10,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from quoth.errors import ConfigError
-
 SIMILARITIES = ("cosine", "dot", "l2")
 
 
@@ -51,12 +49,3 @@ def score_own(query_vectors: Tensor, vectors: Tensor, *, similarity: str) -> Ten
     if similarity == "l2":
         return -(vectors - query_vectors[:, None, :]).square().sum(-1)
     return torch.einsum("bd,bkd->bk", query_vectors, vectors)
-
-
-def require_cosine(similarity: str) -> None:
-    """Refuse to make an encoder for search of a network that was trained for something else."""
-    if similarity != "cosine":
-        raise ConfigError(
-            f"the network was trained with similarity {similarity!r}, but searching compares by"
-            ' cosine alone; train with similarity = "cosine" to save an encoder'
-        )

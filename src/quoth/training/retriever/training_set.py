@@ -28,6 +28,7 @@ from quoth.errors import ConfigError, Damaged
 from quoth.models.glow.inputs import Fields, GlowInputs, SubwordSequence
 from quoth.models.glow.network import TokenBatch
 from quoth.models.glow.weights import WordCounts
+from quoth.training.sequences import SequenceTable, find_offsets
 
 KIND, VERSION = "training-set", 1
 PLAIN = "none"
@@ -52,70 +53,6 @@ class PairBatch(NamedTuple):
     queries: TokenBatch
     documents: TokenBatch
     document_rows: Tensor  # (B,)
-
-
-@dataclass(frozen=True, slots=True)
-class SequenceTable:
-    """Sequences end to end; `batch` cuts out and pads those asked for, on the table's device."""
-
-    subword_ids: Tensor  # (all,) int32, or int16 that holds an unsigned one
-    field_ids: Tensor  # (all,) uint8
-    weights: Tensor | None  # (all,) float16; None where all are one
-    offsets: Tensor  # (N + 1,) int64
-    lengths: NDArray[np.int64]  # (N,) always on the CPU
-    pad: int = 0
-
-    @classmethod
-    def from_arrays(
-        cls,
-        subword_ids: NDArray[Any],
-        offsets: NDArray[np.int64],
-        *,
-        field_ids: NDArray[np.uint8],
-        weights: NDArray[Any] | None,
-        pad: int = 0,
-    ) -> SequenceTable:
-        """Wrap arrays without copying them; they may be memory-mapped."""
-        signed = np.int16 if subword_ids.dtype == np.uint16 else np.int32
-        return cls(
-            torch.from_numpy(subword_ids.view(signed)),
-            torch.from_numpy(field_ids),
-            None if weights is None else torch.from_numpy(weights),
-            torch.from_numpy(offsets),
-            np.diff(offsets),
-            pad,
-        )
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def to(self, device: torch.device) -> SequenceTable:
-        """Move the sequences to a device, whole."""
-        return replace(
-            self,
-            subword_ids=self.subword_ids.to(device),
-            field_ids=self.field_ids.to(device),
-            weights=None if self.weights is None else self.weights.to(device),
-            offsets=self.offsets.to(device),
-        )
-
-    def batch(self, rows: NDArray[np.int64]) -> TokenBatch:
-        """Pad the sequences of some rows to the longest of them."""
-        device = self.offsets.device
-        at = torch.from_numpy(rows).to(device, non_blocking=True)
-        start, end = self.offsets[at], self.offsets[at + 1]
-        span = torch.arange(int(self.lengths[rows].max()), device=device)
-        places = start[:, None] + span[None, :]  # (B, T)
-        mask = places < end[:, None]
-        places = places.clamp_max(len(self.subword_ids) - 1)
-        ids = self.subword_ids[places].long()
-        if self.subword_ids.dtype == torch.int16:
-            ids = ids & 0xFFFF  # the sign bit was the highest of an unsigned number
-        weights = torch.ones(mask.shape, device=device)
-        if self.weights is not None:
-            weights = self.weights[places].float().masked_fill(~mask, 1.0)
-        field_ids = self.field_ids[places].long().masked_fill(~mask, 0)
-        return TokenBatch(ids.masked_fill(~mask, self.pad), mask, weights, field_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +262,7 @@ def _open_table(folder: Path, side: str, variant: str, stored: Sequence[str]) ->
     weights = _open_array(folder, f"{side}-weights-{variant}") if variant in stored else None
     return SequenceTable.from_arrays(
         _open_array(folder, f"{side}-ids"),
-        np.concatenate(([0], np.cumsum(lengths))),
+        find_offsets(lengths),
         field_ids=_open_array(folder, f"{side}-fields"),
         weights=weights,
     )

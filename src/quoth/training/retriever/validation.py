@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from quoth.errors import ConfigError
+from quoth.selfsupervision.pseudo_pairs import KINDS
 from quoth.training.retriever.learning import Validate
 from quoth.training.retriever.passage_set import NONE, PassageSet
 from quoth.training.retriever.refresh import encode_passages, encode_queries, top_k
 from quoth.training.retriever.retriever import VectorMaker
-from quoth.training.selfsupervision.pseudo_pairs import KINDS
 
 Rows = NDArray[np.int64]
 

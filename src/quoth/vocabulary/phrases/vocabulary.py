@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,22 +46,6 @@ class PhraseSequences:
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
-
-
-class IdentifierVocabulary(Protocol):
-    """What cuts identifiers into numbered symbols: phrases, or a rival's subwords."""
-
-    def __len__(self) -> int:
-        """Count the symbols."""
-
-    def segment(self, texts: Sequence[str]) -> PhraseSequences:
-        """Cut texts into symbols."""
-
-    def join(self, ids: Iterable[int]) -> str:
-        """Put a text together again."""
-
-    def text_of(self, phrase_id: int) -> str:
-        """Return the text of one symbol."""
 
 
 class PhraseVocabulary:

@@ -119,7 +119,7 @@ def test_kth_row_score_equals_sorting_everything(k: int) -> None:
 
 
 def test_all_settings_are_checked_at_once() -> None:
-    with pytest.raises(ConfigError, match=r'storage is "fp8".*hnsw_neighbours is 1.*share is 2'):
+    with pytest.raises(ConfigError, match=r"storage is 'fp8'.*hnsw_neighbours is 1.*share is 2"):
         DenseConfig(storage="fp8", hnsw_neighbours=1, compact_share=2)
     with pytest.raises(ConfigError, match=r"exact_limit is -1.*search_depth is 0"):
         DenseConfig(exact_limit=-1, hnsw_search_depth=0)

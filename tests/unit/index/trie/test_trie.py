@@ -99,8 +99,9 @@ def test_walking_reaches_every_identifier_and_nothing_else(pairs: list[Pair]) ->
             assert state.hi == state.lo + 1 and trie.length(state.lo) == state.depth
             found.append((prefix, state.lo))
 
-    for root in trie.roots():
-        walk((), root)
+    for lo, hi in pairwise(trie.length_rows.tolist()):
+        if lo < hi:
+            walk((), State(lo, hi, 0))
     assert found == [(sequence, row) for row, (sequence, _) in enumerate(read(trie))]
 
 

@@ -13,7 +13,6 @@ from quoth.jobs.pixar.plan import (
     describe_training,
     plan_training,
     plan_writing,
-    read_settings,
 )
 from quoth.settings.pixar import PixarBuildConfig
 
@@ -91,10 +90,7 @@ def test_the_plan_is_told() -> None:
 
 
 def test_all_problems_are_told_at_once() -> None:
-    with pytest.raises(ConfigError, match=r"targets is 0.*size is 9.*cutter is 'axe'.*must be > 0"):
+    with pytest.raises(
+        ConfigError, match=r"minutes is 0.*size is 9.*cutter is 'axe'.*targets is 0"
+    ):
         PixarBuildConfig(targets=0, size=9, cutter="axe", minutes=0)
-    with pytest.raises(ConfigError, match=r"colour=3 names no setting.*steps=x: expected a whole"):
-        read_settings(["pixar.colour=3", "pixar.steps=x"])
-    with pytest.raises(ConfigError, match="FIELD=VALUE"):
-        read_settings(["pixar.steps"])
-    assert read_settings(["pixar.batch-size=8"]) == {"batch_size": 8}

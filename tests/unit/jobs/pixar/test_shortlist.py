@@ -13,7 +13,7 @@ from transformers.utils import logging
 from quoth.jobs.pixar.shortlist import make_shortlist
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.pixar import Pixar
-from quoth.training.selfsupervision.identifier_pairs import IdentifierPairs, make_identifier_pairs
+from quoth.training.identifiers.pairs import IdentifierPairs, make_identifier_pairs
 from quoth.vocabulary.phrases.config import PhraseConfig
 from quoth.vocabulary.phrases.training import train_phrases
 from quoth.vocabulary.phrases.vocabulary import PhraseVocabulary

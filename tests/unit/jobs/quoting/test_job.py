@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.unit.jobs.quoting.test_settings import layers
 from tiny_language_model import make_dynamic_lm, save_language_model
 
 from quoth.answer.abstain import (
@@ -21,15 +22,15 @@ from quoth.answer.abstain import (
 )
 from quoth.engine.engine import Engine
 from quoth.errors import CollectionError, ConfigError
-from quoth.jobs.glow.folder import REPORT_FILE
+from quoth.jobs.job_folder import MODEL_REPORT_FILE
 from quoth.jobs.quoting import job
-from quoth.jobs.quoting.job import DynamicPlan, train_language_model
-from quoth.jobs.quoting.plan import DynamicTrainingConfig
+from quoth.jobs.quoting.job import DynamicRequest, train_language_model
 from quoth.jobs.quoting.report import DynamicReport
 from quoth.jobs.quoting.settings import read_settings
 from quoth.models.dynamic_lm.dynamic_lm import open_dynamic_lm
 from quoth.records import Document
 from quoth.search.searcher import ignore_progress
+from quoth.settings.dynamic_lm import DynamicTrainingConfig
 
 BIRDS = ("barn owl", "raven", "hen", "swift", "heron", "crane")
 PLACES = ("in the old barn", "near the river bank", "on the tall tree", "by the mill")
@@ -69,21 +70,24 @@ def text_of(at: int) -> str:
     )
 
 
-def make_plan(out: Path, *texts: str, pairs: Path | None = None, **training: Any) -> DynamicPlan:
+def make_plan(out: Path, *texts: str, pairs: Path | None = None, **training: Any) -> DynamicRequest:
     given = {"steps": 4, "device": "cpu", **training}
-    return DynamicPlan(out, read_settings([*SMALL, *texts], given), pairs)
+    return DynamicRequest(out, read_settings(*layers([*SMALL, *texts], **given)), pairs)
 
 
-def train(engine: Engine, plan: DynamicPlan, **others: Any) -> DynamicReport:
-    report = train_language_model(engine, plan, progress=ignore_progress, **others)
-    assert report is not None
-    return report
+def train(engine: Engine, plan: DynamicRequest, **others: Any) -> DynamicReport:
+    return train_language_model(engine, plan, progress=ignore_progress, **others)
 
 
-def files_of(folder: Path) -> dict[str, bytes]:
-    """Read all that was saved but the report, which tells times."""
-    paths = (path for path in folder.rglob("*") if path.is_file() and path.name != REPORT_FILE)
-    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+def stop_while_training(engine: Engine, plan: DynamicRequest, *, step: int) -> None:
+    """Interrupt a training when it tells of a step."""
+
+    def stop(what: str, done: int, _total: int) -> None:
+        if (what, done) == ("training", step):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_language_model(engine, plan, progress=stop)
 
 
 def write_pairs(path: Path, numbers: range = range(12)) -> Path:
@@ -102,21 +106,6 @@ def write_pairs(path: Path, numbers: range = range(12)) -> Path:
 # --- training ------------------------------------------------------------------------------------
 
 
-def test_an_interrupted_training_ends_as_an_uninterrupted_one(
-    engine: Engine, tmp_path: Path
-) -> None:
-    whole, parted = make_plan(tmp_path / "whole"), make_plan(tmp_path / "parted")
-    expected = train(engine, whole)
-    stopped = train_language_model(engine, parted, progress=ignore_progress, until=3)
-    assert stopped is None and not parted.out.exists()
-    assert (tmp_path / "parted.training" / "checkpoints" / "step-000000003").exists()
-    found = train(engine, parted)
-    assert found.losses == expected.losses and len(found.losses) == 4
-    assert (found.before, found.after) == (expected.before, expected.after)
-    assert files_of(parted.out) == files_of(whole.out) != {}
-    assert not (tmp_path / "parted.training").exists()
-
-
 def test_a_report_says_what_was_trained_and_is_kept(engine: Engine, tmp_path: Path) -> None:
     plan = make_plan(tmp_path / "out", "recipe.learning_rate=1e-2", steps=6)
     report = train(engine, plan)
@@ -126,13 +115,15 @@ def test_a_report_says_what_was_trained_and_is_kept(engine: Engine, tmp_path: Pa
         assert scores.num_samples > 0
         assert scores.mixed_loss < report.before.scores[name].mixed_loss
         assert 0 <= scores.phrase_recall <= 1 and 0 <= scores.phrase_precision <= 1
-    assert report.seconds.keys() == {"samples", "judging", "training"}
+    assert report.seconds.keys() == {
+        *("samples", "judge before", "plan", "training", "judge after", "save")
+    }
     assert report.peak_megabytes > 0 and not report.is_old and not report.is_installed
-    saved = json.loads((plan.out / REPORT_FILE).read_text())
+    saved = json.loads((plan.out / MODEL_REPORT_FILE).read_text())
     assert saved["report"] == json.loads(json.dumps(report.to_record()))
     again = train(engine, plan)
     assert again.is_old and again.after == report.after
-    changed = replace(plan, settings=read_settings([*SMALL], {"steps": 2, "device": "cpu"}))
+    changed = replace(plan, settings=read_settings(*layers(SMALL, steps=2, device="cpu")))
     assert train(engine, changed).steps == 2  # over the older model
 
 
@@ -167,7 +158,7 @@ def test_steps_follow_from_the_time(
 
     monkeypatch.setattr(job, "fit_steps", fit)
     plan = make_plan(tmp_path / "out", steps=0)
-    assert train_language_model(engine, plan, progress=ignore_progress, until=2) is None
+    stop_while_training(engine, plan, step=2)
     assert train(engine, plan).steps == 3
     assert len(asked) == 1 and asked[0]["seconds_per_step"] > 0  # planned once, then kept
     assert asked[0]["epoch_steps"] > 0
@@ -204,7 +195,7 @@ def test_other_settings_are_not_mixed_with_an_unfinished_training(
     engine: Engine, tmp_path: Path
 ) -> None:
     plan = make_plan(tmp_path / "out")
-    train_language_model(engine, plan, progress=ignore_progress, until=1)
+    stop_while_training(engine, plan, step=1)
     other = make_plan(tmp_path / "out", "negatives.prefixes=false", "recipe.warm-up=0.5")
     with pytest.raises(ConfigError) as refused:
         train(engine, other)

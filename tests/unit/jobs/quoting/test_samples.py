@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 import torch
 from tests.unit.jobs.quoting.test_job import PLACES, SMALL, text_of, write_pairs
+from tests.unit.jobs.quoting.test_settings import layers
 from tiny_language_model import save_language_model
 
 from quoth.engine.engine import Engine
-from quoth.errors import Damaged
 from quoth.jobs.quoting.corpus import Corpus
-from quoth.jobs.quoting.folder import TrainingFolder
 from quoth.jobs.quoting.pairs import LabelledQuestion, read_questions
-from quoth.jobs.quoting.plan import DynamicTrainingConfig
-from quoth.jobs.quoting.samples import Samples, prepare_samples
+from quoth.jobs.quoting.samples import Samples, open_samples
+from quoth.jobs.quoting.samples import make_samples as write_samples
 from quoth.jobs.quoting.settings import read_settings
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.records import Document
 from quoth.search.searcher import ignore_progress
+from quoth.settings.dynamic_lm import DynamicTrainingConfig
 from quoth.training.quoting.set import DynamicSet
 
 
@@ -45,21 +45,19 @@ def make_samples(
     *texts: str,
     questions: list[LabelledQuestion] | None = None,
 ) -> tuple[Corpus, DynamicLM, Samples]:
-    settings = read_settings([*SMALL, *texts], {"steps": 2, "device": "cpu", "held_out": 0.3})
+    settings = read_settings(*layers([*SMALL, *texts], steps=2, device="cpu", held_out=0.3))
     corpus = Corpus(engine, settings.training, ignore_progress)
     config = replace(settings.model, base=str(base), max_prompt_subwords=384)
     model = DynamicLM.start(base, config=config, device=torch.device("cpu"))
-    folder = TrainingFolder(tmp_path / "out")
-    folder.prepare({}, resume=True)
-    samples = prepare_samples(
-        folder,
+    told = write_samples(
+        tmp_path,
         corpus,
         questions or [],
         model=model,
         settings=settings,
         progress=ignore_progress,
     )
-    return corpus, model, samples
+    return corpus, model, open_samples(tmp_path, told)
 
 
 def texts_in(made: DynamicSet, model: DynamicLM) -> list[str]:
@@ -133,16 +131,6 @@ def test_related_texts_are_found_where_phrases_are_looked_for_in_them(
         assert row not in related
         first = texts[related[0]].split()
         assert len(set(first) & set(texts[row].split())) >= 8
-
-
-def test_samples_are_made_once(engine: Engine, base: Path, tmp_path: Path) -> None:
-    _corpus, model, first = make_samples(engine, base, tmp_path)
-    _corpus, _model, again = make_samples(engine, base, tmp_path)
-    assert texts_in(again.training, model) == texts_in(first.training, model)
-    assert again.counts == first.counts
-    (tmp_path / "out.training" / "samples.json").write_text("{}")
-    with pytest.raises(Damaged, match=r"samples\.json cannot be read"):
-        make_samples(engine, base, tmp_path)
 
 
 def test_generated_negatives_are_made_before_training(

@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from quoth.errors import ConfigError, CorpusError
 from quoth.jobs.quoting.pairs import LabelledQuestion, read_questions
 from quoth.jobs.quoting.settings import DynamicSettings, read_settings
+from quoth.settings.config import Values
+from quoth.settings.describe import describe_section
+from quoth.settings.dynamic_lm import TRAINING_SECTIONS
+from quoth.settings.parsing import overrides_from_text, read_assignments
+
+
+def layers(texts: Sequence[str], **training: Any) -> list[Values]:
+    """Read settings as the command does, with options of its own on top."""
+    given = overrides_from_text(read_assignments(texts, tuple(TRAINING_SECTIONS)))
+    return [given, {"training": training}]
 
 
 def test_settings_reach_their_sections() -> None:
-    found = read_settings(
-        [
-            "recipe.steps=7",
-            "negatives.generation=yes",
-            "sampling.method=n_ids",
-            "model.lora-rank=2",
-        ],
-        {"device": "cpu", "seed": 5},
-    )
+    texts = ("recipe.steps=7", "negatives.generation=yes", "sampling.method=n_ids")
+    found = read_settings(*layers([*texts, "model.lora-rank=2"], device="cpu", seed=5))
     assert isinstance(found, DynamicSettings) and found.training.steps == 7
     assert found.recipe.negatives.generation and found.recipe.sampling.method == "n_ids"
     assert found.model.lora_rank == 2 and found.recipe.seed == found.quoting.seed == 5
     assert (found.recipe.batch_size, found.recipe.quote_share) == (1, 0.75)
     assert found.given >= {"negatives.generation", "model.lora_rank", "training.steps"}
+
+
+def test_defaults_that_are_shown_are_those_that_are_taken() -> None:
+    found = read_settings(*layers([], device="cpu"))
+    taken = {"recipe": found.recipe, "quoting": found.quoting, "model": found.model}
+    taken |= {"sampling": found.recipe.sampling, "negatives": found.recipe.negatives}
+    for section, config in taken.items():
+        for each in describe_section(section):
+            if each.default is not None:
+                assert getattr(config, each.name) == each.default, (section, each.name)
 
 
 def test_all_that_is_wrong_with_settings_is_said_at_once() -> None:
@@ -34,22 +49,22 @@ def test_all_that_is_wrong_with_settings_is_said_at_once() -> None:
         *("training.judged=-1", "sampling.gap_min=0", "quoting.min_cover=2", "model.tuning=some"),
     ]
     with pytest.raises(ConfigError) as refused:
-        read_settings(texts, {"device": "cpu"})
+        layers(texts)
     for said in (
-        "recipe.foo=1 names no setting; recipe has mixed_weight",
-        "bar.x=2 names no section",
-        "negatives.generation=maybe: expected true or false",
-        "recipe.clip=nan: expected a number",
-        "judged is -1, expected at least 0",
-        "gap_min and gap_max must be",
-        "quoting: shares",
-        "tuning is 'some'",
+        "there is no setting recipe.foo; recipe has mixed_weight",
+        "there is no setting bar.x; there are the sections collection",
+        "negatives.generation is 'maybe', expected true or false",
+        "recipe.clip is 'nan', expected a number",
+        "training: judged is -1, expected 0 or more",
+        "sampling: gap_min is 0, expected at least 1",
+        "quoting: min_cover is 2.0, expected 0 to 1",
+        "model: tuning is 'some', expected lora or full",
     ):
         assert said in str(refused.value)
-    with pytest.raises(ConfigError, match="steps, accumulate and report_every must be"):
-        read_settings(["recipe.accumulate=0"], {"device": "cpu"})
+    with pytest.raises(ConfigError, match=r"model: lora_rank is 0.*recipe: accumulate is 0"):
+        read_settings({"recipe": {"accumulate": 0}, "model": {"lora_rank": 0}})
     with pytest.raises(ConfigError, match="device is 'tpu', expected auto"):
-        read_settings([], {"device": "tpu"})
+        read_settings(*layers([], device="tpu"))
 
 
 def test_labelled_questions_that_cannot_be_used_are_named_by_line(tmp_path: Path) -> None:

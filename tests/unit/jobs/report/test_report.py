@@ -60,7 +60,7 @@ def test_a_record_of_another_make_is_damaged(
     place[path[-1]] = value
     with pytest.raises(Damaged, match=expected) as error:
         LearningReport.from_record(record)
-    assert "learn again" in str(error.value)
+    assert "run the job again" in str(error.value)
 
 
 @pytest.mark.parametrize("field", list(make_report().to_record()))
@@ -73,7 +73,7 @@ def test_every_field_is_needed(field: str) -> None:
 
 @pytest.mark.parametrize("record", [None, [], "report", 7])
 def test_what_is_no_record_is_damaged(record: object) -> None:
-    with pytest.raises(Damaged, match="no learning report"):
+    with pytest.raises(Damaged, match="no report of this version"):
         LearningReport.from_record(record)
 
 

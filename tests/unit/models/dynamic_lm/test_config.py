@@ -29,5 +29,5 @@ def test_all_problems_are_reported_at_once() -> None:
 
 @pytest.mark.parametrize("field", ["phrase_input", "marker"])
 def test_unknown_choices_are_named_with_those_known(field: str) -> None:
-    with pytest.raises(ConfigError, match=f"{field} is 'other', expected one of"):
+    with pytest.raises(ConfigError, match=f"{field} is 'other', expected (vector|none) or"):
         DynamicLMConfig(**{field: "other"})  # type: ignore[arg-type]

@@ -155,7 +155,7 @@ def test_weights_stay_where_attention_is_sane() -> None:
 
 
 def test_all_problems_of_a_configuration_are_reported_at_once() -> None:
-    with pytest.raises(ConfigError, match=r"pooling.*weighting.*max_instances.*field_caps"):
+    with pytest.raises(ConfigError, match=r"pooling.*weighting.*field_caps.*max_instances"):
         GlowConfig(pooling="max", weighting="rows", max_instances=0, field_caps={"title": -1})
     with pytest.raises(ConfigError, match="fields holds 0 names"):
         GlowConfig(fields=())

@@ -54,7 +54,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> GenerativeModel:
 @pytest.fixture(scope="module")
 def narrow(tmp_path_factory: pytest.TempPathFactory) -> GenerativeModel:
     """The same model with lists of few phrases."""
-    return make_model(tmp_path_factory.mktemp("narrow"), method="svd", depth=6)
+    return make_model(tmp_path_factory.mktemp("narrow"), list_length=12)
 
 
 @pytest.fixture
@@ -155,7 +155,8 @@ def test_only_shortlisted_phrases_make_identifiers(
     _fill(store)
     searcher = make(replace(CONFIG, order=order), model=narrow)
     encoded = narrow.pixar.encode_queries([QUERY.text])
-    listed = set(narrow.shortlist.phrase_ids(encoded.pooled[0], encoded.slots[0]).tolist())
+    found = narrow.shortlist.shortlist(encoded.pooled[0], encoded.slots[0])
+    listed = set(found.phrase_ids.tolist())
     expected = set()
     for stored in store.live_documents():
         docid = stored.document.docid
@@ -400,5 +401,12 @@ def test_all_problems_of_the_settings_at_once() -> None:
         GenerativeConfig(
             model="../m", sources=(), max_phrases=256, weighting="x", order="x", aggregate="x"
         )
-    for part in ("model is", "sources is", "max_phrases is", "weighting", "order is", "method is"):
+    for part in (
+        "model is",
+        "sources is",
+        "max_phrases is",
+        "weighting",
+        "order is",
+        "aggregate is",
+    ):
         assert part in str(caught.value)

@@ -14,7 +14,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote
 
@@ -22,7 +21,9 @@ import pytest
 from fastapi import FastAPI
 from starlette.routing import Route
 
+from quoth.collection.store import Written
 from quoth.engine.engine import Engine
+from quoth.records import Document, Part, SearchRequest, ShownHits
 from quoth.server.access.keys import Keys, add_key
 from quoth.server.access.policy import GuardedRoute, declares, require_declared
 from quoth.server.routes import create_app
@@ -74,7 +75,6 @@ class NotingWorker:
     """Stands in for the engine of a worker, and notes what it takes to be asked for so much."""
 
     asked: list[str] = field(default_factory=list)
-    unreachable: tuple[()] = ()
 
     def close(self) -> None:
         pass
@@ -82,34 +82,38 @@ class NotingWorker:
     def choose(self, searcher: str) -> str:
         return "lexical" if searcher == "auto" else searcher
 
-    def find(self, query: str, **_given: object) -> tuple[()]:
-        if query != "a":  # what the server asks itself, to know whether it is ready
+    def find(self, request: SearchRequest) -> ShownHits:
+        if request.query != "a":  # what the server asks itself, to know whether it is ready
             self.asked.append("read")
-        return ()
+        return ShownHits((), "lexical")
 
     def status(self) -> dict[str, Any]:
         self.asked.append("read")
         return {}
 
-    def explain_hits(self, *_given: object, **_named: object) -> tuple[()]:
+    def explain(self, *_given: object, **_named: object) -> tuple[Part, ...]:
         self.asked.append("read")
+        return (Part("lexical", 0.0),)
+
+    def attention(self, *_given: object, **_named: object) -> tuple[None, ...]:
+        return (None,)
+
+    def document(self, _docid: str) -> Document:
+        self.asked.append("read")
+        return Document("owl", {})
+
+    def add_documents(self, _documents: object) -> Written:
+        self.asked.append("write")
+        return Written(added=1)
+
+    def remove(self, _docids: object) -> tuple[str, ...]:
+        self.asked.append("write")
         return ()
-
-    def require(self, _docid: str) -> Any:
-        self.asked.append("read")
-        return SimpleNamespace(docid="owl", fields={}, metadata={})
-
-    def put(self, _documents: object) -> Any:
-        self.asked.append("write")
-        return SimpleNamespace(added=1, updated=0, unchanged=0)
-
-    def take_out(self, _docid: str) -> None:
-        self.asked.append("write")
 
     def load_language_model(self) -> None:
         pass
 
-    def begin_answer(self, *_given: object, **_named: object) -> Any:
+    def ask(self, *_given: object, **_named: object) -> Any:
         self.asked.append("read")
         raise ValueError("no model here")
 
@@ -197,7 +201,7 @@ def _make(tmp_path: Path, *, has_keys: bool, writes: bool) -> Iterator[Server]:
     secrets["expired"] = add_key(path, "expired", "write", expires="2020-01-01T00:00:00Z")
     secrets["wrong"] = "quoth_wrong"
     with pytest.MonkeyPatch.context() as patch, Engine.open(tmp_path / "x.quoth") as engine:
-        patch.setattr("quoth.server.service.make_workers", lambda *_given: lambda: worker)
+        patch.setattr("quoth.server.service.share_engine", lambda *_given: lambda: worker)
         app = create_app(
             engine,
             ServerConfig(workers=1),

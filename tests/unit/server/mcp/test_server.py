@@ -19,11 +19,18 @@ from tiny_language_model import save_language_model
 
 from quoth import Engine
 from quoth.errors import MissingExtra
-from quoth.records import Answer, Citation, Document, Passage, Span
+from quoth.records import (
+    Answer,
+    Citation,
+    Document,
+    Passage,
+    SearchRequest,
+    ShownAnswer,
+    Span,
+)
 from quoth.server.errors import Overloaded
-from quoth.server.mcp.records import answered
 from quoth.server.mcp.server import PATH, beside, create_mcp, make_routes, run_stdio
-from quoth.server.workers.worker import WorkerEngine
+from quoth.wire.writing import answer_response, search_response
 
 mcp = pytest.importorskip("mcp")
 _T = TypeVar("_T")
@@ -64,31 +71,18 @@ def test_tools_describe_themselves_and_do_not_write(engine: Engine) -> None:
     assert all(each.annotations.read_only_hint for each in tools.values())
     assert tools["search"].input_schema["properties"]["query"]["maxLength"] == 1_000
     assert tools["search"].input_schema["properties"]["k"]["maximum"] == 100
-    found = tools["search"].output_schema["$defs"]["FoundPassage"]["properties"]
+    found = tools["search"].output_schema["$defs"]["PassageBody"]["properties"]
     assert found["start"]["type"] == "integer"
 
 
 def test_search_gives_what_the_engine_finds(engine: Engine) -> None:
     result = _call(engine, "search", query="owl at dusk", k=3, where="year >= 2000")
     assert not result.is_error
-    (hit,) = engine.search("owl at dusk", k=3, where="year >= 2000")
-    assert hit.passage is not None
-    assert result.structured_content == {
-        "searcher": "lexical",
-        "hits": [
-            {
-                "docid": "birds/owl",
-                "title": "Barn owl",
-                "score": hit.score,
-                "field": hit.passage.field,
-                "instance": 0,
-                "start": hit.passage.span.start,
-                "end": hit.passage.span.end,
-                "text": hit.passage.text,
-                "metadata": {"year": 2019},
-            }
-        ],
-    }
+    request = SearchRequest("owl at dusk", k=3, where="year >= 2000", searcher="auto")
+    expected = search_response(request, engine.find(request)).model_dump(mode="json")
+    assert result.structured_content == expected
+    (hit,) = expected["hits"]
+    assert hit["docid"] == "birds/owl" and hit["metadata"] == {"year": 2019}
 
 
 def test_search_gives_repeated_metadata_as_lists(engine: Engine) -> None:
@@ -106,13 +100,14 @@ def test_ask_gives_what_the_engine_answers(engine: Engine, tmp_path: Path) -> No
     given = result.structured_content
     assert given["text"] == answer.text and given["support"] == answer.support
     assert given["notice"] == stream.notice != ""  # a model that cannot quote says so
-    assert given["docids"] == ["birds/owl", "hen"] and given["citations"] == []
+    assert [each["docid"] for each in given["passages"]] == ["birds/owl", "hen"]
+    assert given["citations"] == []
 
 
 def test_quotations_of_an_answer_stand_where_they_say() -> None:
     passage = Passage("birds/owl", "text", Span(28, 67), OWL[28:])
     answer = Answer("by hearing, it is.", (Citation(Span(0, 10), passage, Span(14, 24)),))
-    shown = answered(answer, "")
+    shown = answer_response(ShownAnswer("how?", answer, (), "lexical"))
     (quotation,) = shown.citations
     assert shown.marked == "by hearing[1], it is."
     assert OWL[quotation.start : quotation.end] == quotation.quoted == "by hearing"
@@ -241,7 +236,7 @@ def test_what_nobody_foresaw_is_not_told(
     def fail(*_given: object, **_named: object) -> None:
         raise RuntimeError("a path and a secret")
 
-    monkeypatch.setattr(WorkerEngine, "find", fail)
+    monkeypatch.setattr(Engine, "find", fail)
     kind, message = _told(_call(engine, "search", query="owl"))
     assert kind == "InternalError" and "secret" not in message
     assert "a path and a secret" in caplog.text
@@ -299,7 +294,6 @@ def test_a_search_does_not_wait_for_an_answer(engine: Engine, tmp_path: Path) ->
 import pathlib, sys, time
 from quoth import Engine
 from quoth.server.mcp.server import run_stdio
-from quoth.server.workers.worker import WorkerEngine
 from quoth.errors import CollectionError
 
 def wait(*_given, **_named):
@@ -308,7 +302,7 @@ def wait(*_given, **_named):
         time.sleep(0.01)
     raise CollectionError("waited")
 
-WorkerEngine.begin_answer = wait
+Engine.ask = wait
 run_stdio(Engine.open(sys.argv[1]))
 """
     arguments = ["-c", code, str(engine.folder), str(tmp_path)]

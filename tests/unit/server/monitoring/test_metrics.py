@@ -22,7 +22,7 @@ from quoth.server.monitoring import resources
 from quoth.server.monitoring.exposition import CONTENT_TYPE, sample
 from quoth.server.monitoring.histogram import BOUNDS
 from quoth.server.monitoring.metrics import MAX_ROUTES, METHODS, Metrics, PoolState, ServerState
-from quoth.server.monitoring.timings import Stages
+from quoth.server.monitoring.timings import StageTimes
 from quoth.settings.server import ServerConfig
 
 SEARCH = PoolState("search", length=3, capacity=64, workers=4, busy=4, refused=7)
@@ -166,7 +166,7 @@ def test_a_large_sum_still_grows_by_small_steps() -> None:
 
 
 def test_stages_keep_exact_quantiles_of_recent_durations_beside_the_histogram() -> None:
-    stages = Stages()
+    stages = StageTimes()
     for number in range(5_000):
         stages.note("search", float(number))
     found = stages.summaries()["search"]

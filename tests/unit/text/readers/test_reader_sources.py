@@ -194,7 +194,15 @@ def test_all_settings_are_checked_at_once():
             max_file_bytes=-1,
             encoding="klingon",
         )
-    for word in ("empty key", "twice", "docid", "max_line_bytes", "max_file_bytes", "klingon"):
+    words = (
+        "metadata_keys has ''",
+        "twice",
+        "docid",
+        "max_line_bytes",
+        "max_file_bytes",
+        "klingon",
+    )
+    for word in words:
         assert word in str(caught.value)
     for encoding in ("rot13", "hex", "undefined"):
         with pytest.raises(ConfigError):

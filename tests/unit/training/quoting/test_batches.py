@@ -8,21 +8,17 @@ import numpy as np
 import pytest
 import torch
 from tests.unit.training.dynamic_worlds import make_inputs, make_set
+from unfolding import unfold
 
 from quoth.errors import ConfigError
-from quoth.models.dynamic_lm.unfolding import unfold
+from quoth.selfsupervision.phrase_matching import SubwordText
+from quoth.selfsupervision.phrase_sampling import MixedSample
+from quoth.selfsupervision.sampling_config import PhraseSamplingConfig
 from quoth.training.quoting.batches import BatchMaker, DynamicBatch, make_batch
-from quoth.training.quoting.phrase_negatives import (
-    NegativesConfig,
-    PhraseString,
-    key_ids,
-    make_columns,
-    phrase_key,
-)
+from quoth.training.quoting.negatives_config import NegativesConfig
+from quoth.training.quoting.phrase_negatives import PhraseString, key_ids, make_columns, phrase_key
 from quoth.training.quoting.set import DynamicSet, Quotation
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
-from quoth.training.selfsupervision.phrase_matching import SubwordText
-from quoth.training.selfsupervision.phrase_sampling import MixedSample, PhraseSamplingConfig
 
 V = 100
 PASSAGE = SubwordText(np.arange(40, 60), np.ones(20, dtype=bool))

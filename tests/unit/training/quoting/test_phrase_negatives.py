@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.generation.negatives import TABLE_5
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quoth.errors import ConfigError
+from quoth.selfsupervision.phrase_matching import OccurrenceIndex, SubwordText
+from quoth.selfsupervision.phrase_sampling import MixedSample
+from quoth.training.quoting.negatives_config import NegativesConfig
 from quoth.training.quoting.phrase_negatives import (
-    TABLE_5,
-    NegativesConfig,
     PhraseString,
     candidate_strings,
     key_ids,
@@ -20,8 +22,6 @@ from quoth.training.quoting.phrase_negatives import (
     valid_alternatives,
 )
 from quoth.training.quoting.set import Continuations
-from quoth.training.selfsupervision.phrase_matching import OccurrenceIndex, SubwordText
-from quoth.training.selfsupervision.phrase_sampling import MixedSample
 
 SAMPLE = MixedSample(np.array([10, 11, 12, 13, 14, 15, 16]), np.array([[1, 4]]))
 GOLD = (11, 12, 13)

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.generation.joined_sets import join_sets
 from tests.unit.training.dynamic_worlds import make_inputs, make_set
 
 from quoth.errors import ConfigError, Damaged
+from quoth.selfsupervision.phrase_matching import SubwordText
 from quoth.training.quoting.phrase_negatives import phrase_key
 from quoth.training.quoting.set import (
     Continuations,
     DynamicSet,
     Quotation,
-    join_sets,
     open_dynamic_set,
     save_dynamic_set,
 )
-from quoth.training.selfsupervision.phrase_matching import SubwordText
 
 PASSAGE = SubwordText(np.array([5, 6, 7]), np.array([True, False, True]))
 OTHER = SubwordText(np.array([8, 9]), np.array([True, True]))

@@ -144,7 +144,7 @@ def test_a_single_model_that_collapses_is_stopped(world: World) -> None:
 
 
 def test_impossible_recipes_are_errors(world: World) -> None:
-    with pytest.raises(ConfigError, match=r"AcrobartRecipe: bias is 'log'.*beta is 'none'"):
+    with pytest.raises(ConfigError, match=r"acrobart recipe: bias is 'log'.*beta is 'none'"):
         AcrobartRecipe(bias="log", beta="none")
     with pytest.raises(ConfigError, match="train_encoder"):
         train_acrobart(None, make_writer(), world.passage_set, replace(RECIPE, layer=1), RUN)

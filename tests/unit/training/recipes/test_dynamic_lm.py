@@ -15,7 +15,9 @@ from quoth.errors import ConfigError
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.training.quoting.batches import BatchMaker
 from quoth.training.quoting.losses import divergences, mixed_terms, plain_losses
-from quoth.training.quoting.phrase_negatives import TABLE_5, NegativesConfig
+from quoth.training.quoting.negatives_config import NegativesConfig
+from quoth.training.quoting.quote_writer import QuoteRecord, QuoteWriter
+from quoth.training.quoting.quoting_config import QuotingConfig
 from quoth.training.quoting.set import DynamicSet, make_quotations
 from quoth.training.recipes.dynamic_lm import (
     DynamicLMReport,
@@ -25,7 +27,6 @@ from quoth.training.recipes.dynamic_lm import (
     train_dynamic_lm,
 )
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
-from quoth.training.selfsupervision.quoting import QuoteRecord, QuoteWriter, QuotingConfig
 
 CPU = torch.device("cpu")
 FULL = replace(CONFIG, tuning="full")
@@ -199,7 +200,7 @@ def test_columns_of_the_batch_before_are_negatives(
         RECIPE,
         plain_weight=0.0,
         kl_weight=0.0,
-        negatives=replace(TABLE_5["pre_batch"], pre_batch=9),
+        negatives=NegativesConfig(pre_batch=9, self_retrieval=False, generation=False),
     )
     maker = BatchMaker(dynamic_set, recipe)
     first, second = maker[0], maker[1]
@@ -256,9 +257,9 @@ def test_the_plain_baseline_learns_without_phrases(
 
 
 def test_all_problems_are_told_at_once() -> None:
-    with pytest.raises(ConfigError, match=r"kl_weight.*kl_align literal.*quote_share is 2"):
+    with pytest.raises(ConfigError, match=r"quote_share is 2.*kl_weight.*kl_align literal"):
         DynamicLMRecipe(mixed_weight=0.0, kl_align="literal", quote_share=2)
-    with pytest.raises(ConfigError, match=r"one of them > 0.*kl_align is 'x'.*batch_size"):
+    with pytest.raises(ConfigError, match=r"kl_align is 'x'.*batch_size is 0.*one of them above 0"):
         DynamicLMRecipe(
             mixed_weight=0.0,
             plain_weight=0.0,

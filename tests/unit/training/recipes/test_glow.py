@@ -124,5 +124,5 @@ def test_a_trained_encoder_is_saved_and_loaded(
 
 
 def test_impossible_recipes_are_errors() -> None:
-    with pytest.raises(ConfigError, match=r"loss is 'hinge'.*batch_size must be ≥ 2"):
+    with pytest.raises(ConfigError, match=r"loss is 'hinge'.*batch_size is 1, expected at least 2"):
         GlowRecipe(loss="hinge", batch_size=1)

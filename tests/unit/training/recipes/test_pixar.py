@@ -20,6 +20,15 @@ from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.inputs import PixarInputs
 from quoth.models.pixar.network import PhraseHead, PixarVectors
 from quoth.models.pixar.pixar import Pixar
+from quoth.training.identifiers.losses import add_tail, pixar_losses
+from quoth.training.identifiers.pairs import (
+    NONE,
+    IdentifierPairConfig,
+    IdentifierPairs,
+    TargetBatch,
+    make_identifier_pairs,
+    phrase_counts,
+)
 from quoth.training.loop import Progress
 from quoth.training.recipes.pixar import (
     PixarPairs,
@@ -29,15 +38,6 @@ from quoth.training.recipes.pixar import (
     train_pixar,
 )
 from quoth.training.recipes.pixar_config import PixarRecipe
-from quoth.training.recipes.pixar_losses import add_tail, pixar_losses
-from quoth.training.selfsupervision.identifier_pairs import (
-    NONE,
-    IdentifierPairConfig,
-    IdentifierPairs,
-    TargetBatch,
-    make_identifier_pairs,
-    phrase_counts,
-)
 
 logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 CPU = torch.device("cpu")
@@ -355,5 +355,5 @@ def test_other_vocabularies_are_errors(start: Pixar, pairs: IdentifierPairs) -> 
     other = replace(pairs, num_phrases=9, is_held_out=np.ones(len(pairs), dtype=bool))
     with pytest.raises(ConfigError, match=r"knows 8 phrases.*made of 9.*all queries are held out"):
         train_pixar(start, other, recipe=RECIPE, device=CPU)
-    with pytest.raises(ConfigError, match=r"head_optimiser is 'adam'.*chunk must be.*dropout"):
+    with pytest.raises(ConfigError, match=r"head_optimiser is 'adam'.*dropout is 1.0.*chunk is 0"):
         PixarRecipe(head_optimiser="adam", chunk=0, dropout=1.0)

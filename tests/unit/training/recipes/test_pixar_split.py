@@ -18,7 +18,7 @@ from tiny_encoder import save_tiny_encoder
 
 from quoth.models.pixar.head import NUM_SYMBOLS
 from quoth.models.pixar.pixar import Pixar
-from quoth.training.selfsupervision.identifier_pairs import save_identifier_pairs
+from quoth.training.identifiers.pairs import save_identifier_pairs
 
 pytestmark = pytest.mark.slow  # every process loads torch and transformers
 PROCESSES = 3

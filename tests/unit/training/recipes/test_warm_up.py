@@ -9,11 +9,8 @@ import numpy as np
 import pytest
 import torch
 from tests.unit.training.passage_worlds import World, make_network
-from tiny_encoder import make_tokenizer
 
 from quoth.errors import ConfigError
-from quoth.models.glow.config import GlowConfig
-from quoth.models.glow.encoder import GlowEncoder
 from quoth.training.recipes.warm_up import WarmUpPairs, WarmUpRecipe, train_warm_up
 from quoth.training.retriever.contrast import in_batch_loss
 from quoth.training.retriever.learning import LearningRun
@@ -126,19 +123,6 @@ def test_the_last_step_is_judged_even_between_validations(world: World) -> None:
     recipe = replace(RECIPE, steps=3, validate_every=50)
     learned = train_warm_up(make_network(), world.passage_set, recipe, run)
     assert learned.report.best == learned.report.last == (3, 0.2)
-
-
-def test_only_cosines_can_be_installed(world: World, tmp_path: Path) -> None:
-    config = GlowConfig(max_subwords=32, max_query_subwords=32, projection=64)
-    recipe = replace(RECIPE, steps=1, projection=64)
-    learned = train_warm_up(make_network(), world.passage_set, recipe, RUN)
-    learned.as_encoder("warm", make_tokenizer(), config).save(tmp_path / "warm")
-    assert GlowEncoder.load(str(tmp_path / "warm"), fast=False).width == 64
-    with pytest.raises(ConfigError, match="projects to 64, config says 0"):
-        learned.as_encoder("warm", make_tokenizer(), replace(config, projection=0))
-    dots = train_warm_up(make_network(), world.passage_set, replace(recipe, similarity="dot"), RUN)
-    with pytest.raises(ConfigError, match="compares by cosine alone"):
-        dots.as_encoder("warm", make_tokenizer(), config)
 
 
 def test_impossible_recipes_are_errors() -> None:

@@ -13,6 +13,7 @@ from tiny_encoder import make_tokenizer
 from quoth.errors import ConfigError, Damaged
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.inputs import GlowInputs
+from quoth.selfsupervision.pseudo_pairs import KINDS, PseudoQuery
 from quoth.training.retriever.passage_set import (
     PassageSet,
     make_passage_set,
@@ -20,7 +21,6 @@ from quoth.training.retriever.passage_set import (
     pad_rows,
     save_passage_set,
 )
-from quoth.training.selfsupervision.pseudo_pairs import KINDS, PseudoQuery
 
 ARRAYS = (
     "document_rows",

@@ -18,7 +18,7 @@ from quoth.training.retriever.refresh import (
     top_k,
 )
 from quoth.training.retriever.retriever import Retriever, vector_width
-from quoth.training.retriever.similarity import require_cosine, score_all, score_own
+from quoth.training.retriever.similarity import score_all, score_own
 
 CPU = torch.device("cpu")
 
@@ -113,5 +113,3 @@ def test_impossible_settings_are_errors() -> None:
         RefreshConfig(min_overlap=2)
     with pytest.raises(ConfigError, match="only 3 passages"):
         top_k(torch.ones(1, 2), torch.ones(3, 2), k=4, similarity="dot")
-    with pytest.raises(ConfigError, match="'dot', but searching compares by cosine alone"):
-        require_cosine("dot")

@@ -94,7 +94,7 @@ def test_nothing_but_plain_arrays_is_written(folder: Path) -> None:
 
 
 def test_subwords_beyond_32767_survive_two_bytes() -> None:
-    from quoth.training.retriever.training_set import SequenceTable
+    from quoth.training.sequences import SequenceTable
 
     table = SequenceTable.from_arrays(
         np.array([1, 65_000, 40_000], dtype=np.uint16),

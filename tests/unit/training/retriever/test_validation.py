@@ -11,9 +11,9 @@ from tests.unit.training.passage_worlds import World
 
 from quoth.errors import ConfigError
 from quoth.models.glow.network import TokenBatch
+from quoth.selfsupervision.pseudo_pairs import KINDS
 from quoth.training.retriever.passage_set import PassageSet, pad_rows
 from quoth.training.retriever.validation import held_out_mrr, natural_targets
-from quoth.training.selfsupervision.pseudo_pairs import KINDS
 
 
 class Counter:

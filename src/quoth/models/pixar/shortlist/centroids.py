@@ -64,6 +64,16 @@ class CentroidShortlist(Shortlist):
         return {"centroids": self._centroids, **self._lists.arrays()}
 
 
+def start_centroids(pooled: Tensor, config: ShortlistConfig) -> Tensor:  # (m, D)
+    """Find where centroids start: the means of k-means' cells of pooled vectors (N, D)."""
+    return spherical_kmeans(
+        pooled,
+        num_cells=config.num_centroids,
+        iterations=config.iterations,
+        generator=torch.Generator().manual_seed(config.seed),
+    )
+
+
 def build_centroids(
     head: Tensor,
     bias: Tensor,

@@ -2,86 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
-from quoth.errors import ConfigError
+from quoth.constraints import AtLeastOne, CheckedConfig, OneOf, Seed
 from quoth.models.pixar.shortlist.rows import STORAGES
 
-METHODS = (
-    "full",
-    "svd",
-    "hire_low_rank",
-    "hire_quantised",
-    "projection",
-    "fast_vocabulary",
-    "l2s",
-    "centroids",
-)
+METHODS = ("full", "centroids")
 
-CHOICES: dict[str, tuple[str, ...]] = {
-    "method": METHODS,
-    "storage": STORAGES[:3],
-    "copy": STORAGES[2:],
-    "assign": ("cosine", "dot"),
-}
+Assignment = Annotated[str, OneOf("cosine", "dot")]
+"""How a pooled vector chooses centroids."""
 
 
 @dataclass(frozen=True, slots=True)
-class ShortlistConfig:
+class ShortlistConfig(CheckedConfig, title="shortlist"):
     """Settings of a shortlist; they are saved with it."""
 
-    method: str = "centroids"
-    """How phrases are chosen: by scoring all (full), a cheap copy of the head (svd, hire_low_rank,
-    hire_quantised), lists that each vector looks up (projection, fast_vocabulary, l2s), or lists
-    that the pooled vector looks up for all slots (centroids, PIXAR's own)."""
+    method: Annotated[str, OneOf(*METHODS)] = "centroids"
+    """How phrases are chosen: by scoring all (full), or from lists that the pooled vector looks up
+    for all slots (centroids, PIXAR's own)."""
 
-    storage: str = "int8"
+    storage: Annotated[str, OneOf(*STORAGES[:3])] = "int8"
     """How rows are kept for exact scores: float32, bfloat16, or int8 with a scale per row."""
 
-    num_centroids: int = 4096
-    """Centroids, or cells of the vectors: the paper's m."""
+    num_centroids: AtLeastOne = 4096
+    """Centroids: the paper's m."""
 
-    list_length: int = 20_000
-    """Phrases listed for each: the paper's r. With l2s the mean over queries' vectors."""
+    list_length: AtLeastOne = 20_000
+    """Phrases listed for each: the paper's r."""
 
-    num_lists: int = 5
+    num_lists: AtLeastOne = 5
     """Lists that are joined for a query: the paper's k. Only with centroids."""
 
-    assign: str = "cosine"
+    assign: Assignment = "cosine"
     """How the pooled vector chooses centroids: cosine, or dot as in the paper, where longer
     centroids draw more queries."""
 
-    depth: int = 100
-    """Best phrases taken of each vector where all are scored; fast_vocabulary and l2s: of each
-    training vector."""
+    depth: AtLeastOne = 100
+    """Best phrases taken of each vector where all are scored."""
 
-    window: int = 96
-    """Columns of the cheap copy of svd and hire_low_rank; an eighth of the width is usual."""
+    iterations: AtLeastOne = 20
+    """Rounds of k-means."""
 
-    copy: str = "int4"
-    """The cheap copy of hire_quantised: int8 or int4."""
-
-    iterations: int = 20
-    """Rounds of k-means; l2s: of its alternation as well, a fifth as many."""
-
-    seed: int = 0
+    seed: Seed = 0
     """Decides where k-means starts."""
 
-    def __post_init__(self) -> None:
-        problems = [
-            f"{name} is {getattr(self, name)!r}, expected one of {', '.join(allowed)}"
-            for name, allowed in CHOICES.items()
-            if getattr(self, name) not in allowed
-        ]
-        sizes = ("num_centroids", "list_length", "num_lists", "depth", "window", "iterations")
-        problems += [
-            f"{name} is {getattr(self, name)}, expected ≥ 1"
-            for name in sizes
-            if getattr(self, name) < 1
-        ]
+    def conflicts(self) -> Iterator[str]:
+        """Say where more lists are to be joined than there are."""
         if self.method == "centroids" and self.num_lists > self.num_centroids:
-            problems.append(
-                f"num_lists is {self.num_lists}, but there are {self.num_centroids} centroids"
-            )
-        if problems:
-            raise ConfigError("shortlist: " + "; ".join(problems))
+            yield f"num_lists is {self.num_lists}, but there are {self.num_centroids} centroids"

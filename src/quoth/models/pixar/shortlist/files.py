@@ -14,18 +14,16 @@ from numpy.typing import NDArray
 
 from quoth.artifact import Artifact, find_damage, open_artifact, save_artifact, seal_file
 from quoth.errors import ConfigError, Damaged
-from quoth.models.pixar.shortlist.cells import CellShortlist
 from quoth.models.pixar.shortlist.centroids import CentroidShortlist
 from quoth.models.pixar.shortlist.config import ShortlistConfig
 from quoth.models.pixar.shortlist.full import FullShortlist
 from quoth.models.pixar.shortlist.interface import Shortlist
 from quoth.models.pixar.shortlist.lists import Lists
-from quoth.models.pixar.shortlist.preview import PreviewShortlist
 from quoth.models.pixar.shortlist.rows import Rows
 
 KIND = "phrase-shortlist"
 VERSION = 1
-_PREVIEWS = {"svd": "bfloat16", "hire_low_rank": "bfloat16"}
+_RETIRED = ("window", "copy")  # saved by earlier versions, for methods that are gone
 
 
 def save_shortlist(shortlist: Shortlist, folder: Path) -> None:
@@ -51,7 +49,8 @@ def open_shortlist(folder: Path, *, threads: int = 1, deep: bool = False) -> Sho
     if damage:
         raise Damaged("; ".join(damage) + "; build the shortlist anew")
     try:
-        config = ShortlistConfig(**artifact.config["shortlist"])
+        kept = artifact.config["shortlist"].items()
+        config = ShortlistConfig(**{name: each for name, each in kept if name not in _RETIRED})
     except (TypeError, KeyError) as error:
         raise ConfigError(f"{folder} has settings that cannot be read ({error})") from error
     # copies on write, so that arrays have the type of those in memory: one compilation serves both
@@ -77,18 +76,6 @@ def _assemble(
     )
     if config.method == "full":
         return FullShortlist(rows, config)
-    if "copy_rows" in arrays:
-        projection = arrays.get("projection")
-        copy = Rows(
-            arrays["copy_rows"],
-            arrays["copy_labels"],
-            storage=_PREVIEWS.get(config.method, config.copy),
-            width=width if projection is None else projection.shape[1],
-            threads=threads,
-        )
-        return PreviewShortlist(rows, config, copy=copy, projection=projection)
     lists = Lists(arrays["members"], arrays["bounds"])
-    if config.method == "centroids":
-        centroids = arrays["centroids"]
-        return CentroidShortlist(rows, config, centroids=centroids, lists=lists, threads=threads)
-    return CellShortlist(rows, config, cells=arrays["cells"], lists=lists)
+    centroids = arrays["centroids"]
+    return CentroidShortlist(rows, config, centroids=centroids, lists=lists, threads=threads)

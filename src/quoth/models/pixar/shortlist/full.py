@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
+from quoth.models.pixar.shortlist.config import ShortlistConfig
 from quoth.models.pixar.shortlist.interface import Floats, Places, Shortlist, join_vectors
+from quoth.models.pixar.shortlist.rows import Rows
 from quoth.models.pixar.shortlist.scan import top_rows
 
 
@@ -23,3 +26,15 @@ class FullShortlist(Shortlist):
     def own_arrays(self) -> Mapping[str, NDArray[Any]]:
         """Return nothing: there is nothing but the rows."""
         return {}
+
+
+def build_full(
+    head: Tensor,  # (V, D)
+    bias: Tensor,  # (V,)
+    *,
+    config: ShortlistConfig,
+    threads: int = 1,
+) -> FullShortlist:
+    """Store the rows of a head as they come."""
+    rows = Rows.store(head, bias, storage=config.storage, threads=threads)
+    return FullShortlist(rows, config)

@@ -32,18 +32,6 @@ class Shortlisted:
     pooled_scores: Floats  # (M,)
 
 
-@dataclass(frozen=True, slots=True)
-class Samples:
-    """Vectors of training queries, from which a shortlist learns what queries are like."""
-
-    pooled: Floats  # (N, D)
-    slots: Floats  # (N, S, D)
-
-    def flat(self) -> Floats:  # (N · (S + 1), D)
-        """Return all vectors alike, pooled ones first."""
-        return np.concatenate((self.pooled, self.slots.reshape(-1, self.slots.shape[-1])))
-
-
 class Shortlist(ABC):
     """Chooses phrases by the vectors of a query, and scores them."""
 
@@ -67,10 +55,6 @@ class Shortlist(ABC):
         """Choose phrases for one query with vectors (D,) and (S, D), and score them."""
         return self.score(self.choose(pooled, slots), pooled, slots=slots)
 
-    def shortlist_all(self, pooled: Floats, slots: Floats) -> list[Shortlisted]:
-        """Do so for queries with vectors (B, D) and (B, S, D)."""
-        return [self.shortlist(*each) for each in zip(pooled, slots, strict=True)]
-
     def score(self, places: Places, pooled: Floats, *, slots: Floats) -> Shortlisted:
         """Score the rows at some ascending places."""
         vectors = join_vectors(pooled, slots)
@@ -81,10 +65,6 @@ class Shortlist(ABC):
             )
         phrase_ids, scores = self.rows.score(places, vectors)
         return Shortlisted(phrase_ids, scores[1:], scores[0])
-
-    def phrase_ids(self, pooled: Floats, slots: Floats) -> NDArray[np.int32]:
-        """Choose phrases without scoring them."""
-        return self.rows.phrase_ids_at(self.choose(pooled, slots))
 
 
 def join_vectors(pooled: Floats, slots: Floats) -> Floats:  # (S + 1, D)

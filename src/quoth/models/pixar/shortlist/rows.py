@@ -79,10 +79,6 @@ class Rows:
         own = {"rows": self.codes, "labels": self.labels}
         return own if self._order is None else {**own, "order": self._order}
 
-    def phrase_ids_at(self, places: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the phrases of some places, ascending."""
-        return places if self._order is None else np.sort(self._order[places])
-
     def prepare(self, vectors: Floats) -> tuple[NDArray[Any], Floats]:
         """Bring vectors (S, D) into the form that products need, with the length of each.
 

@@ -195,7 +195,7 @@ def test_threads_change_nothing(order: str, method: str) -> None:
 
 def test_no_threads_are_refused() -> None:
     with pytest.raises(ConfigError, match="threads is 0"):
-        Decoder(make_trie([(1, 2)]), DecodeConfig(), threads=0)
+        Decoder(make_trie([(1, 2)]), DecodeConfig(order="pooled"), threads=0)
 
 
 @pytest.mark.parametrize("method", EXACT)
@@ -210,7 +210,7 @@ def test_many_identifiers_are_found_through_long_walks(method: str) -> None:
     table[shortlist] = gains
     rows = [(np.float32(sum(table[list(own)]) / len(own)), at) for at, own in enumerate(read(trie))]
     expected = sorted(rows, key=lambda each: (-each[0], each[1]))[:50]
-    config = DecodeConfig(method=method, depth=50, beam=8)
+    config = DecodeConfig(order="pooled", method=method, depth=50, beam=8)
     [found] = Decoder(trie, config).decode([PhraseScores(shortlist, pooled_scores=gains)])
     assert found.rows.tolist() == [row for _, row in expected]
 
@@ -242,7 +242,7 @@ def test_ties_repeated_phrases_and_long_identifiers_are_ranked_by_row(
     shortlist = np.flatnonzero(rng.random(200) < share).astype(np.int32)
     gains = rng.integers(-2, 1, len(shortlist)).astype(np.float32)
     expected = score_pooled(trie, shortlist, gains, depth=70)
-    config = DecodeConfig(method=method, depth=70)
+    config = DecodeConfig(order="pooled", method=method, depth=70)
     [found] = Decoder(trie, config).decode([PhraseScores(shortlist, pooled_scores=gains)])
     assert list(zip(found.scores, found.rows.tolist(), strict=True)) == expected
 
@@ -251,7 +251,7 @@ def test_ties_repeated_phrases_and_long_identifiers_are_ranked_by_row(
 def test_one_phrase_finds_what_is_made_of_it_alone(method: str) -> None:
     trie = make_trie([(4,), (4, 4), (4, 4, 4, 4), (4, 5), (5, 4, 4), (11,), (0, 4)])
     scores = PhraseScores(np.array([4], np.int32), pooled_scores=np.array([-2], np.float32))
-    [found] = Decoder(trie, DecodeConfig(method=method)).decode([scores])
+    [found] = Decoder(trie, DecodeConfig(order="pooled", method=method)).decode([scores])
     assert [read(trie)[row] for row in found.rows.tolist()] == [(4,), (4, 4), (4, 4, 4, 4)]
     assert found.scores.tolist() == [-2, -2, -2]
 
@@ -266,7 +266,9 @@ def test_pairs_without_room_for_a_whole_phrase_lose_no_identifier(
     shortlist = np.flatnonzero(rng.random(200) < 0.3).astype(np.int32)
     gains = rng.normal(size=len(shortlist)).astype(np.float32)
     expected = score_pooled(trie, shortlist, gains, depth=300)
-    [found] = Decoder(trie, DecodeConfig()).decode([PhraseScores(shortlist, pooled_scores=gains)])
+    [found] = Decoder(trie, DecodeConfig(order="pooled")).decode(
+        [PhraseScores(shortlist, pooled_scores=gains)]
+    )
     assert found.rows.tolist() == [row for _, row in expected] and len(expected) > 50
 
 
@@ -329,17 +331,19 @@ def test_ties_go_by_row() -> None:
     shortlist = np.arange(10, dtype=np.int32)
     scores = PhraseScores(shortlist, pooled_scores=np.zeros(10, dtype=np.float32))
     for method in EXACT:
-        [found] = Decoder(trie, DecodeConfig(method=method, depth=4)).decode([scores])
+        [found] = Decoder(trie, DecodeConfig(order="pooled", method=method, depth=4)).decode(
+            [scores]
+        )
         assert found.rows.tolist() == [0, 1, 2, 3]
 
 
 def test_there_may_be_nothing_to_find() -> None:
     nothing = PhraseScores(np.empty(0, np.int32), pooled_scores=np.empty(0, np.float32))
-    [found] = Decoder(make_trie([(1, 2)]), DecodeConfig()).decode([nothing])
+    [found] = Decoder(make_trie([(1, 2)]), DecodeConfig(order="pooled")).decode([nothing])
     assert len(found.rows) == 0
     some = PhraseScores(np.array([1], np.int32), pooled_scores=np.zeros(1, np.float32))
     for method in METHODS:
-        config = DecodeConfig(method=method)
+        config = DecodeConfig(order="pooled", method=method)
         assert len(Decoder(make_trie([]), config).decode([some])[0].rows) == 0
         assert len(Decoder(make_trie([(1, 2)]), config).decode([some])[0].rows) == 0
 
@@ -397,14 +401,34 @@ def test_all_problems_of_a_configuration_are_reported() -> None:
 @pytest.mark.parametrize(
     ("config", "changes", "message"),
     [
-        (DecodeConfig(), {"phrase_ids": np.array([2, 1], np.int32)}, "do not ascend"),
-        (DecodeConfig(), {"phrase_ids": np.array([1, 99], np.int32)}, "expected 0 to 11"),
-        (DecodeConfig(), {"pooled_scores": None}, "order = pooled needs pooled_scores"),
-        (DecodeConfig(), {"pooled_scores": np.zeros(3, "f4")}, r"shape \(3,\), expected \(2,\)"),
-        (DecodeConfig(), {"pooled_scores": np.array([0, np.nan], "f4")}, "not finite"),
-        (DecodeConfig(), {"pooled_scores": np.array([0, -np.inf], "f4")}, "not finite"),
+        (DecodeConfig(order="pooled"), {"phrase_ids": np.array([2, 1], np.int32)}, "do not ascend"),
+        (
+            DecodeConfig(order="pooled"),
+            {"phrase_ids": np.array([1, 99], np.int32)},
+            "expected 0 to 11",
+        ),
+        (
+            DecodeConfig(order="pooled"),
+            {"pooled_scores": None},
+            "order = pooled needs pooled_scores",
+        ),
+        (
+            DecodeConfig(order="pooled"),
+            {"pooled_scores": np.zeros(3, "f4")},
+            r"shape \(3,\), expected \(2,\)",
+        ),
+        (
+            DecodeConfig(order="pooled"),
+            {"pooled_scores": np.array([0, np.nan], "f4")},
+            "not finite",
+        ),
+        (
+            DecodeConfig(order="pooled"),
+            {"pooled_scores": np.array([0, -np.inf], "f4")},
+            "not finite",
+        ),
         (DecodeConfig(order="bag"), {"slot_scores": np.zeros((0, 2), "f4")}, "expected"),
-        (DecodeConfig(length="end"), {"end_scores": None}, "needs end_scores"),
+        (DecodeConfig(order="pooled", length="end"), {"end_scores": None}, "needs end_scores"),
     ],
 )
 def test_scores_that_do_not_fit_are_refused(

@@ -1,0 +1,1 @@
+"""Shards served from a Ray cluster."""

@@ -1,0 +1,142 @@
+"""A batch of documents on its way into the store: gathered first, then written table by table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from quoth.collection.content import chain_digest, find_problem, hash_content, write_content
+from quoth.collection.database import Database
+from quoth.collection.filters import filter_entries
+from quoth.errors import CorpusError
+from quoth.records import Document, Passage
+
+CutDocument = Callable[[Document], tuple[Passage, ...]]
+Entry = list[object]
+
+
+class Batch:
+    """Documents to be added or updated within one transaction; `write` brings them to disk.
+
+    A statement per document costs more than all that it writes, so each table gets one.
+    """
+
+    def __init__(self, database: Database, docids: Iterable[str], *, cut: CutDocument) -> None:
+        self._db = database
+        self._cut = cut
+        self._live = _find_live(database, docids)
+        self._next_row = _last_number(database, "documents") + 1
+        self._number = _last_number(database, "changes")
+        self._digest = last_digest(database)
+        self._field_ids = field_ids(database)
+        self._changes: list[tuple[int, str, str, bytes, bytes]] = []
+        self._retired: list[tuple[int, int]] = []
+        self._documents: dict[int, Entry] = {}
+        self._filter_values: list[tuple[object, ...]] = []
+        self._passages: list[tuple[object, ...]] = []
+
+    def put(self, document: Document, *, row: int | None = None) -> str:
+        """Take a document in, under a given row or the next one; say what becomes of it."""
+        if problem := find_problem(document):
+            raise CorpusError(f"document {document.docid!r} {problem}")
+        content = write_content(document)
+        digest = hash_content(document.docid, content)
+        live = self._live.get(document.docid)
+        if live is not None and live[1] == digest:
+            return "unchanged"
+        kind = "add" if live is None else "update"
+        number = self._log(kind, document.docid, digest)
+        if live is not None:
+            self._retire(live[0], number)
+        row = self._next_row if row is None else row
+        self._next_row = max(self._next_row, row + 1)
+        self._live[document.docid] = row, digest
+        self._documents[row] = [row, document.docid, digest, content, number, None]
+        self._filter_values += [(*entry, row) for entry in filter_entries(document)]
+        for name in document.fields:
+            if name not in self._field_ids:
+                self._field_ids[name] = _new_field(self._db, name)
+        self._passages += passage_entries(row, self._cut(document), self._field_ids)
+        return "added" if live is None else "updated"
+
+    def write(self) -> None:
+        """Write everything that was taken in."""
+        self._db.run_many(
+            "INSERT INTO changes (number, kind, docid, hash, digest) VALUES (?, ?, ?, ?, ?)",
+            self._changes,
+        )
+        self._db.run_many("UPDATE documents SET removed = ? WHERE row = ?", self._retired)
+        self._db.run_many(
+            "INSERT INTO documents (row, docid, hash, content, added, removed)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            map(tuple, self._documents.values()),
+        )
+        self._db.run_many(
+            "INSERT INTO filter_values (key, kind, value, row) VALUES (?, ?, ?, ?)",
+            self._filter_values,
+        )
+        put_passages(self._db, self._passages)
+
+    def _log(self, kind: str, docid: str, digest: bytes) -> int:
+        self._number += 1
+        self._digest = chain_digest(self._digest, kind=kind, docid=docid, digest=digest)
+        self._changes.append((self._number, kind, docid, digest, self._digest))
+        return self._number
+
+    def _retire(self, row: int, number: int) -> None:
+        """Let a version end, be it on disk already or of this very batch."""
+        if row in self._documents:
+            self._documents[row][-1] = number
+        else:
+            self._retired.append((number, row))
+
+
+def field_ids(database: Database) -> dict[str, int]:
+    """Return the number of each field that is known."""
+    return dict(database.all("SELECT name, id FROM fields"))
+
+
+def last_digest(database: Database) -> bytes:
+    """Return the digest that the change log ends in; empty where there is none."""
+    last = database.all("SELECT digest FROM changes ORDER BY number DESC LIMIT 1")
+    return bytes(last[0][0]) if last else b""
+
+
+def passage_entries(
+    row: int, passages: Iterable[Passage], numbers: Mapping[str, int]
+) -> list[tuple[object, ...]]:
+    """Write the passages of a document's row as they are stored."""
+    return [
+        (row, numbers[each.field], each.instance, each.span.start, each.span.end)
+        for each in passages
+    ]
+
+
+def put_passages(database: Database, entries: Sequence[tuple[object, ...]]) -> None:
+    """Store passages, in their order."""
+    database.run_many(
+        'INSERT INTO passages (document, field, instance, start, "end") VALUES (?, ?, ?, ?, ?)',
+        entries,
+    )
+
+
+def _find_live(database: Database, docids: Iterable[str]) -> dict[str, tuple[int, bytes]]:
+    """Find the row and the hash of each document that is there; others are left out."""
+    found = database.all(
+        "SELECT docid, row, hash FROM documents"
+        " WHERE removed IS NULL AND docid IN (SELECT value FROM json_each(?))",
+        (json.dumps([docid for docid in docids if isinstance(docid, str)]),),
+    )
+    return {docid: (row, digest) for docid, row, digest in found}
+
+
+def _last_number(database: Database, table: str) -> int:
+    """Return the last number that a table gave out; none is ever given out again."""
+    found = database.all("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,))
+    return int(found[0][0]) if found else 0
+
+
+def _new_field(database: Database, name: str) -> int:
+    identity = database.run("INSERT INTO fields (name) VALUES (?)", (name,)).lastrowid
+    assert identity is not None
+    return identity

@@ -1,0 +1,174 @@
+"""What every opened collection does alike: search and answer, from hits that are shown whole."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quoth.answer.config import AnswerConfig, DecodingConfig
+from quoth.engine.answering import AnswerInProgress, Asking
+from quoth.engine.finding import CutSnippet
+from quoth.records import Answer, Document, Hit, Passage, SearchRequest, ShownHits, Snippet
+from quoth.settings.config import Config, Values
+from quoth.text.passages import cut_document
+
+if TYPE_CHECKING:
+    from quoth.answer.reading_answerer import TitledPassage
+
+_logger = logging.getLogger(__name__)
+
+
+class EngineBase(ABC):
+    """A collection, opened, in one piece or in shards."""
+
+    folder: Path
+    is_local = True
+    """Whether all of the collection lies in its folder, so that another process can open it."""
+
+    _asking: Asking
+    _given: Sequence[Values]
+
+    @property
+    def given_settings(self) -> Sequence[Values]:
+        """The settings that the collection was opened with, over those it was made with."""
+        return self._given
+
+    @property
+    @abstractmethod
+    def config(self) -> Config:
+        """The settings in force."""
+
+    @abstractmethod
+    def find(self, request: SearchRequest) -> ShownHits:
+        """Find the hits that a request asks for, with everything that is shown of them."""
+
+    @abstractmethod
+    def document(self, docid: str) -> Document:
+        """Fetch a document."""
+
+    @abstractmethod
+    def snippets(self, query: str, *, syntax: bool = True, max_chars: int = 240) -> CutSnippet:
+        """Return what cuts snippets for a query, also after the collection was closed."""
+
+    def search(
+        self,
+        text: str,
+        *,
+        k: int = 10,
+        offset: int = 0,
+        where: str = "",
+        searcher: str = "auto",
+        syntax: bool = True,
+        rerank: bool = False,
+    ) -> tuple[Hit, ...]:
+        """Find the k best documents for a query after the first `offset`, with their passages.
+
+        With `rerank`, the query generator puts the best hits into a new order, which takes seconds
+        without a GPU. Without `syntax`, the query is plain words. Where a shard cannot be reached,
+        a warning is logged; `find` returns which.
+        """
+        found = self.find(
+            SearchRequest(
+                text,
+                k=k,
+                offset=offset,
+                where=where,
+                searcher=searcher,
+                syntax=syntax,
+                rerank=rerank,
+                snippet_chars=0,
+            )
+        )
+        for each in found.unreachable:
+            _logger.warning("%s", each)
+        return tuple(each.hit for each in found.hits)
+
+    def snippet(self, text: str, passage: Passage, *, max_chars: int = 240) -> Snippet:
+        """Cut the stretch of a passage where the query's words stand, and mark them."""
+        return self.snippets(text, max_chars=max_chars)(passage)
+
+    def ask(
+        self,
+        question: str,
+        *,
+        k: int = 5,
+        where: str = "",
+        searcher: str = "auto",
+        threshold: float | None = None,
+        phrases: bool = True,
+    ) -> AnswerInProgress:
+        """Answer from the k best documents, piece by piece: iterate, then take `answer()`.
+
+        Where it is more probable than `threshold` that there is no answer, the answer says so; None
+        is as configured. Without `phrases`, documents are not quoted.
+        """
+        config = self.config
+        config.answer.check(question)
+        request = SearchRequest(question, k=k, where=where, searcher=searcher, syntax=False)
+        found = self.find(request)
+        hits = [each.hit for each in found.hits]
+        config = replace(
+            config,
+            answer=_with_threshold(config.answer, threshold),
+            decoding=_with_phrases(config.decoding, phrases),
+        )
+        passages = self._passages(question, hits, config) if self._asking.reads(config) else ()
+        stream = self._asking.ask(question, hits, config=config, passages=passages)
+        return AnswerInProgress(stream, found, self.snippets(question, syntax=False))
+
+    def _passages(
+        self, question: str, hits: Sequence[Hit], config: Config
+    ) -> Sequence[TitledPassage]:
+        """List what is read for a question: the best passages of each hit's document."""
+        from quoth.answer.passages import passages_to_read
+
+        documents = {hit.docid: self.document(hit.docid) for hit in hits}
+        cut = {
+            docid: (document, cut_document(document, config.passages))
+            for docid, document in documents.items()
+        }
+        return passages_to_read(
+            question, hits, cut, per_document=config.answer.passages_per_document
+        )
+
+    def answer(
+        self,
+        question: str,
+        *,
+        k: int = 5,
+        where: str = "",
+        searcher: str = "auto",
+        threshold: float | None = None,
+        phrases: bool = True,
+    ) -> Answer:
+        """Answer in the documents' own words, with a citation for every quotation."""
+        asked = self.ask(
+            question, k=k, where=where, searcher=searcher, threshold=threshold, phrases=phrases
+        )
+        return asked.answer()
+
+    def generate(
+        self, prefix: str, *, k: int = 32, where: str = "", searcher: str = "auto"
+    ) -> AnswerInProgress:
+        """Continue a text, with the phrases of the k best documents as further vocabulary."""
+        config = self.config
+        config.answer.check(prefix)
+        found = self.find(SearchRequest(prefix, k=k, where=where, searcher=searcher, syntax=False))
+        stream = self._asking.generate(prefix, [each.hit for each in found.hits], config=config)
+        return AnswerInProgress(stream, found, self.snippets(prefix, syntax=False))
+
+    def load_language_model(self) -> None:
+        """Load what answers, so that the first question need not wait for it."""
+        self._asking.ask("", [], config=self.config)
+
+
+def _with_threshold(config: AnswerConfig, threshold: float | None) -> AnswerConfig:
+    return config if threshold is None else replace(config, threshold=threshold)
+
+
+def _with_phrases(config: DecodingConfig, phrases: bool) -> DecodingConfig:
+    return replace(config, phrases=config.phrases and phrases)

@@ -1,0 +1,41 @@
+"""Which hits may score the same: those that single precision cannot tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from quoth.records import Hit
+
+ROUNDING = 1.0 + 1e-5
+"""By what factor scores may be off: tantivy computes in single precision."""
+
+_LEAST_STEP = 2e-6
+"""By how much they may be off besides: the idf of a term that is in nearly all documents is the
+logarithm of a number near 1."""
+
+
+def tie_start(hits: Sequence[Hit], at: int) -> int:
+    """Find the first hit whose score may be that of the one at a place, near tie by near tie."""
+    while 0 < at < len(hits) and _may_tie(hits[at - 1], hits[at]):
+        at -= 1
+    return at
+
+
+def near_ties(hits: Sequence[Hit]) -> Iterator[list[Hit]]:
+    """Yield stretches of hits, each score of which may be that of the one before it.
+
+    >>> [len(group) for group in near_ties([Hit("a", 2.0), Hit("b", 1.000001), Hit("c", 1.0)])]
+    [1, 2]
+    """
+    group: list[Hit] = []
+    for hit in hits:
+        if group and not _may_tie(group[-1], hit):
+            yield group
+            group = []
+        group.append(hit)
+    if group:
+        yield group
+
+
+def _may_tie(before: Hit, after: Hit) -> bool:
+    return after.score * ROUNDING + _LEAST_STEP >= before.score

@@ -1,0 +1,225 @@
+"""Searches in processes of their own, so that they use as many cores as there are.
+
+Python lets one thread of a process work at a time. Each process here opens the same collection,
+whose files are mapped and so shared, and is asked through a socket: a request goes there, the JSON
+of its hits comes back. One that dies takes its one search with it; the next gets a new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from quoth.errors import QuothError
+from quoth.interruption import Interruption, check_interruption, interruptible
+from quoth.records import SearchRequest
+from quoth.server.errors import Crashed
+from quoth.server.monitoring.timings import StageTimes
+from quoth.server.workers.models import share_engine
+from quoth.settings.config import Values
+from quoth.shards.opening import OpenedEngine, open_engine
+from quoth.wire.writing import search_response
+
+_MAIN = f"from {__name__} import main; main()"
+_POLL_SECONDS = 0.05
+_STOP_SECONDS = 2.0
+_END_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOutcome:
+    """The JSON of a search's hits, and how long each stage took."""
+
+    body: bytes
+    seconds: dict[str, float]
+
+
+class SearchProcesses:
+    """Processes that search one collection, at most so many; each is started when it is needed."""
+
+    def __init__(self, folder: Path, settings: Sequence[Values], *, most: int) -> None:
+        self._folder = folder
+        self._settings = tuple(settings)
+        self._threads = max(1, (os.cpu_count() or 1) // most)
+        self._lock = threading.Lock()
+        self._idle: list[_SearchProcess] = []
+        self._all: set[_SearchProcess] = set()
+
+    def find(self, request: SearchRequest) -> SearchOutcome:
+        """Search in a process that is idle, or in a new one."""
+        process = self._take()
+        try:
+            outcome = process.find(request)
+        except (EOFError, OSError) as error:
+            self._drop(process)
+            raise Crashed("the process that searched has died; send the request again") from error
+        except BaseException:
+            self._put_back(process)
+            raise
+        self._put_back(process)
+        return outcome
+
+    def warm_up(self, request: SearchRequest, *, number: int) -> None:
+        """Start so many processes and let each search once."""
+        started = [self._start() for _each in range(number)]
+        for process in started:
+            with contextlib.suppress(QuothError, EOFError, OSError):  # whoever searches hears of it
+                process.find(request)
+            self._put_back(process)
+
+    def close(self) -> None:
+        """End all processes."""
+        for process in tuple(self._all):
+            self._drop(process)
+
+    def _take(self) -> _SearchProcess:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return self._start()
+
+    def _start(self) -> _SearchProcess:
+        process = _SearchProcess(self._folder, self._settings, threads=self._threads)
+        with self._lock:
+            self._all.add(process)
+        return process
+
+    def _put_back(self, process: _SearchProcess) -> None:
+        if process.is_usable:
+            with self._lock:
+                self._idle.append(process)
+        else:
+            self._drop(process)
+
+    def _drop(self, process: _SearchProcess) -> None:
+        with self._lock:
+            self._all.discard(process)
+            if process in self._idle:
+                self._idle.remove(process)
+        process.close()
+
+
+class _SearchProcess:
+    """One process, as the thread that asks it sees it."""
+
+    def __init__(self, folder: Path, settings: Sequence[Values], *, threads: int) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _MAIN, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+            )
+        self._connection = Connection(ours.detach())
+        self._connection.send((folder, settings))
+        self.is_usable = True
+
+    def find(self, request: SearchRequest) -> SearchOutcome:
+        """Search; where this thread's work is to stop, that of the process stops, too."""
+        self._connection.send(request)
+        try:
+            while not self._connection.poll(_POLL_SECONDS):
+                check_interruption()
+        except BaseException:
+            self._stop()
+            raise
+        outcome: SearchOutcome | Exception = self._connection.recv()
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def close(self) -> None:
+        """End the process: it does when nobody is left to ask it."""
+        self.is_usable = False
+        self._connection.close()
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _stop(self) -> None:
+        """Have the present search given up; a process that does not is not used again."""
+        self.is_usable = False
+        with contextlib.suppress(OSError, EOFError):
+            self._connection.send(None)
+            if self._connection.poll(_STOP_SECONDS):
+                self._connection.recv()
+                self.is_usable = True
+
+
+# In the process ----------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Search for whoever holds the other end of a socket, until it is closed."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # the server ends, and then this does
+    connection = Connection(int(sys.argv[1]))
+    with contextlib.suppress(EOFError, OSError):
+        folder, settings = connection.recv()
+        _Searching(connection, folder, settings).run()
+
+
+class _Searching:
+    """Searches one after another, and hears meanwhile that one is not wanted any more."""
+
+    def __init__(self, connection: Connection, folder: Path, settings: Sequence[Values]) -> None:
+        self._connection = connection
+        self._stages = StageTimes()
+        self._open = share_engine(open_engine(folder, settings=settings), self._stages)
+        self._engine: OpenedEngine | None = None
+        self._interruption = Interruption()
+        self._requests: queue.SimpleQueue[SearchRequest | None] = queue.SimpleQueue()
+
+    def run(self) -> None:
+        """Search until nobody asks any more."""
+        threading.Thread(target=self._listen, daemon=True).start()
+        while (request := self._requests.get()) is not None:
+            self._interruption = Interruption()
+            with interruptible(self._interruption):
+                self._connection.send(self._find(request))
+
+    def _listen(self) -> None:
+        """Take requests; stop the present search when told to, or when nobody is left to tell."""
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                request = self._connection.recv()
+                if request is None:
+                    self._interruption.stop()
+                else:
+                    self._requests.put(request)
+        self._interruption.stop()
+        self._requests.put(None)
+
+    def _find(self, request: SearchRequest) -> SearchOutcome | Exception:
+        try:
+            if self._engine is None:
+                self._engine = self._open()
+            with self._stages.of_one_request() as seconds:
+                found = self._engine.find(request)
+                body = search_response(request, found, seconds).model_dump_json().encode()
+                return SearchOutcome(body, dict(seconds))
+        except Exception as error:
+            return _portable(error)
+
+
+def _portable(error: Exception) -> Exception:
+    """Return an error that survives the way to the server."""
+    try:
+        same = pickle.loads(pickle.dumps(error))
+        return same if isinstance(same, Exception) else RuntimeError(repr(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")

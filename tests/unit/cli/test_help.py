@@ -1,0 +1,101 @@
+"""Help: few options in --help, all of them in --help-all, every setting in `quoth settings`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from quoth.cli.main import app
+from quoth.settings.config import sections, setting_names
+from quoth.settings.describe import describe_section
+from quoth.training.recipes.glow_config import SHARED
+
+MOST_SHOWN = 14
+RUNNER = CliRunner(env={"COLUMNS": "300", "TERMINAL_WIDTH": "300", "NO_COLOR": "1"})
+
+
+def _commands(group: typer.Typer, *before: str) -> Iterator[tuple[str, ...]]:
+    for each in group.registered_commands:
+        assert each.callback is not None
+        yield (*before, each.name or each.callback.__name__)
+    for other in group.registered_groups:
+        assert other.typer_instance is not None
+        yield from _commands(other.typer_instance, *before, str(other.typer_instance.info.name))
+
+
+COMMANDS = list(_commands(app))
+
+
+def _page(*arguments: str) -> str:
+    result = RUNNER.invoke(app, list(arguments))
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def _options(page: str) -> set[str]:
+    return set(re.findall(r"^│ (?:\*\s+)?\s*(--?[a-z][\w.-]*)", page, re.M))
+
+
+def test_commands_are_found() -> None:
+    assert ("ask",) in COMMANDS and ("train", "glow") in COMMANDS and len(COMMANDS) > 20
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_help_shows_what_people_need(command: tuple[str, ...]) -> None:
+    shown = _options(_page(*command, "--help"))
+    assert {"--help", "--help-all"} <= shown and len(shown) <= MOST_SHOWN
+    assert shown <= _options(_page(*command, "--help-all"))
+
+
+def test_every_setting_stands_in_some_help() -> None:
+    pages = "".join(_page(*command, "--help-all") for command in COMMANDS)
+    pages = " ".join(pages.replace("│", " ").split())  # long helps take several lines
+    taken_from_the_recipe = {("encoder", key) for key in SHARED}
+    for section in sections():
+        for each in describe_section(section):
+            if (section, each.name) not in taken_from_the_recipe:
+                assert f"--{section}.{each.name.replace('_', '-')} " in pages
+                assert f"{' '.join(each.help.split())} Default: {each.default_text}." in pages
+
+
+def test_hidden_options_are_taken() -> None:
+    result = RUNNER.invoke(app, ["serve", "--replicas", "2", "none.quoth"])
+    assert "--replicas needs --ray" in str(result.exception)
+    result = RUNNER.invoke(app, ["ask", "none.quoth", "Who?", "--dense.storage", "fp8"])
+    assert "storage is 'fp8', expected one of fp32, fp16, int8" in str(result.exception)
+
+
+def test_set_does_what_an_option_does() -> None:
+    for given in (["--set", "dense.storage=fp8"], ["--set", "dense.hnsw-neighbours=1"]):
+        result = RUNNER.invoke(app, ["search", "none.quoth", "owl", *given])
+        assert "dense: " in str(result.exception) and "expected" in str(result.exception)
+    result = RUNNER.invoke(app, ["ask", "none.quoth", "Who?", "--set", "threshold=3"])
+    assert "answer: threshold is 3.0, expected 0 to 1" in str(result.exception)
+
+
+def test_settings_are_listed() -> None:
+    page = _page("settings", "dense")
+    for each in describe_section("dense"):
+        assert f" {each.name} " in page and f" {each.allowed} " in page
+    assert "exact_limit" in page and "prompt_subwords" not in page
+    everything = json.loads(_page("settings", "--json"))
+    assert len(everything) > 200 and len({each["setting"] for each in everything}) == len(
+        everything
+    )
+    assert {"setting", "default", "allowed", "meaning", "help"} == everything[0].keys()
+    own = json.loads(_page("settings", "dense", "--json"))
+    assert [each["setting"] for each in own] == [f"dense.{name}" for name in _names("dense")]
+
+
+def _names(section: str) -> tuple[str, ...]:
+    return setting_names(sections()[section])
+
+
+def test_a_section_that_is_not_there_is_named() -> None:
+    result = RUNNER.invoke(app, ["settings", "dens"])
+    assert "there is no section dens; there are collection" in str(result.exception)
