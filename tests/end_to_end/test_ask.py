@@ -18,7 +18,6 @@ from tiny_reader import make_reader
 from quoth.answer.abstain import Abstention, save_abstention
 from quoth.answer.cite import unquoted
 from quoth.answer.config import SHIPPED, AnswerConfig
-from quoth.cli.answers import answer_record
 from quoth.cli.main import main
 from quoth.engine.engine import Engine
 from quoth.errors import ConfigError, MissingExtra, NoCollection
@@ -27,6 +26,7 @@ from quoth.records import Answer, Document
 from quoth.settings.config import as_values
 from quoth.vocabulary.dynamic import NO_ANSWER
 from quoth.wire.schemas import AnswerResponse
+from quoth.wire.writing import answer_response
 
 QUESTION = "When does the barn owl hunt?"
 Quoth = Callable[..., tuple[int, str, str]]
@@ -204,7 +204,9 @@ def test_a_reader_answers_where_there_is_one(collection: Path, tmp_path: Path) -
         assert [piece.text for piece in stream] and stream.answer() == answer
         hits = engine.search(QUESTION, k=5, syntax=False)
         assert answer.passages == tuple(hit.passage for hit in hits)
-        check_record(answer_record(QUESTION, answer), engine)
+        record = answer_response(stream.shown()).model_dump(mode="json")
+        check_record(record, engine)
+        assert record["short"]["text"] in record["text"]
     assert answer.citations and not unquoted_words(answer)
     assert answer.short is not None
     span = answer.short.span

@@ -20,18 +20,23 @@ from quoth.client.connection import ServerError
 from quoth.client.wire import write_batches
 from quoth.collection.store import Written
 from quoth.errors import CollectionError, ConfigError, CorpusError, FilterError, IndexMismatch
-from quoth.records import Answer, Citation, Document, Passage, Span
+from quoth.records import Answer, Citation, Document, Passage, ShortAnswer, Span
 
 EMPTY = {"hits": [], "searcher": "lexical", "unreachable": []}
 PASSAGE = Passage("owl", "text", Span(10, 40), "The barn owl hunts at night. I")
 ANSWER = Answer(
-    "It hunts at night.", (Citation(Span(3, 17), PASSAGE, Span(13, 27)),), (PASSAGE,), 0.75
+    "It hunts at night.",
+    (Citation(Span(3, 17), PASSAGE, Span(13, 27)),),
+    (PASSAGE,),
+    0.75,
+    short=ShortAnswer("night", Span(12, 17), 0.5),
 )
 ANSWER_RECORD = {
     "question": "When?",
     "text": ANSWER.text,
     "abstained": False,
     "support": 0.75,
+    "short": {"text": "night", "answer_start": 12, "answer_end": 17, "probability": 0.5},
     "notice": "a notice",
     "citations": [
         {

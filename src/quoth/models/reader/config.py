@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from quoth.errors import ConfigError
+from quoth.constraints import AtLeastOne, AtLeastZero, CheckedConfig
 
 
 @dataclass(frozen=True, slots=True)
-class ReaderConfig:
+class ReaderConfig(CheckedConfig, title="reader"):
     """Settings of a reader; they are saved with it."""
 
-    max_subwords: int = 320
+    max_subwords: AtLeastOne = 320
     """Most subwords read at once: question, title and text; longer texts are read in windows."""
 
-    max_question_subwords: int = 64
+    max_question_subwords: AtLeastOne = 64
     """Most subwords of a question; the rest is cut."""
 
-    max_title_subwords: int = 24
+    max_title_subwords: AtLeastOne = 24
     """Most subwords of a title; the rest is cut."""
 
-    overlap_subwords: int = 64
+    overlap_subwords: AtLeastZero = 64
     """Subwords that two windows of a text share."""
 
-    def __post_init__(self) -> None:
-        least = self.max_question_subwords + self.max_title_subwords + 4
-        problems = []
-        if min(self.max_question_subwords, self.max_title_subwords) < 1:
-            problems.append("max_question_subwords and max_title_subwords must be ≥ 1")
-        if self.max_subwords <= least + self.overlap_subwords:
-            problems.append(
+    def conflicts(self) -> Iterator[str]:
+        """Say where nothing would be left for a text."""
+        least = self.max_question_subwords + self.max_title_subwords + 4 + self.overlap_subwords
+        if self.max_subwords <= least:
+            yield (
                 f"max_subwords is {self.max_subwords}, expected more than question, title and"
-                f" overlap need together ({least + self.overlap_subwords})"
+                f" overlap need together ({least})"
             )
-        if problems:
-            raise ConfigError("reader: " + "; ".join(problems))

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from quoth.constraints import AtLeastOne, CheckedConfig, Share
 from quoth.models.reader.inputs import ReaderInputs, SubwordSequence
 from quoth.models.reader.network import SequenceBatch
 from quoth.training.reading.set import ANSWERED, PAIR, ReadingSet
@@ -25,34 +26,34 @@ Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class GroupConfig:
+class GroupConfig(CheckedConfig, title="reader groups"):
     """How examples become groups of passages."""
 
-    num_passages: int = 5
+    num_passages: AtLeastOne = 5
     """Passages that a question is put to."""
 
-    num_pair_passages: int = 8
+    num_pair_passages: AtLeastOne = 8
     """Passages that the query of a pair is put to."""
 
-    without_share: float = 0.15
+    without_share: Share = 0.15
     """Share of answered questions that are put to neighbours alone."""
 
-    cut_share: float = 0.06
+    cut_share: Share = 0.06
     """Share of answered questions whose passage has lost the sentences that answer."""
 
-    crop_share: float = 0.3
+    crop_share: Share = 0.3
     """Share of passages that are cut to a shorter stretch."""
 
-    least_crop: int = 48
+    least_crop: AtLeastOne = 48
     """Fewest subwords of such a stretch."""
 
-    unmarked_share: float = 0.4
+    unmarked_share: Share = 0.4
     """Share of questions without their question mark."""
 
-    untitled_share: float = 0.5
+    untitled_share: Share = 0.5
     """Share of groups whose passages are read without titles."""
 
-    num_parts: int = 3
+    num_parts: AtLeastOne = 3
     """Parts of like length that a batch is computed in."""
 
 

@@ -17,7 +17,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from quoth.errors import ConfigError
+from quoth.constraints import (
+    AtLeastOne,
+    AtLeastZero,
+    CheckedConfig,
+    NonNegative,
+    Positive,
+    Seed,
+    ShareBelowOne,
+)
 from quoth.models.reader.inputs import ReaderInputs
 from quoth.models.reader.network import ReaderNetwork, ReaderScores
 from quoth.models.reader.spans import MAX_SUBWORDS
@@ -33,45 +41,41 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class ReaderRecipe:
+class ReaderRecipe(CheckedConfig, title="reader recipe"):
     """Settings that train a reader."""
 
-    steps: int = 4_000
+    steps: AtLeastOne = 4_000
     """Steps of the optimiser."""
 
-    batch_size: int = 96
+    batch_size: AtLeastOne = 96
     """Questions and pairs per batch, each with all its passages."""
 
-    learning_rate: float = 2e-4
+    learning_rate: Positive = 2e-4
     """Highest learning rate of the layers."""
 
-    head_learning_rate: float = 1e-3
+    head_learning_rate: Positive = 1e-3
     """Highest learning rate of the heads."""
 
-    weight_decay: float = 0.01
+    weight_decay: NonNegative = 0.01
     """Decay of weight matrices."""
 
-    dropout: float = 0.1
+    dropout: ShareBelowOne = 0.1
     """Share of states dropped while training."""
 
-    evidence_weight: float = 0.5
+    evidence_weight: NonNegative = 0.5
     """Weight of the loss over sentences; those over spans have 1."""
 
-    relevance_weight: float = 1.0
+    relevance_weight: NonNegative = 1.0
     """Weight of the loss over passages."""
 
     groups: GroupConfig = field(default_factory=GroupConfig)
     """How questions are put to passages."""
 
-    checkpoint_every: int = 0
+    checkpoint_every: AtLeastZero = 0
     """Steps between two checkpoints, where a folder for them is given; 0 writes none."""
 
-    seed: int = 0
+    seed: Seed = 0
     """Decides the order of questions, what is drawn for them, and the dropout."""
-
-    def __post_init__(self) -> None:
-        if min(self.evidence_weight, self.relevance_weight) < 0.0 or self.batch_size < 1:
-            raise ConfigError("reader: weights must be ≥ 0 and batch_size ≥ 1")
 
     def loop(self) -> LoopConfig:
         """Return the loop's part of the settings."""
