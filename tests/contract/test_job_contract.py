@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from learning_worlds import copy_words, make_collection, make_documents, save_models
+from tests.unit.jobs.quoting.test_settings import layers
 from tiny_encoder import WORDS, save_tiny_encoder
 from tiny_language_model import TEXTS, save_language_model
 
@@ -114,7 +115,7 @@ class World:
 
     def dynamic_lm(self, place: Path, progress: Progress) -> Any:
         given = ("training.sentences=12", "training.judged=4", "recipe.checkpoint_every=2")
-        settings = read_settings(given, {"steps": 4, "device": "cpu"})
+        settings = read_settings(*layers(given, steps=4, device="cpu"))
         answer = {"answer": {"model": str(self.language_model)}}
         with Engine.open(self.copy(place), settings=[answer]) as engine:
             request = DynamicRequest(place / "model", settings)

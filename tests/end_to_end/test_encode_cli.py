@@ -97,7 +97,8 @@ def test_explain_shows_what_the_encoder_looked_at(encoded: Path, quoth: Quoth, n
     shown = quoth(*asked)
     assert shown.out.count("looked at in the query: ") == 2
     assert shown.out.count("looked at in the document: ") == 2
-    plain = quoth("search", encoded, "hen", "--explain", "--json").json()["hits"]
+    by_words = ("search", encoded, "hen", "--with", "lexical")
+    plain = quoth(*by_words, "--explain", "--json").json()["hits"]
     assert plain[0]["attention"] is None and plain[0]["explanation"]
     silent = quoth("search", encoded, "hen", "--with", name, "--json").json()["hits"]
     assert silent[0]["attention"] is None

@@ -142,7 +142,8 @@ def test_searching_by_words_never_loads_the_encoder(
     engine.close()
     monkeypatch.setattr(LoadedModels, "encoder", lambda *_: pytest.fail("loaded"))
     again = open_engine()
-    assert again.search("owl", k=1) and again.status()["indexes"]["dense"]["documents"] == 3
+    assert again.search("owl", k=1, searcher="lexical")
+    assert again.status()["indexes"]["dense"]["documents"] == 3
     assert again.verify().is_clean
 
 
@@ -197,7 +198,7 @@ def test_an_encoder_that_was_trained_again_is_refused_until_encoded_again(
     with caplog.at_level(logging.WARNING):
         changed.add_documents([Document("new", {"text": ("owl",)})])  # words do not mind
     assert "vectors are not up to date" in caplog.text
-    assert "new" in {hit.docid for hit in changed.search("owl", k=99)}
+    assert "new" in {hit.docid for hit in changed.search("owl", k=99, searcher="lexical")}
     changed.encode()
     after = changed.search("owl", k=99, searcher="dense")
     assert "new" in {hit.docid for hit in after} and len(after) == 6

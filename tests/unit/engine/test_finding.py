@@ -88,7 +88,7 @@ def test_a_hit_comes_with_all_that_is_shown_of_it(engine: Engine) -> None:
         assert each.snippet.text in each.hit.passage.text
         assert set(each.found_by) <= {"lexical", "dense"} and each.found_by
         assert each.explanation is not None and each.attention is not None
-    plain = engine.find(SearchRequest("night", k=1, snippet_chars=0))
+    plain = engine.find(SearchRequest("night", k=1, searcher="lexical", snippet_chars=0))
     (first,) = plain.hits
     assert (first.snippet, first.explanation, first.attention) == (None, None, None)
     assert first.found_by == {"lexical": RankAndScore(1, first.hit.score)}
