@@ -100,7 +100,9 @@ class ReadingAnswerer:
             signs = self._signs(stream.question, passages, findings)
             stream.support = 1.0 - float(self._abstention.probabilities(signs[None])[0])
         stream.abstains = not findings.sentences or 1.0 - stream.support > self._config.threshold
-        if not stream.abstains:
+        if stream.abstains:
+            stream.passages = _first_of_each_document(stream.passages)
+        else:
             yield from self._quote(passages, findings, stream)
 
     def _quote(
@@ -142,6 +144,14 @@ class ReadingAnswerer:
             margin=float(np.maximum(findings.margin, _LEAST_MARGIN)),
             relevance=float(np.maximum(findings.relevance, _LEAST_MARGIN)),
         )
+
+
+def _first_of_each_document(passages: Sequence[Passage]) -> tuple[Passage, ...]:
+    """Keep the passage that each document was found by, which is the first of it."""
+    firsts: dict[str, Passage] = {}
+    for passage in passages:
+        firsts.setdefault(passage.docid, passage)
+    return tuple(firsts.values())
 
 
 def _short(

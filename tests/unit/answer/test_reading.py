@@ -181,6 +181,13 @@ def test_where_nothing_beats_not_here_quoth_says_so() -> None:
     assert nothing == Answer(NO_ANSWER, (), (), support=0.0, abstained=True)
 
 
+def test_where_it_abstains_each_document_is_shown_by_its_first_passage() -> None:
+    (first,) = titled(OWLS)
+    second = TitledPassage(Passage(first.passage.docid, "text", Span(60, 70), "Owls hoot."))
+    answer = make({}).stream("Who speaks?", [first, second]).answer()
+    assert answer.abstained and answer.passages == (first.passage,)
+
+
 def test_an_empty_question_is_refused() -> None:
     with pytest.raises(ConfigError, match="the text is empty"):
         make({}).stream("  ", titled(OWLS)).answer()
