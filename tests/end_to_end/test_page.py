@@ -135,6 +135,7 @@ def test_an_answer_streams_and_quotations_open(
     expect(page.locator("#status")).to_have_text("Answered with 3 quotations in 1.8 s.")
     quotations = page.locator(".answer .quotation")
     expect(quotations).to_have_count(3)
+    expect(page.locator(".answer strong")).to_have_text(page_server.TOKENS[1][0].split()[1])
     assert [each.get_attribute("data-source") for each in quotations.all()] == ["0", "1", "1"]
     quotations.nth(1).hover()
     expect(page.locator("#source-title")).to_have_text("[2] Hearing in the dark")

@@ -126,10 +126,10 @@ def test_no_collection_says_how_to_make_one(tab: Any, tmp_path: Path) -> None:
         browsing.close()
 
 
-def test_without_a_language_model_the_page_says_what_to_install(
+def test_without_what_answers_the_page_says_what_to_install(
     tab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "quoth.models.dynamic_lm.merged", None)
+    monkeypatch.setitem(sys.modules, "quoth.answer.reading_answerer", None)
     with Engine.open(tmp_path / "notes.quoth") as engine:
         engine.add_documents([Document("owl", {"text": ("An owl.",)})])
         with serve_collection(engine) as address:
@@ -160,6 +160,8 @@ def test_the_end_of_a_megabyte_is_found_and_marked(tab: Any, tmp_path: Path) -> 
 
 # Pictures of real answers ------------------------------------------------------------------------
 
+QUOTED = """each => [...each.childNodes].filter((node) => node.nodeName !== "SUP")
+    .map((node) => node.textContent).join("")"""
 QUESTION = "Which class is used to count hashable items?"
 LONGER = "How is the median computed when the number of data points is even?"
 NOT_THERE = "Who won the football match?"
@@ -189,7 +191,7 @@ def _check_quotation(page: Any, address: str) -> None:
     """What is marked beside the answer is what it says, and what its document holds there."""
     quotation = page.locator(".answer .quotation").first
     quotation.click()
-    said = quotation.evaluate("each => each.firstChild.data")
+    said = quotation.evaluate(QUOTED)
     expect(page.locator("#source mark")).to_have_count(1)
     assert page.locator("#source mark").text_content() == said
     docid, _, field = page.locator("#source .origin bdi").text_content().partition(" · ")

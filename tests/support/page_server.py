@@ -181,12 +181,22 @@ def answer(question: str) -> dict[str, Any]:
         text += token
     record = {"question": question, "text": text, "abstained": False, "support": 0.86, "notice": ""}
     record |= {"citations": citations, "passages": hits, "searcher": "hybrid"}
-    record |= {"marked": text, "unquoted": []}
+    record |= {"marked": text, "unquoted": [], "short": _short(citations)}
     record |= {"seconds": {"search": 0.01, "answer": 1.79, "total": 1.8}}
     if "nobody" in question:
         text = "The documents do not say."
         record |= {"text": text, "abstained": True, "support": 0.04, "citations": []}
     return record
+
+
+def _short(citations: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Take the second word of the first quotation for the short answer."""
+    if not citations or citations[0]["quoted"].count(" ") < 2:
+        return None
+    word = citations[0]["quoted"].split()[1]
+    start = citations[0]["answer_start"] + citations[0]["quoted"].index(word)
+    place = {"answer_start": start, "answer_end": start + len(word)}
+    return {"text": word, "probability": 0.6, **place}
 
 
 class PageServer(ThreadingHTTPServer):

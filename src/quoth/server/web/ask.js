@@ -176,10 +176,19 @@ function makeQuotation(stretch, citation, answer) {
       onfocus: open,
       onclick: open,
     },
-    makeSafe(stretch),
+    ...markShort(stretch, citation.answer_start, answer.short),
     make("sup", {}, make("span", { class: "unseen" }, ", source "), String(citation.number)),
   );
   return quotation;
+}
+
+/** Set the few words that answer in bold, where they stand in this stretch of the answer. */
+function markShort(stretch, begin, short) {
+  const [start, end] = [short?.answer_start - begin, short?.answer_end - begin];
+  if (!(start >= 0 && end <= stretch.length)) return [makeSafe(stretch)];
+  return partBySpans(stretch, [{ start, end }]).map(([part, span]) =>
+    span ? make("strong", {}, makeSafe(part)) : makeSafe(part),
+  );
 }
 
 function sourceOf(citation, answer) {
