@@ -185,12 +185,12 @@ def test_runs_and_evaluations_rerank_on_the_command_line(
     folder, queries = tmp_path / "birds.quoth", tmp_path / "queries.jsonl"
     queries.write_text('{"_id": "1", "text": "owl"}\n{"_id": "2", "text": "hen night"}\n')
     (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n1\towl\t1\n2\then\t1\n")
-    written = tmp_path / "out.run"
-    code, _out, err = quoth("run", folder, queries, "--out", written, "--rerank", "-k", 3)
+    written, words = tmp_path / "out.run", ("--with", "lexical", "-k", 3)
+    code, _out, err = quoth("run", folder, queries, "--out", written, "--rerank", *words)
     assert code == 0, err
     assert {line.split()[-1] for line in written.read_text().splitlines()} == {"lexical-reranked"}
     judged = ("--queries", queries, "--qrels", tmp_path / "qrels.tsv", "--rerank", "--json")
-    code, out, err = quoth("evaluate", folder, *judged)
+    code, out, err = quoth("evaluate", folder, *judged, *words)
     assert code == 0, err
     assert json.loads(out)["searcher"] == "lexical-reranked"
 

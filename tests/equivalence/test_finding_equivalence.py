@@ -133,6 +133,6 @@ def test_passages_are_those_with_most_of_the_words(engine: Engine) -> None:
             matched = sum(weights[term] * saturate(tf, 1.0) for term, tf in counts.items())
             return matched * min(1.0, len(terms) / 10)
 
-        for hit in engine.search(text, k=20):
+        for hit in engine.search(text, k=20, searcher="lexical"):
             every = cut_document(engine.document(hit.docid), config=engine.config.passages)
             assert hit.passage == max(every, key=weigh)

@@ -140,7 +140,8 @@ class Service:
         is_long = sum(map(len, posted.where)) > _LONG_CONDITION_CHARS
         pool = self._filterers if is_long else self._readers
         return await pool.run(
-            lambda engine: self._find(engine, request), seconds=self._config.timeout_seconds
+            lambda engine: self._find(engine, request, gives_way=is_long),
+            seconds=self._config.timeout_seconds,
         )
 
     async def explain(self, posted: PostedDocids) -> ExplainResponse:
@@ -237,11 +238,13 @@ class Service:
         """Do some work where questions are answered, so that one language model is loaded."""
         return await self._answerers.run(work, seconds=self._config.answer_seconds)
 
-    def _find(self, engine: OpenedEngine, request: SearchRequest) -> bytes:
+    def _find(
+        self, engine: OpenedEngine, request: SearchRequest, *, gives_way: bool = False
+    ) -> bytes:
         """Search, and write the hits as JSON."""
         stages = self.metrics.stages
         if self._processes is not None:
-            outcome = self._processes.find(request)
+            outcome = self._processes.find(request, gives_way=gives_way)
             for name, seconds in outcome.seconds.items():
                 stages.note(name, seconds)
             return outcome.body

@@ -240,7 +240,7 @@ def test_an_answer_is_the_engines_and_its_quotations_can_be_checked(
         assert quoted == citation["quoted"]
         assert quoted == whole[citation["start"] : citation["end"]]
         assert quoted in citation["sentence"] and citation["sentence"] in whole
-    assert [each["rank"] for each in found["passages"]] == [1, 2, 3]
+    assert [each["rank"] for each in found["passages"]] == [1, 2, 3, 4]
     assert [each["passage"]["text"] for each in found["passages"]] == [
         passage.text for passage in expected.passages
     ]

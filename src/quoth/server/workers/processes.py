@@ -32,6 +32,7 @@ from quoth.shards.opening import OpenedEngine, open_engine
 from quoth.wire.writing import search_response
 
 _MAIN = f"from {__name__} import main; main()"
+_LESS_PRIORITY = 10  # as the command nice has it
 _POLL_SECONDS = 0.05
 _STOP_SECONDS = 2.0
 _END_SECONDS = 5.0
@@ -53,12 +54,15 @@ class SearchProcesses:
         self._settings = tuple(settings)
         self._threads = max(1, (os.cpu_count() or 1) // most)
         self._lock = threading.Lock()
-        self._idle: list[_SearchProcess] = []
+        self._idle: dict[bool, list[_SearchProcess]] = {False: [], True: []}
         self._all: set[_SearchProcess] = set()
 
-    def find(self, request: SearchRequest) -> SearchOutcome:
-        """Search in a process that is idle, or in a new one."""
-        process = self._take()
+    def find(self, request: SearchRequest, *, gives_way: bool = False) -> SearchOutcome:
+        """Search in a process that is idle, or in a new one; one that gives way has less priority.
+
+        So a search that takes long does not slow down the others.
+        """
+        process = self._take(gives_way)
         try:
             outcome = process.find(request)
         except (EOFError, OSError) as error:
@@ -72,7 +76,7 @@ class SearchProcesses:
 
     def warm_up(self, request: SearchRequest, *, number: int) -> None:
         """Start so many processes and let each search once."""
-        started = [self._start() for _each in range(number)]
+        started = [self._start(gives_way=False) for _each in range(number)]
         for process in started:
             with contextlib.suppress(QuothError, EOFError, OSError):  # whoever searches hears of it
                 process.find(request)
@@ -83,14 +87,16 @@ class SearchProcesses:
         for process in tuple(self._all):
             self._drop(process)
 
-    def _take(self) -> _SearchProcess:
+    def _take(self, gives_way: bool) -> _SearchProcess:
         with self._lock:
-            if self._idle:
-                return self._idle.pop()
-        return self._start()
+            if self._idle[gives_way]:
+                return self._idle[gives_way].pop()
+        return self._start(gives_way=gives_way)
 
-    def _start(self) -> _SearchProcess:
-        process = _SearchProcess(self._folder, self._settings, threads=self._threads)
+    def _start(self, *, gives_way: bool) -> _SearchProcess:
+        process = _SearchProcess(
+            self._folder, self._settings, threads=self._threads, gives_way=gives_way
+        )
         with self._lock:
             self._all.add(process)
         return process
@@ -98,26 +104,30 @@ class SearchProcesses:
     def _put_back(self, process: _SearchProcess) -> None:
         if process.is_usable:
             with self._lock:
-                self._idle.append(process)
+                self._idle[process.gives_way].append(process)
         else:
             self._drop(process)
 
     def _drop(self, process: _SearchProcess) -> None:
         with self._lock:
             self._all.discard(process)
-            if process in self._idle:
-                self._idle.remove(process)
+            if process in self._idle[process.gives_way]:
+                self._idle[process.gives_way].remove(process)
         process.close()
 
 
 class _SearchProcess:
     """One process, as the thread that asks it sees it."""
 
-    def __init__(self, folder: Path, settings: Sequence[Values], *, threads: int) -> None:
+    def __init__(
+        self, folder: Path, settings: Sequence[Values], *, threads: int, gives_way: bool
+    ) -> None:
+        self.gives_way = gives_way
+        priority = str(_LESS_PRIORITY if gives_way else 0)
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _MAIN, str(theirs.fileno())],
+                [sys.executable, "-c", _MAIN, str(theirs.fileno()), priority],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, "OMP_NUM_THREADS": str(threads)},
@@ -167,6 +177,7 @@ def main() -> None:
     """Search for whoever holds the other end of a socket, until it is closed."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the server ends, and then this does
+    os.nice(int(sys.argv[2]))
     connection = Connection(int(sys.argv[1]))
     with contextlib.suppress(EOFError, OSError):
         folder, settings = connection.recv()

@@ -118,6 +118,15 @@ def test_a_stopped_search_leaves_its_process_ready(processes: SearchProcesses) -
     assert found["query"] == "owl" and pids(processes) == before
 
 
+def test_long_searches_give_way(processes: SearchProcesses) -> None:
+    processes.find(OWL)
+    processes.find(OWL, gives_way=True)
+    priorities = [os.getpriority(os.PRIO_PROCESS, pid) for pid in pids(processes)]
+    assert max(priorities) == min(19, min(priorities) + 10)
+    processes.find(OWL)
+    assert len(pids(processes)) == 2
+
+
 def test_they_end_with_whoever_asks_them(engine: Engine) -> None:
     processes = SearchProcesses(engine.folder, (), most=2)
     processes.warm_up(OWL, number=2)

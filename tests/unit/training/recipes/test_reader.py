@@ -81,5 +81,5 @@ def test_the_same_seed_gives_the_same_reader(tiny: TinyReader) -> None:
 
 
 def test_wrong_settings_are_refused() -> None:
-    with pytest.raises(ConfigError, match="weights must be ≥ 0"):
+    with pytest.raises(ConfigError, match="evidence_weight is -1"):
         ReaderRecipe(evidence_weight=-1.0)
