@@ -32,7 +32,7 @@ from quoth.shards.opening import OpenedEngine, open_engine
 from quoth.wire.writing import search_response
 
 _MAIN = f"from {__name__} import main; main()"
-_LESS_PRIORITY = 10  # as the command nice has it
+_PRIORITIES = {False: 4, True: 14}  # as the command nice has it: the server itself goes first
 _POLL_SECONDS = 0.05
 _STOP_SECONDS = 2.0
 _END_SECONDS = 5.0
@@ -123,7 +123,7 @@ class _SearchProcess:
         self, folder: Path, settings: Sequence[Values], *, threads: int, gives_way: bool
     ) -> None:
         self.gives_way = gives_way
-        priority = str(_LESS_PRIORITY if gives_way else 0)
+        priority = str(_PRIORITIES[gives_way])
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
