@@ -12,6 +12,10 @@ Scalar = str | int | float | bool
 """A metadata value that can be compared and filtered on."""
 
 
+TITLES = ("title", "name")
+"""The fields that may hold a document's title, the first one that has text."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
     """A half-open range of characters.
@@ -35,6 +39,20 @@ class Document:
     docid: str
     fields: Mapping[str, tuple[str, ...]]
     metadata: Mapping[str, Scalar | tuple[Scalar, ...]] = field(default_factory=dict)
+
+    @property
+    def title_field(self) -> str:
+        """The field that holds the title; empty where the document has none."""
+        return next((name for name in TITLES if any(self.fields.get(name, ()))), "")
+
+    @property
+    def title(self) -> str:
+        """The title, empty where the document has none.
+
+        >>> Document("d", {"name": ("Barn owl",), "text": ("It hunts at night.",)}).title
+        'Barn owl'
+        """
+        return " ".join(self.fields[self.title_field]) if self.title_field else ""
 
 
 @dataclass(frozen=True, slots=True)

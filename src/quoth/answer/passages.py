@@ -12,8 +12,6 @@ from quoth.answer.nearness import coverage, telling_words
 from quoth.answer.reading_answerer import TitledPassage
 from quoth.records import Document, Hit, Passage
 
-_TITLES = ("title", "name")
-
 
 def passages_to_read(
     question: str,
@@ -29,7 +27,7 @@ def passages_to_read(
         if hit.passage is None or hit.docid not in documents:
             continue
         document, passages = documents[hit.docid]
-        title = title_of(document)
+        title = document.title
         others = [
             each for each in passages if each != hit.passage and each.text.strip() != title.strip()
         ]
@@ -37,9 +35,3 @@ def passages_to_read(
         chosen = [hit.passage, *ranked[: per_document - 1]]
         found += [TitledPassage(each, title) for each in chosen]
     return list(dict.fromkeys(found))
-
-
-def title_of(document: Document) -> str:
-    """Return the title of a document; empty where it has none."""
-    name = next((each for each in _TITLES if any(document.fields.get(each, ()))), "")
-    return " ".join(document.fields[name]) if name else ""

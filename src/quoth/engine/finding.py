@@ -28,7 +28,6 @@ from quoth.records import (
 from quoth.search.hybrid.searcher import HybridSearcher
 from quoth.search.lexical.searcher import LexicalSearcher
 from quoth.search.lexical.ties import tie_start
-from quoth.search.rerank import TITLES
 from quoth.search.searcher import Searcher, Timed, untimed
 from quoth.search.snippets import make_snippet
 
@@ -148,7 +147,7 @@ class Finder:
             passage, document = best[found.row], found.document
             snippet = cut(passage) if passage and most else None
             hit = Hit(hit.docid, hit.score, passage)
-            shown.append(ShownHit(rank, hit, title_of(document), document.metadata, snippet))
+            shown.append(ShownHit(rank, hit, document.title, document.metadata, snippet))
         return shown
 
     def _explain(
@@ -165,8 +164,3 @@ class Finder:
             looked = self._searchers.attention(request.searcher, ranking.query, documents)
             told = [replace(each, attention=look) for each, look in zip(told, looked, strict=True)]
         return told
-
-
-def title_of(document: Document) -> str:
-    """Return a document's title, empty where it has none."""
-    return next((document.fields[name][0] for name in TITLES if document.fields.get(name)), "")

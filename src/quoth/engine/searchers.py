@@ -17,13 +17,13 @@ from quoth.engine.naming import LoadGenerator, name_documents
 from quoth.errors import CollectionError, ConfigError, IndexMismatch, MissingExtra
 from quoth.index.dense.state import read_state
 from quoth.interruption import check_interruption
-from quoth.records import Attention, Document, Passage, Query
+from quoth.records import TITLES, Attention, Document, Passage, Query
 from quoth.search.generative.config import NO_GENERATOR
 from quoth.search.generative.state import TRIE, find_model, is_index_current
 from quoth.search.hybrid.calibration import Calibration
 from quoth.search.hybrid.searcher import HybridSearcher
 from quoth.search.lexical.searcher import LexicalSearcher
-from quoth.search.rerank import TITLES, RerankingSearcher
+from quoth.search.rerank import RerankingSearcher
 from quoth.search.searcher import IndexedSearcher, Progress, Searcher, Timed, untimed
 from quoth.search.snippets import best_passage
 from quoth.settings.config import Config

@@ -25,7 +25,6 @@ from quoth.search.rerank_config import RerankConfig
 from quoth.search.searcher import Searcher
 from quoth.text.query_syntax import parse_query
 
-TITLES = ("title", "name")
 """Fields that hold a document's title: the first that a document has is read with its passage."""
 
 
@@ -224,10 +223,9 @@ def passage_text(document: Document, passage: Passage | None) -> str:
     """
     if passage is None:
         return "\n".join(" ".join(texts) for texts in document.fields.values() if any(texts))
-    name = next((each for each in TITLES if any(document.fields.get(each, ()))), "")
-    if passage.field == name or not name:
+    if passage.field == document.title_field or not document.title_field:
         return passage.text
-    return " ".join(document.fields[name]) + "\n" + passage.text
+    return document.title + "\n" + passage.text
 
 
 def wanted_text(text: str, fields: Sequence[str]) -> str:

@@ -87,7 +87,7 @@ def _processes(engine: OpenedEngine, config: ServerConfig) -> SearchProcesses | 
         return None
     from quoth.server.workers.processes import SearchProcesses
 
-    return SearchProcesses(engine.folder, engine.given_settings, most=config.workers)
+    return SearchProcesses(engine.folder, engine.given_settings, concurrent=config.workers)
 
 
 def make_server(app: FastAPI, config: ServerConfig) -> Server:

@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from quoth.engine.engine import Engine
 from quoth.errors import CollectionError
 from quoth.jobs.learn.queries import hold_out_documents, spread
-from quoth.records import Document, Passage
+from quoth.records import TITLES, Document, Passage
 from quoth.search.searcher import Progress
 from quoth.settings.dynamic_lm import DynamicTrainingConfig
 from quoth.text.passages import cut_document
 
-_TITLES = ("title", "name")
 _HEADING_WORDS = 6
 
 
@@ -86,13 +85,13 @@ class Corpus:
 
         `without` is a document that is left out; held-out ones are, unless they may be read.
         """
-        hits = self._engine.search(text, k=2 * k + 1, syntax=False)
+        hits = self._engine.search(text, k=2 * k + 1, searcher="lexical", syntax=False)
         found = (hit.passage for hit in hits if hit.passage is not None and hit.docid != without)
         kept = [each for each in found if with_held_out or not self._is_held(each)]
         return tuple(kept[:k])
 
     def _read(self, document: Document) -> Source:
-        titles = [text for name in _TITLES for text in document.fields.get(name, ())]
+        titles = [text for name in TITLES for text in document.fields.get(name, ())]
         whole = " ".join(text for texts in document.fields.values() for text in texts)
         heading = " ".join((titles or [whole])[0].split()[: None if titles else _HEADING_WORDS])
         passages = cut_document(document, self._cutting)

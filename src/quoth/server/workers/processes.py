@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import queue
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -47,12 +47,15 @@ class SearchOutcome:
 
 
 class SearchProcesses:
-    """Processes that search one collection, at most so many; each is started when it is needed."""
+    """Processes that search one collection; each is started when it is needed.
 
-    def __init__(self, folder: Path, settings: Sequence[Values], *, most: int) -> None:
+    `concurrent` is how many searches run at once; the cores are shared out among so many.
+    """
+
+    def __init__(self, folder: Path, settings: Sequence[Values], *, concurrent: int) -> None:
         self._folder = folder
         self._settings = tuple(settings)
-        self._threads = max(1, (os.cpu_count() or 1) // most)
+        self._threads = max(1, (os.cpu_count() or 1) // concurrent)
         self._lock = threading.Lock()
         self._idle: dict[bool, list[_SearchProcess]] = {False: [], True: []}
         self._all: set[_SearchProcess] = set()
@@ -223,14 +226,8 @@ class _Searching:
                 found = self._engine.find(request)
                 body = search_response(request, found, seconds).model_dump_json().encode()
                 return SearchOutcome(body, dict(seconds))
+        except QuothError as error:
+            return error
         except Exception as error:
-            return _portable(error)
-
-
-def _portable(error: Exception) -> Exception:
-    """Return an error that survives the way to the server."""
-    try:
-        same = pickle.loads(pickle.dumps(error))
-        return same if isinstance(same, Exception) else RuntimeError(repr(error))
-    except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
+            traceback.print_exc()
+            return RuntimeError(f"{type(error).__name__}: {error}")

@@ -35,7 +35,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 
 @pytest.fixture
 def processes(engine: Engine) -> Iterator[SearchProcesses]:
-    processes = SearchProcesses(engine.folder, engine.given_settings, most=2)
+    processes = SearchProcesses(engine.folder, engine.given_settings, concurrent=2)
     yield processes
     processes.close()
 
@@ -70,7 +70,7 @@ def test_errors_come_back_and_the_process_is_kept(processes: SearchProcesses) ->
 
 
 def test_a_collection_that_is_made_later_is_found(tmp_path: Path) -> None:
-    processes = SearchProcesses(tmp_path / "new.quoth", (), most=1)
+    processes = SearchProcesses(tmp_path / "new.quoth", (), concurrent=1)
     with pytest.raises(NoCollection):
         processes.find(OWL)
     with Engine.open(tmp_path / "new.quoth") as engine:
@@ -128,7 +128,7 @@ def test_long_searches_give_way(processes: SearchProcesses) -> None:
 
 
 def test_they_end_with_whoever_asks_them(engine: Engine) -> None:
-    processes = SearchProcesses(engine.folder, (), most=2)
+    processes = SearchProcesses(engine.folder, (), concurrent=2)
     processes.warm_up(OWL, number=2)
     started = [each._process for each in processes._all]
     processes.close()
