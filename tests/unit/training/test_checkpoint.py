@@ -24,7 +24,7 @@ def test_training_resumes_exactly_in_another_process(tmp_path: Path) -> None:
     whole = worker.run(recipe, loop)
     worker.run(recipe, loop, folder=tmp_path / "checkpoints", until=3)
     command = [sys.executable, str(Path(worker.__file__)), "resume", str(tmp_path)]
-    subprocess.run(command, check=True, timeout=120)
+    subprocess.run(command, check=True, timeout=300)
     resumed = load_file(tmp_path / "resumed.safetensors")
     for name, parameter in whole.named_parameters():
         assert torch.equal(parameter, resumed[name]), name

@@ -138,7 +138,7 @@ def test_two_processes_learn_together(tmp_path: Path) -> None:
     """Apart, they are one process that adds up two batches; gathering, they see more negatives."""
     command = [sys.executable, worker.__file__, "pair", str(tmp_path)]
     running = [subprocess.Popen([*command, str(rank)]) for rank in range(2)]
-    assert [each.wait(timeout=120) for each in running] == [0, 0]
+    assert [each.wait(300) for each in running] == [0, 0]
     alone = worker.run(*worker.pair_settings(gather=False, accumulate=2))
     for gather in (False, True):
         first, second = (load_file(tmp_path / f"{rank}-{gather}.safetensors") for rank in range(2))

@@ -156,7 +156,7 @@ def test_rows_times_vocabulary_are_never_held(unit: bool) -> None:
 def test_a_vocabulary_split_over_two_processes_is_one_vocabulary(tmp_path: Path) -> None:
     command = [sys.executable, worker.__file__, str(tmp_path)]
     running = [subprocess.Popen([*command, str(rank)]) for rank in range(2)]
-    assert [each.wait(timeout=120) for each in running] == [0, 0]
+    assert [each.wait(300) for each in running] == [0, 0]
     first, second = (load_file(tmp_path / f"{rank}.safetensors") for rank in range(2))
     expected = worker.solve(worker.make_problem())
     for name in ("logits", "log_normalisers", "rows"):
