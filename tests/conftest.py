@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 # What passes here passes everywhere; `--hypothesis-profile explore` looks for new cases.
 _SLOW = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("same-everywhere", derandomize=True, **_SLOW)
+settings.register_profile("same-everywhere", max_examples=50, derandomize=True, **_SLOW)
 settings.register_profile("explore", max_examples=1_000, **_SLOW)
 settings.load_profile("same-everywhere")
 

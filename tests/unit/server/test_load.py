@@ -135,7 +135,7 @@ def test_each_worker_has_an_engine_of_its_own(engine: Engine) -> None:
 
 
 def test_an_overloaded_server_says_so_and_recovers(engine: Engine) -> None:
-    app = create_app(engine, ServerConfig(workers=1, queue=1))
+    app = create_app(engine, ServerConfig(workers=1, queue=1, patience_seconds=300))
     block = Block()
     original = Engine.status
     with pytest.MonkeyPatch.context() as patch:
@@ -147,7 +147,7 @@ def test_an_overloaded_server_says_so_and_recovers(engine: Engine) -> None:
             waiting = [threads.submit(client.get, "/status") for _request in range(4)]
             refused = [next_done(waiting) for _request in range(2)]
             for response in refused:
-                assert response.status_code == 429 and response.headers["retry-after"] == "1"
+                assert response.status_code == 429 and int(response.headers["retry-after"]) >= 1
                 assert response.json()["error"]["kind"] == "Overloaded"
             unread = client.post("/search", content=b"{", headers=JSON)  # refused before it is read
             assert unread.status_code == 429 and unread.headers["retry-after"]
@@ -186,7 +186,7 @@ def test_concurrent_searches_give_what_single_ones_do(engine: Engine) -> None:
     expected = {
         query: [(hit.docid, hit.score) for hit in engine.search(query)] for query in queries
     }
-    app = create_app(engine, ServerConfig(workers=4))
+    app = create_app(engine, ServerConfig(workers=4, patience_seconds=300))
     with TestClient(app, base_url="http://127.0.0.1") as client, ThreadPoolExecutor(8) as threads:
 
         def ask(query: str) -> list[tuple[str, float]]:
@@ -200,7 +200,8 @@ def test_concurrent_searches_give_what_single_ones_do(engine: Engine) -> None:
 
 def test_readers_see_whole_changes_only(engine: Engine) -> None:
     """Two documents always change together; a reader must never see one without the other."""
-    app = create_app(engine, ServerConfig(workers=3), allow_writes=True)
+    config = ServerConfig(workers=3, patience_seconds=300)  # on a busy machine, too
+    app = create_app(engine, config, allow_writes=True)
     over = threading.Event()
     with TestClient(app, base_url="http://127.0.0.1") as client, ThreadPoolExecutor(3) as threads:
 

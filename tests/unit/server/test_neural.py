@@ -58,7 +58,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 @pytest.fixture(scope="module")
 def client(engine: Engine) -> Iterator[TestClient]:
-    app = create_app(engine, ServerConfig(workers=3))
+    app = create_app(engine, ServerConfig(workers=3, patience_seconds=300))
     with TestClient(app, base_url="http://127.0.0.1") as client:
         while client.get("/health/ready").status_code != 200:
             time.sleep(0.01)
