@@ -88,14 +88,19 @@ def write_corpus(unpacked: Path, corpus: Path) -> None:
             shutil.copyfile(path, corpus / name / path.name.replace(".en.html", ".html"))
     (corpus / "man").mkdir()
     for path in sorted((unpacked / "usr/share/man").glob("man[158]/*.gz")):
-        if path.is_symlink() or gzip.open(path).read(4) == b".so ":
-            continue
+        if path.is_symlink() or gzip.decompress(path.read_bytes()).startswith(b".so "):
+            continue  # another name of a page
         (corpus / "man" / f"{path.name.removesuffix('.gz')}.txt").write_text(render(path))
 
 
 def render(path: Path) -> str:
     """Write a page of `man` as text, without hyphens and with a paragraph in a line."""
-    settings = {**os.environ, "MANWIDTH": str(COLUMNS), "LC_ALL": "C.UTF-8", "MAN_KEEP_FORMATTING": ""}
+    settings = {
+        **os.environ,
+        "MANWIDTH": str(COLUMNS),
+        "LC_ALL": "C.UTF-8",
+        "MAN_KEEP_FORMATTING": "",
+    }
     command = ["man", "--no-hyphenation", "--no-justification", "-l", str(path.resolve())]
     shown = subprocess.run(command, capture_output=True, check=True, env=settings)
     lines = shown.stdout.decode().splitlines()

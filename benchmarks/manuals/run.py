@@ -101,7 +101,10 @@ def ask(engine: Engine, question: ManualQuestion, *, searcher: str) -> Judged:
     )
     shown = " ".join(answer.text.split())
     print(f"{judged.qid} [{outcome}{f', {stage}' if stage else ''}] {question.question}")
-    print(f"    {judged.support:.2f} {judged.confidence}: {shown}  ({', '.join(documents)})", flush=True)
+    print(
+        f"    {judged.support:.2f} {judged.confidence}: {shown}  ({', '.join(documents)})",
+        flush=True,
+    )
     return judged
 
 
