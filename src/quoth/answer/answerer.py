@@ -274,6 +274,7 @@ class AnswerStream:
         self.abstains = False
         self.is_continuation = False
         self.short: ShortAnswer | None = None
+        self.disagrees = False
         self.source: Iterator[Piece] = iter(())
 
     def __iter__(self) -> Iterator[Piece]:
@@ -293,7 +294,7 @@ class AnswerStream:
         refused = not answer.text or answer.text.startswith(NO_ANSWER)
         if refused:
             return Answer(NO_ANSWER, (), self.passages, self.support, abstained=True)
-        return replace(answer, support=self.support, short=self.short)
+        return replace(answer, support=self.support, short=self.short, disagrees=self.disagrees)
 
 
 @dataclass(frozen=True, slots=True)

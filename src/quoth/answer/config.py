@@ -55,6 +55,10 @@ class AnswerConfig(CheckedConfig, title="answer"):
     quotation_words: AtLeastOne = 25
     """Longer sentences are quoted from one comma, or its like, to another around the answer."""
 
+    long_words: AtLeastOne = 45
+    """Most words of a quotation with its neighbour, where a question asks how or why; fewer than
+    `quotation_words` never join sentences."""
+
     prompt_subwords: Annotated[int, Range(64)] = 900
     """Most subwords of the passages in the prompt; later passages are cut, then left out."""
 

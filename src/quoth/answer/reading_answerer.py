@@ -18,7 +18,7 @@ from quoth.answer.answerer import AnswerStream
 from quoth.answer.cite import Piece
 from quoth.answer.config import AnswerConfig
 from quoth.answer.nearness import Numbers
-from quoth.answer.quotations import QuotationLimits, choose_quotations
+from quoth.answer.quotations import QuotationLimits, choose_quotations, disagree
 from quoth.answer.reading import Findings, Place, find_answer, open_weights
 from quoth.models.reader.inputs import TitledText
 from quoth.models.reader.reader import Reader
@@ -110,11 +110,16 @@ class ReadingAnswerer:
     ) -> Iterator[Piece]:
         """Write what is quoted, each stretch with its place."""
         limits = QuotationLimits(
-            self._config.most_quotations, self._config.quotation_share, self._config.quotation_words
+            self._config.most_quotations,
+            self._config.quotation_share,
+            self._config.quotation_words,
+            self._config.long_words,
         )
+        chosen = choose_quotations(stream.question, findings, limits)
+        stream.disagrees = disagree(stream.question, [each.short for each in chosen])
         numbers = {passage: at for at, passage in enumerate(stream.passages)}
         begin = 0
-        for source in choose_quotations(findings, limits):
+        for source in (each.source for each in chosen):
             passage = passages[source.passage].passage
             gap = " " if begin else ""
             text = gap + passage.text[source.span.start : source.span.end]

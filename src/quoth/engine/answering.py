@@ -126,18 +126,8 @@ class Asking:
     def _encode(self, sentences: Sequence[str]) -> NDArray[np.float32]:
         """Encode as when abstention was fitted: by the embedded encoder, whatever searches."""
         if self._encode_sentences is None:
-            self._encode_sentences = self._open_encoder()
+            self._encode_sentences = self._loaded.sentence_encoder()
         return self._encode_sentences(sentences)
-
-    def _open_encoder(self) -> EncodeSentences:
-        from quoth.models.bert import open_sentence_encoder
-        from quoth.models.pretrained import DEFAULT_NAME, find_folder
-
-        opened = open_sentence_encoder(find_folder(DEFAULT_NAME))
-        if opened is not None:
-            return opened.encode
-        encoder = self._loaded.encoder(DEFAULT_NAME)  # another kind, in a folder of that name
-        return lambda sentences: encoder.encode_queries(sentences).vectors
 
 
 class AnswerInProgress:
