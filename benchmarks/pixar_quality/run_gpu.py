@@ -39,6 +39,7 @@ from quoth.jobs.pixar.shortlist import learn_centroids, list_phrases
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.network import PhraseHead
 from quoth.models.pixar.pixar import Pixar
+from quoth.models.pixar.shortlist.config import ShortlistConfig
 from quoth.models.pixar.shortlist.interface import Shortlist
 from quoth.search.generative.aggregate import Owners, aggregate, gather_evidence
 from quoth.search.generative.aggregate_config import AggregateConfig
@@ -218,13 +219,14 @@ class Trial:
         self, desk: Desk, model: Pixar, pairs: IdentifierPairs, step: int
     ) -> Iterator[dict[str, Any]]:
         """Search with centroids' shortlists instead of all phrases."""
-        began, seed = time.perf_counter(), self.given.seed
-        centroids = learn_centroids(model, pairs, device=model.device, seed=seed)
+        began = time.perf_counter()
+        config = ShortlistConfig(seed=self.given.seed)
+        centroids = learn_centroids(model, pairs, config=config, device=model.device)
         model.network.to(centroids.device)
         built = time.perf_counter() - began
         print(f"{len(centroids)} centroids, {built:.1f} s", flush=True)
         for length in map(int, self.given.shortlists.split(",")):
-            shortlist = list_phrases(model, centroids, seed=seed, list_length=length)
+            shortlist = list_phrases(model, centroids, config=replace(config, list_length=length))
             name = f"{self.given.name}.{self.vocabulary}.{self.losses}.{step:06}.lists-{length}"
             arrays, kept = desk.search(
                 model, ("ordered", "pooled", "bag_cos"), ("max", "logsumexp"), shortlist=shortlist
@@ -375,9 +377,11 @@ class Reader:
         own, plain = scores.slots[at][:, ids], scores.pooled[at][ids]
         best = {}
         for order, decoder in self._local.decoders.items():
-            first = plain if order.startswith("bag_cos") else plain + scores.bias[ids]
+            is_cosine = order.startswith("bag_cos")  # times the length of the query's vector
+            first = plain if is_cosine else plain + scores.bias[ids]
             sheet = PhraseScores(ids, slot_scores=own, pooled_scores=first)
-            evidence = gather_evidence(self._trie, decoder.decode([sheet])[0])
+            decoded = decoder.decode([sheet])[0]
+            evidence = gather_evidence(self._trie, decoded, scale=float(is_cosine))
             for way in self._ways:
                 best[f"{order}.{way}"] = aggregate(evidence, AGGREGATIONS[way], k=K)
         return best

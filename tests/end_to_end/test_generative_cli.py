@@ -23,6 +23,7 @@ from quoth.engine.models import LoadedModels
 from quoth.jobs.pixar import shortlist, stages
 from quoth.jobs.pixar.job import WORK
 from quoth.models.pixar.head import HeadVectors
+from quoth.models.pixar.pixar import Pixar
 from quoth.records import Document
 
 Quoth = Callable[..., tuple[int, str, str]]
@@ -136,16 +137,19 @@ def test_a_shortlist_is_learnt_once_for_each_model(
     whole, learnt = shortlist.make_shortlist, []
 
     def make(*arguments: Any, **named: Any) -> Any:
-        learnt.append(named["method"])
+        learnt.append(named["config"].method)
         return whole(*arguments, **named)
 
-    monkeypatch.setattr(stages, "choose_method", lambda _size: "centroids")
     monkeypatch.setattr(shortlist, "make_shortlist", make)
     collection = world.copy(tmp_path)
-    code, out, err = quoth("train", "pixar", collection, *world.options("--json"))
+    chosen = ("--pixar.shortlist", "centroids", "--pixar.num_lists", "2", "--json")
+    paper = ("--pixar.slot_kind", "mask", "--pixar.tail", "pad")
+    code, out, err = quoth("train", "pixar", collection, *world.options(*chosen, *paper))
     assert code == 0, err
     assert learnt.count("centroids") == 2  # untrained and trained; installing learns none
     assert json.loads(out)["method"] == "centroids"
+    trained = Pixar.load(collection / "generative" / "pixar" / "model").config
+    assert (trained.slots, trained.tail) == ("mask", "pad")
     code, out, err = quoth("search", collection, "karel", "--with", "generative", "--json")
     assert code == 0, err
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -92,3 +93,16 @@ class LearnConfig(CheckedConfig, title="learn"):
 
     seed: Seed = 0
     """Decides which queries are made, the split, and the order of training."""
+
+    similarity: Annotated[str, OneOf("cosine", "dot")] = "cosine"
+    """How training compares vectors: cosine, or dot as in the thesis, unscaled; search takes the
+    cosine of what either has learned."""
+
+    marginal: Annotated[str, OneOf("sequence", "token")] = "sequence"
+    """With method = rumbart: what is summed over passages, the probability of the whole query
+    (sequence) or of each of its tokens (token)."""
+
+    def conflicts(self) -> Iterator[str]:
+        """Say where a sum is chosen that the method does not make."""
+        if self.marginal != "sequence" and self.method != "rumbart":
+            yield f"marginal = {self.marginal} needs method = rumbart, found {self.method}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from quoth.constraints import (
     CheckedConfig,
     Device,
     NonNegative,
+    OneOf,
     Positive,
     Range,
     Seed,
@@ -40,6 +42,14 @@ class PixarBuildConfig(CheckedConfig, title="pixar"):
     cutter: Cutter = "best_cover"
     """How texts are cut into phrases: best_cover, look_ahead or longest."""
 
+    slot_kind: Annotated[str, OneOf("decoder", "mask", "input")] = "decoder"
+    """Where slots are: in a decoder that reads the query (decoder), in mask subwords after it
+    (mask), or at its first positions, as in the paper (input)."""
+
+    tail: Annotated[str, OneOf("eos", "pad", "none")] = "eos"
+    """What slots after an identifier are taught: its end once (eos), the end and then padding
+    (pad), or nothing (none)."""
+
     slots: AtLeastZero = 0
     """Phrases of the longest identifier that slots can name; 0 takes what nearly all fit in."""
 
@@ -61,9 +71,28 @@ class PixarBuildConfig(CheckedConfig, title="pixar"):
     head_learning_rate: Positive = 1e-3
     """Highest learning rate of the phrases' rows."""
 
+    pooled_weight: NonNegative = 0.25
+    """λ₂: share of the loss by which the pooled vector must name all phrases of an identifier."""
+
+    normaliser_weight: NonNegative = 1.0
+    """λ₃: share of the squared log-normalisers of slots, so that scores need none."""
+
     bag_weight: NonNegative = 1.0
     """Share of the loss by which whole identifiers compete as bags of phrases, which is how they
-    are searched for by default; training on a cluster goes without."""
+    are searched for by default."""
+
+    shortlist: Annotated[str, OneOf("auto", "full", "centroids")] = "auto"
+    """Which phrases are scored: all (full), or those that centroids list; auto takes centroids
+    for large vocabularies."""
+
+    num_centroids: AtLeastOne = 4096
+    """m: most centroids; few queries make fewer."""
+
+    list_length: AtLeastOne = 20_000
+    """r: phrases that a centroid lists, at most a quarter of all."""
+
+    num_lists: AtLeastOne = 5
+    """k: lists that are joined for a query."""
 
     judged_queries: AtLeastZero = 300
     """Most queries that are kept from training, to judge by."""
@@ -83,3 +112,8 @@ class PixarBuildConfig(CheckedConfig, title="pixar"):
 
     seed: Seed = 0
     """Decides what is written, the split, and the order of training."""
+
+    def conflicts(self) -> Iterator[str]:
+        """Say where more lists are to be joined than there are."""
+        if self.num_lists > self.num_centroids:
+            yield f"num_lists is {self.num_lists}, but there are {self.num_centroids} centroids"

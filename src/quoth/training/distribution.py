@@ -31,6 +31,22 @@ class _Gather(torch.autograd.Function):
         return total[rank * size : (rank + 1) * size]
 
 
+class _AddUp(torch.autograd.Function):
+    """Add up what all processes hold; each then works on the same sum, so gradients pass as is."""
+
+    @staticmethod
+    def forward(_context: Any, own: Tensor) -> Tensor:
+        """Add up."""
+        total = own.contiguous().clone()
+        distributed.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(_context: Any, *gradients: Tensor) -> Tensor:
+        """Return the gradient of the sum."""
+        return gradients[0]
+
+
 def is_distributed() -> bool:
     """Whether this process trains together with others."""
     return distributed.is_available() and distributed.is_initialized()
@@ -61,3 +77,14 @@ def gather_rows(rows: Tensor) -> Tensor:  # (B, …) → (processes · B, …)
         return rows
     gathered: Tensor = _Gather.apply(rows)  # type: ignore[no-untyped-call]
     return gathered
+
+
+def add_up(own: Tensor) -> Tensor:
+    """Add up tensors of one shape over all processes, which lose the same by the sum; alone, own.
+
+    The gradient is right where every process computes the whole loss and holds other summands.
+    """
+    if not is_distributed():
+        return own
+    total: Tensor = _AddUp.apply(own)  # type: ignore[no-untyped-call]
+    return total

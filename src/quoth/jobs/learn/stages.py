@@ -330,6 +330,8 @@ class LearnStages:
             validation_queries=plan.validation_queries,
             validation_passages=plan.validation_passages,
             seed=config.seed,
+            similarity=config.similarity,
+            marginal=config.marginal,
         )
 
 

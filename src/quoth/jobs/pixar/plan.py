@@ -135,12 +135,14 @@ def choose_size(num_identifiers: int, config: PixarBuildConfig, *, device: str) 
     return config.size or usual
 
 
-def choose_method(num_phrases: int) -> str:
+def choose_method(num_phrases: int, config: PixarBuildConfig) -> str:
     """Choose the method of the shortlist: scoring all phrases is exact, and fast while few.
 
-    >>> choose_method(20_000), choose_method(400_000)
-    ('full', 'centroids')
+    >>> [choose_method(count, PixarBuildConfig()) for count in (20_000, 400_000)]
+    ['full', 'centroids']
     """
+    if config.shortlist != "auto":
+        return config.shortlist
     return "full" if num_phrases <= _SHORTLISTED else "centroids"
 
 

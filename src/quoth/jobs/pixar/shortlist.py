@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ DEPTH = 2_000
 
 _MOST_SAMPLES = 50_000
 _PER_CENTROID = 8  # queries, at the least
+_JUDGED = 10  # one query in so many judges the rounds
 _SHARE = 4  # a centroid lists at most one phrase in so many
 _AT_ONCE = 256
 
@@ -33,16 +35,15 @@ def keep_shortlist(
     pixar: Pixar,
     pairs: IdentifierPairs,
     *,
-    method: str,
+    config: ShortlistConfig,
     device: torch.device,
-    seed: int,
     progress: Progress,
 ) -> Shortlist:
     """Open the shortlist of a model, or build it; one that is learnt is kept for the next time."""
     if place.exists():
         return open_shortlist(place, threads=torch.get_num_threads())
-    made = make_shortlist(pixar, pairs, method=method, device=device, seed=seed, progress=progress)
-    if method != "full":
+    made = make_shortlist(pixar, pairs, config=config, device=device, progress=progress)
+    if config.method != "full":
         save_shortlist(made, place)
     return made
 
@@ -51,83 +52,78 @@ def make_shortlist(
     pixar: Pixar,
     pairs: IdentifierPairs,
     *,
-    method: str,
+    config: ShortlistConfig,
     device: torch.device,
-    seed: int,
-    list_length: int = ShortlistConfig().list_length,
     progress: Progress | None = None,
 ) -> Shortlist:
-    """Build the shortlist of a model; centroids learn from the queries it was trained on.
-
-    `list_length` is cut to a quarter of the vocabulary.
-    """
-    if method == "full":
+    """Build the shortlist of a model; centroids learn from the queries it was trained on."""
+    if config.method == "full":
         head, bias = _head(pixar, device)
-        config = ShortlistConfig(method=method, storage="bfloat16", depth=min(DEPTH, len(head)))
-        return build_full(head, bias, config=config, threads=torch.get_num_threads())
-    centroids = learn_centroids(pixar, pairs, device=device, seed=seed, progress=progress)
-    return list_phrases(pixar, centroids, method=method, seed=seed, list_length=list_length)
+        full = ShortlistConfig(method="full", storage="bfloat16", depth=min(DEPTH, len(head)))
+        return build_full(head, bias, config=full, threads=torch.get_num_threads())
+    centroids = learn_centroids(pixar, pairs, config=config, device=device, progress=progress)
+    return list_phrases(pixar, centroids, config=config)
 
 
 def learn_centroids(
     pixar: Pixar,
     pairs: IdentifierPairs,
     *,
+    config: ShortlistConfig,
     device: torch.device,
-    seed: int,
     progress: Progress | None = None,
 ) -> Tensor:  # (m, D)
-    """Find centroids of training queries, and let them learn which phrases those want."""
+    """Find centroids of training queries, and let them learn which phrases those want.
+
+    Every tenth query is kept back, to choose the round whose centroids serve those best.
+    """
 
     def tell(done: int, total: int) -> None:
         if progress is not None:
             progress("learning the shortlist", done, total)
 
     rows = pairs.training_rows[:: max(1, len(pairs.training_rows) // _MOST_SAMPLES)]
-    count = max(1, min(ShortlistConfig().num_centroids, len(rows) // _PER_CENTROID))
     pooled = _pooled_vectors(pixar, pairs, rows, device=device)
     drawn = pairs.draw_targets(
         rows,
         count=1,
         num_slots=pixar.config.num_slots,
-        generator=torch.Generator().manual_seed(seed),
+        generator=torch.Generator().manual_seed(config.seed),
     )
-    centroids = start_centroids(
-        pooled, ShortlistConfig(num_centroids=count, num_lists=1, seed=seed)
-    )
+    targets = drawn.phrase_ids[:, 0].to(device)
+    is_judged = torch.arange(len(rows), device=device) % _JUDGED == _JUDGED - 1
+    count = max(1, min(config.num_centroids, int((~is_judged).sum()) // _PER_CENTROID))
+    start = start_centroids(pooled[~is_judged], replace(config, num_centroids=count, num_lists=1))
     head, bias = _head(pixar, device)
-    for each in train_centroids(
+    rounds = train_centroids(
         head,
         bias,
-        pooled=pooled,
-        targets=drawn.phrase_ids[:, 0].to(device),
-        start=centroids,
+        pooled=pooled[~is_judged],
+        targets=targets[~is_judged],
+        start=start,
         recipe=PixarShortlistRecipe(),
+        held_out=(pooled[is_judged], targets[is_judged]),
         progress=tell,
-    ):
-        centroids = each.centroids
-    return centroids
+    )
+    return min(rounds, key=lambda each: each.held_out_loss).centroids
 
 
 def list_phrases(
     pixar: Pixar,
     centroids: Tensor,  # (m, D)
     *,
-    method: str = "centroids",
-    seed: int,
-    list_length: int = ShortlistConfig().list_length,
+    config: ShortlistConfig,
 ) -> Shortlist:
     """List the phrases of each centroid; the list's length is cut to a quarter of all phrases."""
     head, bias = _head(pixar, centroids.device)
-    config = ShortlistConfig(
-        method=method,
+    fitting = replace(
+        config,
         num_centroids=len(centroids),
-        num_lists=min(ShortlistConfig().num_lists, len(centroids)),
-        list_length=min(list_length, -(-len(head) // _SHARE)),
-        seed=seed,
+        num_lists=min(config.num_lists, len(centroids)),
+        list_length=min(config.list_length, -(-len(head) // _SHARE)),
     )
     return build_centroids(
-        head, bias, centroids=centroids, config=config, threads=torch.get_num_threads()
+        head, bias, centroids=centroids, config=fitting, threads=torch.get_num_threads()
     )
 
 

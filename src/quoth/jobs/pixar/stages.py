@@ -33,6 +33,7 @@ from quoth.models.glow.files import find_config
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.inputs import PixarInputs
 from quoth.models.pixar.pixar import Pixar
+from quoth.models.pixar.shortlist.config import ShortlistConfig
 from quoth.models.pretrained import find_folder, load_tokenizer
 from quoth.search.generative.config import IDENTIFIERS, NO_GENERATOR
 from quoth.search.generative.files import GenerativeModel, save_generative_model
@@ -222,7 +223,9 @@ class PixarStages:
             learning_rate=config.learning_rate,
             encoder_learning_rate=config.encoder_learning_rate,
             head_learning_rate=config.head_learning_rate,
-            bag_weight=config.bag_weight if self._remote is None else 0.0,
+            pooled_weight=config.pooled_weight,
+            normaliser_weight=config.normaliser_weight,
+            bag_weight=config.bag_weight,
             report_every=max(1, planned["steps"] // _MOST_REPORTS),
             validate_every=-(-planned["steps"] // config.looks) if config.looks else 0,
             patience=config.patience,
@@ -341,7 +344,7 @@ class PixarStages:
             assert isinstance(model, PixarPairs)
             pixar = as_pixar(model, start, name=TRAINED)
             shortlist = make_shortlist(
-                pixar, self._made_pairs, method="full", device=self._device, seed=0
+                pixar, self._made_pairs, config=ShortlistConfig(method="full"), device=self._device
             )
             found = GenerativeModel(pixar, self._vocabulary, shortlist)
             return fmean(self._judge.judge(found, self._texts.looked))
@@ -354,20 +357,30 @@ class PixarStages:
     def _pixar_config(self, num_slots: int) -> PixarConfig:
         folder = find_folder(self._encoder)
         settings = find_config(folder)
-        return PixarConfig(num_slots=num_slots, pooling=settings.pooling)
+        return PixarConfig(
+            num_slots=num_slots,
+            pooling=settings.pooling,
+            slots=self._config.slot_kind,
+            tail=self._config.tail,
+        )
 
     def _load(self, name: str) -> Pixar:
         return Pixar.load(self._work(name), fast=False)
 
     def _with_shortlist(self, name: str) -> GenerativeModel:
-        pixar = self._load(name)
+        pixar, config = self._load(name), self._config
         made = keep_shortlist(
             self._work(f"{name}.shortlist"),
             pixar,
             self._made_pairs,
-            method=choose_method(len(self._vocabulary)),
+            config=ShortlistConfig(
+                method=choose_method(len(self._vocabulary), config),
+                num_centroids=config.num_centroids,
+                list_length=config.list_length,
+                num_lists=config.num_lists,
+                seed=config.seed,
+            ),
             device=self._device,
-            seed=self._config.seed,
             progress=self._context.progress,
         )
         return GenerativeModel(pixar, self._vocabulary, made)

@@ -15,6 +15,10 @@ max and logsumexp, weights are divided by p in the others.
 
 A row's score is the sum of its identifiers' shares, so that explanations add up: in max the best
 has all; in logsumexp each has what it adds to those before. Pure: arrays in, arrays out.
+
+Cosines are no log-probabilities. Multiplied by the length of the query's vector, which training
+fits, their softmax is: seal takes its logarithm over all that were found, and the others multiply
+before they sum or share, and divide after.
 """
 
 from __future__ import annotations
@@ -46,6 +50,7 @@ class Evidence:
     phrase_ids: NDArray[np.int32]
     phrase_starts: Integers  # (I + 1,)
     num_owners: int  # of all identifiers of the trie
+    scale: float = 0.0  # of cosines: the length of the query's vector; 0 where scores are none
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +75,7 @@ class Contribution:
     """What it adds."""
 
 
-def gather_evidence(trie: Trie, decoded: Decoded) -> Evidence:
+def gather_evidence(trie: Trie, decoded: Decoded, *, scale: float = 0.0) -> Evidence:
     """Look up who owns the identifiers that were decoded, and what they are made of."""
     postings, sequences = trie.postings(decoded.rows), trie.sequences(decoded.rows)
     return Evidence(
@@ -81,6 +86,7 @@ def gather_evidence(trie: Trie, decoded: Decoded) -> Evidence:
         phrase_ids=sequences.ids,
         phrase_starts=sequences.offsets,
         num_owners=trie.num_owners,
+        scale=scale,
     )
 
 
@@ -121,7 +127,8 @@ def _find_shares(evidence: Evidence, config: AggregateConfig) -> tuple[Integers,
     if config.method == "max":
         shares = np.where(is_first, values[found], 0.0)
     elif config.method == "logsumexp":
-        shares = config.temperature * _add_logarithms(values[found] / config.temperature, is_first)
+        temperature = config.temperature / (evidence.scale or 1.0)
+        shares = temperature * _add_logarithms(values[found] / temperature, is_first)
     elif config.method == "seal":
         new = _count_new(found, is_first, evidence.phrase_ids, evidence.phrase_starts)
         lengths = np.diff(evidence.phrase_starts)[found]
@@ -135,15 +142,28 @@ def _value_identifiers(evidence: Evidence, config: AggregateConfig, counts: Inte
     """Say what each identifier is worth to an owner that has no other."""
     divides = config.posting == "divide"
     if config.method in ("max", "logsumexp"):
-        return evidence.scores - np.log(counts) if divides else evidence.scores
+        shared = np.log(counts) / (evidence.scale or 1.0)
+        return evidence.scores - shared if divides else evidence.scores
     if config.method == "seal":
-        values = weigh_by_odds(
-            evidence.scores + config.lift, counts, num_owners=evidence.num_owners
-        )
+        scores = as_log_probabilities(evidence.scores, scale=evidence.scale)
+        values = weigh_by_odds(scores + config.lift, counts, num_owners=evidence.num_owners)
         values = values**config.alpha
     else:
         values = 1.0 / np.arange(config.constant + 1.0, config.constant + 1.0 + len(counts))
     return values / counts if divides else values
+
+
+def as_log_probabilities(scores: Floats, *, scale: float) -> Floats:
+    """Turn cosines into log-probabilities of the identifiers found; a scale of 0 leaves scores.
+
+    >>> np.exp(as_log_probabilities(np.array([0.9, 0.9]), scale=20.0)).tolist()
+    [0.5, 0.5]
+    """
+    if not scale or not len(scores):
+        return scores
+    scaled = scale * (scores - scores.max())
+    found: Floats = scaled - np.log(np.exp(scaled).sum())
+    return found
 
 
 def weigh_by_odds(scores: Floats, counts: Integers, *, num_owners: int) -> Floats:

@@ -51,6 +51,9 @@ class GenerativeConfig(DecodeConfig, title="generative"):
     posting: Annotated[str, OneOf(*POSTINGS)] = "ignore"
     """Whether owners share an identifier's evidence: ignore how many there are, or divide."""
 
+    temperature: Annotated[float, Range(above=0, most=1_000)] = 1.0
+    """With aggregate = logsumexp: the higher, the more identifiers count beside the best."""
+
     odds_power: Annotated[float, Range(above=0, most=10)] = 2.0
     """With aggregate = seal: log-odds count to this power."""
 
@@ -73,6 +76,7 @@ class GenerativeConfig(DecodeConfig, title="generative"):
         return AggregateConfig(
             method=self.aggregate,
             posting=self.posting,
+            temperature=self.temperature,
             alpha=self.odds_power,
             beta=self.repetition,
             lift=self.lift,

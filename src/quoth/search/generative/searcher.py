@@ -211,7 +211,7 @@ class GenerativeSearcher:
         while True:
             check_interruption()
             (decoded,) = self._decoder(depth).decode([scores])
-            evidence = gather_evidence(trie, decoded)
+            evidence = gather_evidence(trie, decoded, scale=scores.length)
             owners = aggregation.aggregate(evidence, config, k=len(evidence.owners))
             if rows is not None:
                 is_allowed = np.isin(owners.rows, rows)
@@ -251,6 +251,7 @@ class GenerativeSearcher:
         found = shortlist.score(places, pooled, slots=wanted)
         count = int(np.searchsorted(found.phrase_ids, head.num_phrases))  # symbols come last
         phrase_ids, by_pooled = found.phrase_ids[:count], found.pooled_scores[:count]
+        length = 0.0
         if config.order == "bag_cos":  # a cosine: neither how common phrases are nor x₀'s length
             length = max(float(np.linalg.norm(pooled)), 1e-12)
             by_pooled = (by_pooled - head.bias[phrase_ids]) / np.float32(length)
@@ -259,6 +260,7 @@ class GenerativeSearcher:
             slot_scores=found.slot_scores[:, :count] if len(wanted) else None,
             pooled_scores=by_pooled,
             end_scores=self._score_ends(slots) if uses_end(config.decoding()) else None,
+            length=length,
         )
 
     def _score_ends(self, slots: Floats) -> Floats:  # (S + 1,)

@@ -6,7 +6,8 @@ for each query:
 
     −log e^{s·cos(x₀, b⁺)} / (e^{s·cos(x₀, b⁺)} + Σ_b e^{s·cos(x₀, b)})    b = Σ_p w_p r_p
 
-with b over the identifiers drawn for the batch's other passages.
+with b over the identifiers drawn for the batch's other passages. Where processes split the head,
+each adds up the rows that it holds, and the sums of all are added.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from quoth.training.distribution import add_up
+from quoth.training.split_table import TableSplit
 
 SCALE = 20.0
 """What cosines are multiplied by."""
@@ -36,9 +40,12 @@ def bag_contrast(
     bags: Bags,
     unit: bool = True,
     scale: float = SCALE,
+    split: TableSplit | None = None,
 ) -> Tensor:
     """Return the mean loss of all identifiers drawn; of none, zero."""
-    found, is_there = bag_vectors(rows, phrase_ids=phrase_ids, weights=bags.weights, unit=unit)
+    found, is_there = bag_vectors(
+        rows, phrase_ids=phrase_ids, weights=bags.weights, unit=unit, split=split
+    )
     with torch.autocast(pooled.device.type, enabled=False):
         queries = functional.normalize(pooled.float(), dim=-1)
         scores = scale * queries @ found.flatten(0, 1).T  # (B, B · K)
@@ -52,7 +59,12 @@ def bag_contrast(
 
 
 def bag_vectors(
-    rows: Tensor, *, phrase_ids: Tensor, weights: Tensor, unit: bool
+    rows: Tensor,
+    *,
+    phrase_ids: Tensor,
+    weights: Tensor,
+    unit: bool,
+    split: TableSplit | None = None,
 ) -> tuple[Tensor, Tensor]:  # (B, K, D), (B, K) bool
     """Return the direction of each identifier's weighted sum, and which identifiers there are.
 
@@ -63,10 +75,14 @@ def bag_vectors(
     ([[0.6, 0.8], [0.0, 1.0], [0.0, 0.0]], [True, True, False])
     """
     is_phrase = phrase_ids >= 0
-    known = phrase_ids.clamp_min(0)
-    own = rows[known].float()
+    share = weights[phrase_ids.clamp_min(0)] * is_phrase
+    places = phrase_ids - (0 if split is None else split.rows.start)
+    if split is not None:
+        share = share * ((places >= 0) & (places < len(rows)))
+    own = rows[places.clamp(0, len(rows) - 1)].float()
     if unit:
         own = functional.normalize(own, dim=-1)
-    share = weights[known] * is_phrase
-    bags = functional.normalize(torch.einsum("bksd,bks->bkd", own, share), dim=-1)
-    return bags, is_phrase.any(2)
+    sums = torch.einsum("bksd,bks->bkd", own, share)
+    if split is not None:
+        sums = add_up(sums)
+    return functional.normalize(sums, dim=-1), is_phrase.any(2)

@@ -60,6 +60,9 @@ class CentroidRound:
     num_revived: int
     """Centroids that had lost their last query when the round began."""
 
+    held_out_loss: float = 0.0
+    """Mean −log p of a phrase that held-out queries want; 0 where none are held out."""
+
 
 def train_centroids(
     head: Tensor,  # (V, D)
@@ -69,9 +72,10 @@ def train_centroids(
     targets: Tensor,  # (N, L) phrases, filled up with `PADDING`
     start: Tensor,  # (m, D)
     recipe: PixarShortlistRecipe,
+    held_out: tuple[Tensor, Tensor] | None = None,  # as pooled and targets
     progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[CentroidRound]:
-    """Return the centroids after each round; keep those of the round that serves held-out queries.
+    """Return the centroids after each round, and what held-out queries lose with them.
 
     Progress is told after each step: the steps done, and those of all rounds.
     """
@@ -89,7 +93,26 @@ def train_centroids(
             head, bias, centroids=centroids, gold=gold, recipe=recipe, tell=tell
         )
         usage = usage_entropy(cells, num_cells=len(centroids))
-        yield CentroidRound(centroids, tuple(losses), usage, num_revived)
+        lost = 0.0
+        if held_out is not None and len(held_out[0]):
+            lost = _judge(head, bias, centroids=centroids, held_out=held_out, recipe=recipe)
+        yield CentroidRound(centroids, tuple(losses), usage, num_revived, lost)
+
+
+@torch.no_grad()
+def _judge(
+    head: Tensor,
+    bias: Tensor,
+    *,
+    centroids: Tensor,
+    held_out: tuple[Tensor, Tensor],
+    recipe: PixarShortlistRecipe,
+) -> float:
+    """Return the loss of queries that the centroids were not fitted to."""
+    pooled, targets = held_out
+    cells, _ = nearest(pooled.float(), routing_vectors(centroids, assign=recipe.assign))
+    gold = _count_gold(cells, targets)
+    return float(_loss(head, bias, centroids=centroids, gold=gold, recipe=recipe))
 
 
 def _choose(

@@ -84,17 +84,22 @@ class PixarPairs(nn.Module):
 
     def losses(self, queries: QueryBatch, targets: TargetBatch) -> PixarLosses:
         """Return the terms of the loss; of several processes, each has its share of the queries."""
-        return self._terms(self.network(queries), targets)
+        return self._terms(self._read(queries, targets), targets)
+
+    def _read(self, queries: QueryBatch, targets: TargetBatch) -> PixarVectors:
+        """Return the vectors of all queries of a batch, of whichever process."""
+        vectors: PixarVectors = self.network(queries)
+        if self.split is None:
+            return vectors
+        pooled, slots = (gather_rows(each)[: len(targets.lengths)] for each in vectors)
+        return PixarVectors(pooled, slots)
 
     def _terms(self, vectors: PixarVectors, targets: TargetBatch) -> PixarLosses:
         device = vectors.pooled.device.type
         product = torch.float32
         if torch.is_autocast_enabled(device):
             product = torch.get_autocast_dtype(device)
-        rows = len(self.head.bias)
-        if self.split is not None:
-            pooled, slots = (gather_rows(each)[: len(targets.lengths)] for each in vectors)
-            vectors, rows = PixarVectors(pooled, slots), self.split.total
+        rows = len(self.head.bias) if self.split is None else self.split.total
         tail = self.network.config.tail
         return pixar_losses(
             vectors,
@@ -114,7 +119,7 @@ class PixarPairs(nn.Module):
         bags: Bags | None = None,
     ) -> Tensor:
         """Return the loss of a batch, with a share of λ₃."""
-        vectors, recipe = self.network(queries), self.recipe
+        vectors, recipe = self._read(queries, targets), self.recipe
         terms = self._terms(vectors, targets)
         regular = recipe.normaliser_weight * strength * terms.normalisers
         loss = terms.slots + recipe.pooled_weight * terms.pooled + regular
@@ -126,6 +131,7 @@ class PixarPairs(nn.Module):
             phrase_ids=targets.phrase_ids,
             bags=bags,
             unit=self.head.unit,
+            split=self.split,
         )
 
 
@@ -150,7 +156,7 @@ def train_pixar(
     state is given back, unless the recipe says otherwise. `until` stops after that step, as an
     interruption would.
     """
-    _require_fit(start, pairs, recipe)
+    _require_fit(start, pairs)
     chosen = loop or loop_config(recipe)
     with seeded(recipe.seed, device) as generator:
         model = _build(start, recipe, chosen, device)
@@ -326,10 +332,8 @@ def _bag_weights(pairs: IdentifierPairs) -> Tensor:  # (P,)
     return torch.from_numpy(rarities(phrase_counts(pairs)[: pairs.num_phrases]))
 
 
-def _require_fit(start: Pixar, pairs: IdentifierPairs, recipe: PixarRecipe) -> None:
+def _require_fit(start: Pixar, pairs: IdentifierPairs) -> None:
     problems = []
-    if recipe.bag_weight and count_processes() > 1:
-        problems.append("bag_weight needs the whole head: train in one process, or set it to 0")
     if not start.is_exact:
         problems.append("a model loaded for searching cannot be trained; load it with fast=False")
     if start.head.num_phrases != pairs.num_phrases:

@@ -46,6 +46,7 @@ from quoth.training.recipes.rumbart import RumbartRecipe, train_rumbart
 from quoth.training.recipes.warm_up import WarmUpRecipe, train_warm_up
 from quoth.training.retriever.learning import Learned, LearningRun
 from quoth.training.retriever.passage_set import PassageSet
+from quoth.training.retriever.similarity import SIMILARITIES
 from quoth.training.retriever.validation import held_out_mrr
 
 WARM_UP = "warm-up"
@@ -99,6 +100,12 @@ class Curriculum(CheckedConfig, title="curriculum"):
     seed: Seed = 0
     """Decides the order of queries and what is drawn."""
 
+    similarity: Annotated[str, OneOf(*SIMILARITIES)] = "cosine"
+    """How vectors are compared in all stages; other than cosines, scores are left unscaled."""
+
+    marginal: Annotated[str, OneOf("sequence", "token")] = "sequence"
+    """What rumbart sums over passages: the probability of the query, or of each token."""
+
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Curriculum:
         """Read what `asdict` gave."""
@@ -127,11 +134,13 @@ class Curriculum(CheckedConfig, title="curriculum"):
             validate_every=max(1, math.ceil(self.warm_up_steps / self.validations)),
             checkpoint_every=self.checkpoint_every,
             seed=self.seed,
+            similarity=self.similarity,
+            scale=WarmUpRecipe().scale if self.similarity == "cosine" else 1.0,
         )
 
     def joint(self) -> RumbartRecipe | AcrobartRecipe:
         """Return the recipe of the second stage."""
-        common = {
+        common: dict[str, Any] = {
             "steps": self.steps,
             "batch_size": self.batch_size,
             "k": self.k,
@@ -139,16 +148,19 @@ class Curriculum(CheckedConfig, title="curriculum"):
             "validate_every": max(1, math.ceil(self.steps / self.validations)),
             "checkpoint_every": self.checkpoint_every,
             "seed": self.seed,
+            "similarity": self.similarity,
         }
+        if self.similarity != "cosine":
+            common |= {"score_scale": 1.0, "contrastive_scale": 1.0}
         if self.method == "acrobart":
-            return AcrobartRecipe(**common)  # type: ignore[arg-type]
+            return AcrobartRecipe(**common)
         if self.method == "distil":
             return RumbartRecipe(
                 objective="distil_likelihood",
                 train_query_generator=False,
-                **common,  # type: ignore[arg-type]
+                **common,
             )
-        return RumbartRecipe(**common)  # type: ignore[arg-type]
+        return RumbartRecipe(marginal=self.marginal, **common)
 
 
 @dataclass(frozen=True, slots=True)

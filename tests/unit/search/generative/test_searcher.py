@@ -108,20 +108,25 @@ def _leaves(part: Part) -> float:
 
 
 def _best_cosines(store: Store, model: GenerativeModel, text: str) -> dict[str, float]:
+    return {docid: max(own) for docid, own in _cosines(store, model, text).items()}
+
+
+def _cosines(store: Store, model: GenerativeModel, text: str) -> dict[str, list[float]]:
     """Compare the query with each identifier of each document, one by one."""
     (pooled,) = model.pixar.encode_queries([text]).pooled
     weights = weigh_phrases(model.vocabulary.uses, "rarity")
-    best = {}
+    found = {}
     for stored in store.live_documents():
         docid = stored.document.docid
         texts = [*stored.document.fields["title"], *store.identifiers(docid)]
         cosines = []
-        for each in texts:
+        for each in dict.fromkeys(texts):
             ids = model.vocabulary.segment([each]).ids
             total = (weights[ids, None] * model.pixar.head.rows[ids]).sum(axis=0)
-            cosines.append(pooled @ total / np.linalg.norm(pooled) / np.linalg.norm(total))
-        best[docid] = float(max(cosines))
-    return best
+            cosine = pooled @ total / np.linalg.norm(pooled) / np.linalg.norm(total)
+            cosines.append(float(cosine))
+        found[docid] = cosines
+    return found
 
 
 @pytest.mark.parametrize("text", ["barn owl at night", "raven", "two birds sleep on the wing"])
@@ -174,6 +179,43 @@ def test_without_a_shortlist_the_pooled_vector_scores_every_phrase(
     few = make_model(tmp_path_factory.mktemp("few"), depth=6)
     expected = make().search([QUERY], k=99, allowed=None)
     assert make(model=few).search([QUERY], k=99, allowed=None) == expected
+
+
+def _name_once(store: Store) -> None:
+    """Name each document by one title that no other has."""
+    titles = list(itertools.permutations(WORDS[:12], 2))[::7]
+    store.add(
+        [Document(f"d{at:02}", {"title": (" ".join(own),)}) for at, own in enumerate(titles)],
+        cut=CUT,
+    )
+
+
+def test_one_identifier_each_ranks_documents_alike_by_seal_and_by_max(
+    store: Store, make: Make
+) -> None:
+    _name_once(store)
+    found = {}
+    for aggregate in ("max", "seal"):
+        searcher = make(replace(CONFIG, depth=99, aggregate=aggregate), name=aggregate)
+        hits = searcher.search([QUERY], k=99, allowed=None).hits["q"]
+        found[aggregate] = [hit.docid for hit in hits if hit.score > 0.0]
+    assert len(found["seal"]) > 1 and found["seal"] == found["max"][: len(found["seal"])]
+
+
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
+def test_cosines_are_summed_at_the_length_of_the_querys_vector(
+    store: Store, model: GenerativeModel, make: Make, temperature: float
+) -> None:
+    _fill(store)
+    config = replace(CONFIG, depth=10_000, aggregate="logsumexp", temperature=temperature)
+    hits = make(config).search([QUERY], k=99, allowed=None).hits["q"]
+    length = float(np.linalg.norm(model.pixar.encode_queries([QUERY.text]).pooled[0]))
+    expected = {
+        docid: temperature / length * float(np.log(np.exp(np.array(own) * scale).sum()))
+        for scale in [length / temperature]
+        for docid, own in _cosines(store, model, QUERY.text).items()
+    }
+    assert {hit.docid: hit.score for hit in hits} == pytest.approx(expected, abs=1e-5)
 
 
 ORDERS = ("ordered", "perm_slots", "bag", "sorted_trie", "pooled", "bag_cos")

@@ -98,6 +98,27 @@ def test_the_loss_is_the_mean_over_phrases_of_the_chosen_centroids(assign: str) 
     assert only.losses[0] == pytest.approx(float(expected), rel=1e-5)
 
 
+def test_held_out_queries_judge_the_centroids_of_a_round() -> None:
+    pooled, targets = WORLD.draw(40, seed=3)
+    held_out = WORLD.draw(30, seed=6)
+    recipe = PixarShortlistRecipe(rounds=2, steps=1)
+    *_, last = train_centroids(
+        WORLD.head,
+        WORLD.bias,
+        pooled=pooled,
+        targets=targets,
+        start=0.5 * pooled[:5],
+        recipe=recipe,
+        held_out=held_out,
+    )
+    chosen = (held_out[0] @ routing_vectors(last.centroids, assign="cosine").T).argmax(dim=1)
+    logits = last.centroids[chosen] @ WORLD.head.T + WORLD.bias
+    expected = functional.cross_entropy(
+        logits[:, :, None].expand(-1, -1, 4), held_out[1], ignore_index=PADDING
+    )
+    assert last.held_out_loss == pytest.approx(float(expected), rel=1e-5)
+
+
 def test_centroids_without_queries_start_again_at_one() -> None:
     targets = WORLD.draw(50, seed=4)[1]
     pooled = 10.0 + torch.randn(50, WIDTH, generator=torch.Generator().manual_seed(5))

@@ -22,7 +22,7 @@ from quoth.training.identifiers.pairs import save_identifier_pairs
 
 pytestmark = pytest.mark.slow  # every process loads torch and transformers
 PROCESSES = 3
-SHARED = replace(RECIPE, steps=12, batch_size=4, validate_every=2, report_every=1)
+SHARED = replace(RECIPE, steps=12, batch_size=4, bag_weight=1.0, validate_every=2, report_every=1)
 """Neither the four queries nor the ten rows of the head can be shared evenly among three."""
 
 

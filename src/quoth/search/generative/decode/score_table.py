@@ -41,6 +41,9 @@ class PhraseScores:
     end_scores: Float32 | None = None
     """(S + 1,) The score of an identifier's ending after 0, 1 … S phrases."""
 
+    length: float = 0.0
+    """The length of x₀ where its scores were divided by it to be cosines; 0 where not."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BagNorms:
