@@ -7,7 +7,7 @@ negatives are drawn from seed, epoch and sample.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -55,6 +55,8 @@ class DynamicBatch:
     column_rows: Tensor  # (C,)
     column_ends: Tensor  # (C,)
     offered: Tensor  # (N, C) bool: columns that count; (0, 0) where all do
+    sentence_places: Tensor  # (R,) which of the N begins a quotation
+    sentence_columns: Tensor  # (K, 3) which of the R, sentence (0 answers), column beginning in it
     phrases: tuple[bytes, ...]
     """What each column spells."""
     is_quotation: bool
@@ -74,6 +76,8 @@ class DrawnSample(NamedTuple):
 
     sample: MixedSample
     strings: list[PhraseString]
+    told: tuple[tuple[int, PhraseString], ...] = ()
+    """Which of them begin in which of the sentences that are told apart."""
 
 
 class BatchMaker:
@@ -113,6 +117,7 @@ class BatchMaker:
             num_subwords=self._set.num_subwords,
             blocks=self._recipe.negatives.mask_valid_alternatives,
             offered=offered,
+            told=[each.told for each in drawn],
             is_quotation=is_quotation,
         )
 
@@ -158,15 +163,17 @@ class BatchMaker:
         chance = self._chance(_QUOTATIONS, epoch, row)
         strings = self._negatives(sample, -1, chance)
         start, end, passage, place = quotation.phrases.T
-        strings += candidate_strings(
+        found = candidate_strings(
             quotation.passages,
             np.column_stack((passage, place, end - start)),
             opens_word=self._set.opens_word,
             budget=self._recipe.candidate_budget,
             max_subwords=self._recipe.max_candidate_subwords,
             chance=chance,
+            sentences=quotation.sentences,
         )
-        return DrawnSample(sample, strings)
+        told = _begin_in(quotation.sentences, found) if self._recipe.sentence_weight else ()
+        return DrawnSample(sample, [*strings, *found.values()], told)
 
     def _negatives(
         self, sample: MixedSample, row: int, chance: np.random.Generator
@@ -191,11 +198,13 @@ def make_batch(
     num_subwords: int,
     blocks: bool = False,
     offered: Flags | None = None,
+    told: Sequence[Sequence[tuple[int, PhraseString]]] = (),
     is_quotation: bool = False,
 ) -> DynamicBatch:
     """Pad samples on the right, and say which place predicts what.
 
-    `offered` (B, C) says which columns count in which sample, None that all do.
+    `offered` (B, C) says which columns count in which sample, None that all do; `told` which
+    strings begin in which of a sample's sentences.
     """
     laid = [_lay_out(sample, columns, num_subwords=num_subwords) for sample in samples]
     plain_ids, plain_mask = _pad([sample.subword_ids for sample in samples])
@@ -208,6 +217,7 @@ def make_batch(
     counts = np.zeros((0, 0), dtype=np.bool_)
     if offered is not None:
         counts = np.repeat(offered, [len(each.learnt) for each in laid], axis=0)
+    sentence_places, sentence_columns = _sentence_columns(laid, first, told, columns, num_subwords)
     return DynamicBatch(
         plain_ids=plain_ids,
         plain_mask=plain_mask,
@@ -225,6 +235,8 @@ def make_batch(
         column_rows=torch.from_numpy(columns.rows),
         column_ends=torch.from_numpy(columns.ends),
         offered=torch.from_numpy(counts),
+        sentence_places=torch.from_numpy(sentence_places),
+        sentence_columns=torch.from_numpy(sentence_columns),
         phrases=tuple(columns.column_by_phrase),
         is_quotation=is_quotation,
     )
@@ -287,6 +299,42 @@ def _own_columns(
             named = [columns.column_by_phrase[phrase_prefix(key, length)] for length in lengths]
             offered[row, named] = True
     return offered
+
+
+def _begin_in(
+    sentences: Ids, strings: Mapping[tuple[int, int], PhraseString]
+) -> tuple[tuple[int, PhraseString], ...]:
+    """Find the strings that begin in each sentence."""
+    return tuple(
+        (number, string)
+        for number, (passage, first, last) in enumerate(sentences.tolist())
+        for (own, place), string in strings.items()
+        if own == passage and first <= place < last
+    )
+
+
+def _sentence_columns(
+    laid: Sequence[_LaidOut],
+    first: Ids,  # (B + 1,) where the learnt tokens of each sample begin among the N
+    told: Sequence[Sequence[tuple[int, PhraseString]]],
+    columns: PhraseColumns,
+    num_subwords: int,
+) -> tuple[Ids, Ids]:  # (R,), (K, 3)
+    """Say where each quotation's first phrase is predicted, and by which columns its sentences."""
+    places: list[int] = []
+    rows: list[tuple[int, int, int]] = []
+    for row, own in enumerate(told):
+        quoted = np.flatnonzero(laid[row].token_ids[laid[row].learnt] >= num_subwords)
+        if not len(quoted) or not any(number == 0 for number, _string in own):
+            continue
+        found = {
+            (len(places), number, columns.column_by_phrase[phrase_prefix(key, length)])
+            for number, (key, lengths) in own
+            for length in lengths
+        }
+        rows += sorted(found)
+        places.append(int(first[row] + quoted[0]))
+    return np.array(places, dtype=np.int64), np.array(rows, dtype=np.int64).reshape(-1, 3)
 
 
 def _no_phrases() -> Ids:

@@ -120,11 +120,13 @@ def candidate_strings(
     budget: int,
     max_subwords: int,
     chance: np.random.Generator,
-) -> list[PhraseString]:
-    """List the stretches of whole words of some passages that are offered, by where they begin.
+    sentences: Ids | None = None,  # (sentences, 3): passage, first and last place
+) -> dict[tuple[int, int], PhraseString]:
+    """Find the stretches of whole words of some passages that are offered, by where they begin.
 
     All that begin inside or just before a quoted phrase are among them: they overlap it, begin it
-    or extend it. Others are drawn up to the budget of beginnings.
+    or extend it; and those that begin one of some sentences. Others are drawn up to the budget of
+    beginnings.
     """
     places = [
         (number, int(at))
@@ -136,15 +138,17 @@ def candidate_strings(
         for number, place, length in quoted.tolist()
         for each in range(place - max_subwords + 1, place + length)
     }
+    if sentences is not None:
+        near |= {(number, first) for number, first, _last in sentences.tolist()}
     far = [place for place in places if place not in near]
     drawn = chance.permutation(len(far))[: max(0, budget - len(near))]
     chosen = {*near, *(far[at] for at in drawn)}
-    strings = (
-        _stretches(passages[number], at, max_subwords)
+    strings = {
+        (number, at): _stretches(passages[number], at, max_subwords)
         for number, at in places
         if (number, at) in chosen
-    )
-    return [each for each in strings if each.lengths]
+    }
+    return {place: each for place, each in strings.items() if each.lengths}
 
 
 def make_columns(strings: Iterable[PhraseString]) -> PhraseColumns:
