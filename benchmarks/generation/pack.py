@@ -70,6 +70,9 @@ READING = (
 )
 _ANALYSER = Analyser(AnalyserConfig())
 
+Asked = tuple[str, tuple[str, ...], str]
+"""A question, its answers, and the document that holds them."""
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -111,7 +114,7 @@ def main() -> None:
         pack_text_files(packer, texts, files=given.files, most=given.bytes)
     if given.only != "texts":
         writer = QuoteWriter(inputs, QuotingConfig())
-        records = squad_records(given.data / "ir" / "squad-train-slice")
+        records = make_records(*squad_questions(given.data / "ir" / "squad-train-slice"))
         records += medquad_records(given.data / "ir" / "medquad", count=given.medquad)
         records += reading_records(given.data / "text" / "reading", count=given.reading)
         covers = cover_records([articles[at] for at in order[:1500]], count=given.covers)
@@ -225,15 +228,14 @@ def find_related(
     return related
 
 
-def squad_records(folder: Path) -> list[QuoteRecord]:
+def squad_questions(folder: Path) -> tuple[list[Asked], list[Piece]]:
     """Read questions with the answers that stand in their passages."""
-    pieces = read_pieces(folder)
     answers = {row["_id"]: row for row in read_lines(folder / "queries.jsonl.gz")}
     questions = [
         (answers[qid]["text"], tuple(answers[qid]["answers"]), docid)
         for qid, docid in read_pairs(folder)
     ]
-    return make_records(questions, pieces)
+    return questions, read_pieces(folder)
 
 
 def medquad_records(folder: Path, *, count: int) -> list[QuoteRecord]:
@@ -261,20 +263,25 @@ def reading_records(folder: Path, *, count: int) -> list[QuoteRecord]:
     """Read questions of other kinds, with passages that BM25 finds among those of their source."""
     records: list[QuoteRecord] = []
     for name in READING:
-        rows = list(read_articles(folder / f"{name}.jsonl.zst"))
-        chosen = np.random.default_rng(4).permutation(len(rows))[:count]
-        docid_by_text = {row["passage"]: str(at) for at, row in enumerate(rows)}
-        pieces = [
-            Piece(docid, "", piece)
-            for text, docid in docid_by_text.items()
-            for piece in cut_pieces(text)
-        ]
-        questions = [
-            (rows[at]["question"], tuple(rows[at]["answers"]), docid_by_text[rows[at]["passage"]])
-            for at in chosen
-        ]
-        records += make_records(questions, pieces)
+        questions, pieces = reading_questions(folder / f"{name}.jsonl.zst")
+        chosen = np.random.default_rng(4).permutation(len(questions))[:count]
+        records += make_records([questions[at] for at in chosen], pieces)
     return records
+
+
+def reading_questions(path: Path) -> tuple[list[Asked], list[Piece]]:
+    """Read the questions of one source, and the pieces of its passages."""
+    rows = list(read_articles(path))
+    docid_by_text = {row["passage"]: str(at) for at, row in enumerate(rows)}
+    pieces = [
+        Piece(docid, "", piece)
+        for text, docid in docid_by_text.items()
+        for piece in cut_pieces(text)
+    ]
+    questions = [
+        (row["question"], tuple(row["answers"]), docid_by_text[row["passage"]]) for row in rows
+    ]
+    return questions, pieces
 
 
 def first_statement(text: str) -> str:
@@ -291,7 +298,7 @@ def first_statement(text: str) -> str:
 
 
 def make_records(
-    questions: Sequence[tuple[str, tuple[str, ...], str]],
+    questions: Sequence[Asked],
     pieces: Sequence[Piece],
     *,
     other_titles: bool = False,

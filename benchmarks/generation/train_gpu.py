@@ -315,7 +315,7 @@ def measure_quotes(
     alone = replace(recipe, quote_share=1.0, quote_batch_size=4)
     unfolds = model.config.phrase_input == "unfold"
     module = DynamicModule(model.network, alone, unfolds=unfolds).eval()
-    maker = BatchMaker(quotes, alone)
+    maker = BatchMaker(quotes, alone, mark=model.passage_marker)
     numbers = range(max(1, min(count, len(quotes.quotations)) // 4))
     losses = [float(module(maker[number].to(model.device))) for number in numbers]
     found = module.tally.report(Progress(0, float(np.mean(losses)), 0.0))

@@ -71,7 +71,7 @@ class ReadingAnswerer:
     ) -> list[Answer]:
         """Answer each question from its own passages, best hit first; all are read together."""
         streams = [AnswerStream(each) for each in questions]
-        found = self._find(questions, passages)
+        found = self.find(questions, passages)
         for stream, own, findings in zip(streams, passages, found, strict=True):
             stream.source = self._write(own, findings, stream)
         return [stream.answer() for stream in streams]
@@ -86,14 +86,14 @@ class ReadingAnswerer:
         self, questions: Sequence[str], passages: Sequence[Sequence[TitledPassage]]
     ) -> Numbers:  # (N, F)
         """Return what abstention is decided by, for fitting it."""
-        asked = zip(questions, passages, self._find(questions, passages), strict=True)
+        asked = zip(questions, passages, self.find(questions, passages), strict=True)
         return np.stack([self._signs(*each) for each in asked])
 
     def _read_and_write(
         self, passages: Sequence[TitledPassage], stream: AnswerStream
     ) -> Iterator[Piece]:
         """Read when the first piece is asked for."""
-        (findings,) = self._find([stream.question], [passages])
+        (findings,) = self.find([stream.question], [passages])
         yield from self._write(passages, findings, stream)
 
     def _write(
@@ -147,9 +147,10 @@ class ReadingAnswerer:
             begin += len(text)
             yield Piece(text, (Source(numbers[passage], source.span),))
 
-    def _find(
+    def find(
         self, questions: Sequence[str], passages: Sequence[Sequence[TitledPassage]]
     ) -> list[Findings]:
+        """Read the passages of each question, and say where the answers stand."""
         for question in questions:
             self._config.check(question)
         texts = [[TitledText(each.title, each.passage.text) for each in own] for own in passages]

@@ -7,8 +7,9 @@ negatives are drawn from seed, epoch and sample.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from quoth.training.quoting.phrase_negatives import (
     PhraseString,
     candidate_strings,
     make_columns,
+    marked,
     negative_strings,
     phrase_key,
     phrase_prefix,
@@ -33,6 +35,9 @@ from quoth.training.quoting.set import DynamicSet
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
 
 _PHRASES, _NEGATIVES, _QUOTATIONS = 0, 1, 2  # what chance is drawn for
+
+Mark = Callable[[int], Sequence[int]]
+"""The number of a passage to the subwords of its marker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +88,13 @@ class DrawnSample(NamedTuple):
 class BatchMaker:
     """An endless, seeded sequence of batches; `maker[number]` is always the same."""
 
-    def __init__(self, dynamic_set: DynamicSet, recipe: DynamicLMRecipe) -> None:
+    def __init__(
+        self, dynamic_set: DynamicSet, recipe: DynamicLMRecipe, *, mark: Mark | None = None
+    ) -> None:
+        """`mark` where phrases of passages are encoded with a marker, as when answering."""
         self._set = dynamic_set
         self._recipe = recipe
+        self._mark = mark
         needs = [
             (recipe.quote_share < 1, len(dynamic_set.texts), "texts"),
             (recipe.quote_share > 0, len(dynamic_set.quotations), "quotations"),
@@ -159,10 +168,11 @@ class BatchMaker:
         ids = np.concatenate((quotation.prompt_ids, quotation.target_ids))
         if not self._recipe.mixed_weight:
             return DrawnSample(MixedSample(ids, _no_phrases(), before), [])
-        sample = MixedSample(ids, quotation.phrases[:, :2] + before, before)
+        start, end, passage, place = quotation.phrases.T
+        markers = tuple(map(self._marker, passage.tolist()))
+        sample = MixedSample(ids, quotation.phrases[:, :2] + before, before, markers)
         chance = self._chance(_QUOTATIONS, epoch, row)
         strings = self._negatives(sample, -1, chance)
-        start, end, passage, place = quotation.phrases.T
         found = candidate_strings(
             quotation.passages,
             np.column_stack((passage, place, end - start)),
@@ -172,8 +182,12 @@ class BatchMaker:
             chance=chance,
             sentences=quotation.sentences,
         )
-        told = _begin_in(quotation.sentences, found) if self._recipe.sentence_weight else ()
-        return DrawnSample(sample, [*strings, *found.values()], told)
+        offered = {place: marked(string, self._marker(place[0])) for place, string in found.items()}
+        told = _begin_in(quotation.sentences, offered) if self._recipe.sentence_weight else ()
+        return DrawnSample(sample, [*strings, *chain(*offered.values())], told)
+
+    def _marker(self, passage: int) -> bytes:
+        return phrase_key(self._mark(passage)) if self._mark else b""
 
     def _negatives(
         self, sample: MixedSample, row: int, chance: np.random.Generator
@@ -273,8 +287,9 @@ def _lay_out(sample: MixedSample, columns: PhraseColumns, *, num_subwords: int) 
         begins[start + 1 : end] = False
     starts = np.flatnonzero(begins)
     token_ids = ids[starts]
-    for start, end in sample.phrases.tolist():
-        column = columns.column_by_phrase[phrase_key(ids[start:end])]
+    markers = sample.markers or (b"",) * len(sample.phrases)
+    for (start, end), marker in zip(sample.phrases.tolist(), markers, strict=True):
+        column = columns.column_by_phrase[phrase_key(ids[start:end]) + marker]
         token_ids[np.searchsorted(starts, start)] = num_subwords + column
     learnt = np.flatnonzero(starts >= max(sample.learn_from, 1))
     return _LaidOut(token_ids, np.append(starts[1:], len(ids)) - 1, learnt)
@@ -302,14 +317,15 @@ def _own_columns(
 
 
 def _begin_in(
-    sentences: Ids, strings: Mapping[tuple[int, int], PhraseString]
+    sentences: Ids, strings: Mapping[tuple[int, int], Sequence[PhraseString]]
 ) -> tuple[tuple[int, PhraseString], ...]:
     """Find the strings that begin in each sentence."""
     return tuple(
         (number, string)
         for number, (passage, first, last) in enumerate(sentences.tolist())
-        for (own, place), string in strings.items()
+        for (own, place), found in strings.items()
         if own == passage and first <= place < last
+        for string in found
     )
 
 

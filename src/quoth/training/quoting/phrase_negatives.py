@@ -87,11 +87,12 @@ def negative_strings(
     """
     strings: list[PhraseString] = []
     least = 1 if config.single_subwords else 2
-    for start, end in sample.phrases.tolist():
+    markers = sample.markers or (b"",) * len(sample.phrases)
+    for (start, end), marker in zip(sample.phrases.tolist(), markers, strict=True):
         gold = phrase_key(sample.subword_ids[start:end])
         length = end - start
         shorter = tuple(range(least, length)) if config.prefixes else ()
-        strings.append(PhraseString(gold, (length, *shorter)))
+        strings += marked(PhraseString(gold, (length, *shorter)), marker)
         longer: list[Sequence[int] | Ids] = []
         if config.self_retrieval:
             longer.append(sample.subword_ids[end : end + config.extension])
@@ -108,8 +109,23 @@ def negative_strings(
             )
         for own in longer:
             lengths = tuple(range(length + 1, length + len(own) + 1))
-            strings.append(PhraseString(gold + phrase_key(own), lengths))
+            strings += marked(PhraseString(gold + phrase_key(own), lengths), marker)
     return strings
+
+
+def marked(string: PhraseString, marker: bytes) -> list[PhraseString]:
+    """Put a marker behind each of a string's prefixes, which then are strings of their own.
+
+    >>> found = marked(PhraseString(phrase_key([7, 8, 9]), (2, 3)), phrase_key([5]))
+    >>> [(key_ids(key).tolist(), lengths) for key, lengths in found]
+    [([7, 8, 5], (3,)), ([7, 8, 9, 5], (4,))]
+    """
+    if not marker:
+        return [string]
+    return [
+        PhraseString(phrase_prefix(string.key, length) + marker, (length + len(marker) // _WIDTH,))
+        for length in string.lengths
+    ]
 
 
 def candidate_strings(

@@ -243,7 +243,7 @@ def train_dynamic_lm(
             if progress is not None:
                 progress(curve[-1])
 
-        with closing(_Ahead(BatchMaker(dynamic_set, config))) as ahead:
+        with closing(_Ahead(BatchMaker(dynamic_set, config, mark=model.passage_marker))) as ahead:
             report = train(
                 module,
                 _Numbers(),
