@@ -48,6 +48,7 @@ from quoth.training.quoting.set import (
     Continuations,
     DynamicSet,
     SubwordTable,
+    make_quotations,
     make_table,
     open_dynamic_set,
 )
@@ -74,7 +75,7 @@ def main() -> None:
     valid = first_rows(open_dynamic_set(given.data / "valid.bin").texts, given)
     quotes = quotes_valid = None
     if any(arm.startswith("cited") for arm in arms):
-        quotes = open_dynamic_set(given.data / "quotes.bin")
+        quotes = first_quotations(open_dynamic_set(given.data / "quotes.bin"), given.quotes)
         quotes_valid = open_dynamic_set(given.data / "quotes-valid.bin")
     continuations = Continuations()
     for arm in arms:
@@ -114,6 +115,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tuning", choices=("lora", "full"), default="lora")
     parser.add_argument("--rank", type=int, default=8)
     parser.add_argument("--dropout", type=float, default=0.0, help="of the adapters")
+    parser.add_argument("--quotes", type=int, default=0, help="quotations learnt; 0 for all")
+    parser.add_argument("--budget", type=int, default=128, help="see `candidate_budget`")
     parser.add_argument("--quote-share", type=float, default=CITED_SHARE, help="of cited arms")
     parser.add_argument("--reach", type=float, default=3.0, help="see models/dynamic_lm/config.py")
     parser.add_argument("--encoder-layers", type=int, default=0)
@@ -151,6 +154,7 @@ def recipe_of(arm: str, given: argparse.Namespace) -> DynamicLMRecipe:
         learning_rate=given.rate,
         choice_weight=given.choice,
         sentence_weight=given.sentence,
+        candidate_budget=given.budget,
         report_every=given.report_every,
         checkpoint_every=given.checkpoint_every,
         seed=given.seed,
@@ -332,6 +336,14 @@ def open_texts(given: argparse.Namespace) -> DynamicSet:
     if given.chunk_subwords >= 512:
         return joined
     return replace(joined, texts=shorten(joined.texts, given.chunk_subwords))
+
+
+def first_quotations(packed: DynamicSet, count: int) -> DynamicSet:
+    """Keep the first quotations, which were shuffled when packed; 0 keeps all."""
+    if not 0 < count < len(packed.quotations):
+        return packed
+    kept = make_quotations([packed.quotations[row] for row in range(count)])
+    return replace(packed, quotations=kept)
 
 
 def shorten(texts: SubwordTable, length: int) -> SubwordTable:

@@ -47,6 +47,7 @@ GIVEN = Namespace(
     reach=3.0,
     choice=0.0,
     sentence=0.0,
+    budget=32,
     quote_share=0.75,
     encoder_layers=1,
     start=None,
