@@ -53,6 +53,7 @@ class DynamicBatch:
     mixed_rows: Tensor  # (N,) places that predict a token
     targets: Tensor  # (N,)
     after_rows: Tensor  # (N,) plain places where the same text has been read
+    prompt_lengths: Tensor  # (B,) tokens that both begin with, none of them a phrase
     literal_rows: Tensor  # (N,) plain places that predict the last subword of the target
     blocked: Tensor  # (blocked, 2) which of the N, and a column that is right there as well
     column_ids: Tensor  # (R, L) strings to encode
@@ -242,6 +243,7 @@ def make_batch(
         mixed_rows=_tensor([laid[at].learnt - 1 + at * narrow for at in rows]),
         targets=_tensor([laid[at].token_ids[laid[at].learnt] for at in rows]),
         after_rows=_tensor([laid[at].last[laid[at].learnt - 1] + at * wide for at in rows]),
+        prompt_lengths=torch.tensor([max(each.learn_from, 1) for each in samples]),
         literal_rows=_tensor([laid[at].last[laid[at].learnt] - 1 + at * wide for at in rows]),
         blocked=_tensor([blocked[at] + np.array([first[at], 0]) for at in rows if blocks], (0, 2)),
         column_ids=torch.from_numpy(columns.subword_ids),

@@ -27,6 +27,7 @@ from quoth.models.dynamic_lm.network import DynamicNetwork
 from quoth.training.batching import Batches
 from quoth.training.loop import Progress, TrainingReport, seeded, train
 from quoth.training.quoting.batches import BatchMaker, DynamicBatch
+from quoth.training.quoting.joined_runs import join_runs
 from quoth.training.quoting.losses import (
     MixedTerms,
     SentenceTerms,
@@ -158,6 +159,8 @@ class DynamicModule(nn.Module):
         recipe = self._recipe
         needs_plain = bool(recipe.plain_weight or recipe.kl_weight or self._unfolds)
         needs_mixed = bool(recipe.mixed_weight) and not self._unfolds
+        if needs_plain and needs_mixed and batch.is_quotation:
+            return self._run_joined(batch, vectors)
         runs = [(batch.plain_ids, batch.plain_mask)] if needs_plain else []
         runs += [(batch.mixed_ids, batch.mixed_mask)] if needs_mixed else []
         length = max(ids.shape[1] for ids, _mask in runs)
@@ -176,6 +179,14 @@ class DynamicModule(nn.Module):
         if recipe.mixed_weight and plain is not None:  # phrases are read as subwords
             return plain, plain[batch.after_rows]
         return plain, None
+
+    def _run_joined(self, batch: DynamicBatch, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        """Run prompts once, and both kinds of answers behind them, which do not see each other."""
+        joined = join_runs(batch)
+        embedded = self.network.embed(joined.token_ids, phrase_vectors=vectors)
+        states = self.network.states(embedded, mask=joined.seen, positions=joined.positions)
+        plain = states[:, : batch.plain_ids.shape[1]].flatten(0, 1)
+        return plain, states.flatten(0, 1)[joined.mixed_rows]
 
     def _divergence(self, batch: DynamicBatch, mixed: Tensor, plain: Tensor) -> Tensor:
         recipe = self._recipe

@@ -168,6 +168,25 @@ def test_losses_are_added_with_their_weights(start: DynamicLM, dynamic_set: Dyna
         assert float(loss.detach()) == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_a_prompt_is_read_once_for_both_runs(family: str, tmp_path: Path) -> None:
+    """States are those of plain and mixed sequences run by themselves."""
+    model = make_model(tmp_path / family, config=FULL, family=family)
+    quotations = tuple(QuoteWriter(model.inputs, QuotingConfig()).answer(RECORDS))
+    batch = BatchMaker(
+        make_set(model.inputs, quotations=quotations), replace(RECIPE, quote_share=1.0)
+    )[0]
+    module = DynamicModule(model.network, RECIPE).eval()
+    vectors = module._encode(batch)
+    plain, mixed = module._run(batch, vectors)
+    assert plain is not None and mixed is not None
+    alone = states_of(module, batch.plain_ids, batch.plain_mask, vectors[:0])
+    exists = batch.plain_mask.flatten()
+    assert torch.allclose(plain[exists], alone[exists], atol=1e-4)
+    alone = states_of(module, batch.mixed_ids, batch.mixed_mask, vectors)[batch.mixed_rows]
+    assert torch.allclose(mixed, alone, atol=1e-4)
+
+
 def test_the_sentence_that_answers_is_told_from_its_rivals(
     start: DynamicLM, dynamic_set: DynamicSet
 ) -> None:
