@@ -68,11 +68,18 @@ class Asking:
             from quoth.answer.reading_answerer import ReadingAnswerer, TitledPassage
 
             shown = [TitledPassage(each) for each in passages_of(hits)]
-            return ReadingAnswerer(reader, config.answer).stream(question, passages or shown)
-        answerer = self._answerer(
-            replace(config, decoding=config.answer.for_answering(config.decoding))
-        )
+            writer = self._writer(config)
+            answering = ReadingAnswerer(reader, config.answer, writer=writer)
+            return answering.stream(question, passages or shown)
+        answerer = self._answerer(_for_answering(config))
         return answerer.stream(question, passages_of(hits), threshold=config.answer.threshold)
+
+    def _writer(self, config: Config) -> Answerer | None:
+        """Open the language model where it is to write; None where it has not learned to quote."""
+        if config.answer.wording != "written":
+            return None
+        answerer = self._answerer(_for_answering(config))
+        return None if self._models[config.answer.model].notice else answerer
 
     def reads(self, config: Config) -> bool:
         """Whether a reader answers, which takes several passages of a document."""
@@ -188,6 +195,10 @@ def _reader_folder(name: str) -> Path | None:
         if name == SHIPPED_READER:  # not installed, or an older release
             return None
         raise
+
+
+def _for_answering(config: Config) -> Config:
+    return replace(config, decoding=config.answer.for_answering(config.decoding))
 
 
 def passages_of(hits: Sequence[Hit]) -> list[Passage]:

@@ -59,7 +59,7 @@ def _score(model: DynamicLM, held_out: DynamicSet, *, share: float, count: int) 
     )
     unfolds = model.config.phrase_input == "unfold"
     module = DynamicModule(model.network, recipe, unfolds=unfolds).eval()
-    maker = BatchMaker(held_out, recipe)
+    maker = BatchMaker(held_out, recipe, mark=model.passage_marker)
     size = min(_BATCH, count)
     numbers = range(count // size)
     for number in numbers:
