@@ -30,3 +30,9 @@ def _default_dtype() -> Iterator[None]:
 def _nobody_reranks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `auto` rerank only where a test names a reader: the shipped one takes its time."""
     monkeypatch.setattr("quoth.engine.reranking._find_installed", lambda _name: None)
+
+
+@pytest.fixture(autouse=True)
+def _nobody_encodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `quoth add` make no vectors by itself: few tests are about them."""
+    monkeypatch.setattr("quoth.engine.quick_encoding.can_encode", lambda: False)

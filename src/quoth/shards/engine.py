@@ -11,6 +11,7 @@ collection as a whole, opens the folders themselves.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -26,7 +27,7 @@ from quoth.engine.answering import Asking, OpenModel
 from quoth.engine.base import EngineBase
 from quoth.engine.finding import CutSnippet, Ranking
 from quoth.engine.models import LoadedModels
-from quoth.engine.searchers import AUTO, NAMES
+from quoth.engine.searchers import AUTO, NAMES, Searchers
 from quoth.engine.verify import Damage
 from quoth.engine.writing import locked
 from quoth.errors import CollectionError, ConfigError, NotFound, OutOfDate
@@ -118,10 +119,7 @@ class ShardedEngine(EngineBase):
         timed: Timed,
         settings: Sequence[Values] = (),
     ) -> ShardedEngine:
-        """Open the same collection once more for another thread, with models that are shared.
-
-        Ports that lead elsewhere are shared as well.
-        """
+        """Open it once more for another thread, with models and ports elsewhere that are shared."""
         return ShardedEngine(
             self.folder,
             (*self._given, *settings),
@@ -371,9 +369,8 @@ class ShardedEngine(EngineBase):
         if not rerank:
             return first
         read = read_shown(sides["lexical"], searcher=name, syntax=syntax)
-        return self._engines[0].with_searchers(
-            lambda searchers: searchers.rerank(first, read, syntax=syntax)
-        )
+        how = functools.partial(Searchers.rerank, first=first, read=read, syntax=syntax)
+        return self._engines[0].with_searchers(how)
 
     def _plain_searcher(self, name: str, sides: dict[str, MergedSearcher]) -> Searcher:
         if name not in NAMES:
