@@ -40,3 +40,15 @@ def _default_dtype() -> Iterator[None]:
         left = torch.get_default_dtype()
         torch.set_default_dtype(torch.float32)
         assert left == torch.float32, "torch's default dtype was changed"
+
+
+@pytest.fixture(autouse=True)
+def _nobody_reranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `auto` rerank only where a test names a reader: the shipped one takes its time."""
+    monkeypatch.setattr("quoth.engine.reranking._find_installed", lambda _name: None)
+
+
+@pytest.fixture(autouse=True)
+def _nobody_encodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `quoth add` make no vectors by itself: few tests are about them."""
+    monkeypatch.setattr("quoth.engine.quick_encoding.can_encode", lambda: False)

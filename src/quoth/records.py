@@ -183,8 +183,9 @@ class SearchRequest:
     """What is asked of a collection: the query, which of its hits, and what is shown of them.
 
     The searcher `auto` is the best that the collection has. Without `syntax`, the query is plain
-    words. With `rerank`, the query generator puts the best hits into a new order. A snippet of 0
-    characters is none.
+    words. With `rerank`, a model that reads puts the best hits into a new order; None leaves that
+    to `auto`. A snippet of 0 characters is none. Passages are taken from fields in `besides` only
+    where a document has no other.
     """
 
     query: str
@@ -193,10 +194,11 @@ class SearchRequest:
     where: str = ""
     searcher: str = "auto"
     syntax: bool = True
-    rerank: bool = False
+    rerank: bool | None = None
     explain: bool = False
     attention: bool = False
     snippet_chars: int = 240
+    besides: tuple[str, ...] = ()
 
     @property
     def reach(self) -> int:
@@ -240,11 +242,15 @@ class OutOfReach:
 
 @dataclass(frozen=True, slots=True)
 class ShownHits:
-    """The hits of one request, best first, what found them, and the shards they cannot be from."""
+    """The hits of one request, best first, what found them, and the shards they cannot be from.
+
+    `reranked_by` says who put the best of them into a new order; it is empty where nobody did.
+    """
 
     hits: tuple[ShownHit, ...]
     searcher: str
     unreachable: tuple[OutOfReach, ...] = ()
+    reranked_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

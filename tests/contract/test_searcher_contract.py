@@ -22,8 +22,7 @@ from quoth.search.generative.config import GenerativeConfig
 from quoth.search.generative.searcher import GenerativeSearcher
 from quoth.search.lexical.config import LexicalConfig
 from quoth.search.lexical.searcher import LexicalSearcher
-from quoth.search.rerank import RerankingSearcher
-from quoth.search.rerank_config import RerankConfig
+from quoth.search.rerank import ReadPassage, Reranking, RerankingSearcher, ScorePairs
 from quoth.search.searcher import Searcher, ignore_progress
 from quoth.text.passages import PassageConfig, cut_document
 from quoth.text.words import Analyser, AnalyserConfig
@@ -71,11 +70,9 @@ def _make_generative(folder: Path, store: Store) -> Searcher:
     )
 
 
-class _Lengths:
-    """Finds any query the likelier, the longer a passage: no order that the first search has."""
-
-    def score(self, queries: Sequence[str], passages: Sequence[str]) -> list[float]:
-        return [float(len(passage)) for passage in passages]
+def _load() -> ScorePairs:
+    """Find any query the likelier, the longer a passage: no order that the first search has."""
+    return lambda _queries, passages: [float(len(passage.text)) for passage in passages]
 
 
 class _Reranked(RerankingSearcher):
@@ -89,16 +86,16 @@ class _Reranked(RerankingSearcher):
 
 
 def _make_reranked(folder: Path, store: Store) -> Searcher:
-    return _Reranked(
-        _make_lexical(folder, store),
-        store,
-        config=RerankConfig(depth=5),
-        load_scorer=_Lengths,
-        choose=lambda _query, stored: {
-            row: store.passages(document, row)[0] for row, document in stored.items()
-        },
-        syntax=False,
-    )
+    first = _make_lexical(folder, store)
+
+    def read(_query: Query, hits: Sequence[Hit]) -> list[ReadPassage]:
+        stored = store.documents(sorted(store.rows([hit.docid for hit in hits]).values()))
+        by_docid = {document.docid: (row, document) for row, document in stored.items()}
+        found = (by_docid[hit.docid] for hit in hits)
+        return [ReadPassage("", store.passages(each, row)[0].text) for row, each in found]
+
+    how = Reranking("likelihood", 5, 0.3, load=_load, read=read, words=lambda query: query.text)
+    return _Reranked(first, how)
 
 
 SEARCHERS: dict[str, Make] = {

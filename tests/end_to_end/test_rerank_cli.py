@@ -1,4 +1,4 @@
-"""`--rerank` as a user meets it, with a tiny generator that is no better than chance."""
+"""Reranking as a user meets it, with tiny models that are no better than chance."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tiny_encoder import save_tiny_encoder
 from tiny_generator import make_generator
+from tiny_reader import make_reader
 
 from quoth.cli.main import main
 from quoth.engine.engine import Engine
 from quoth.errors import ConfigError, MissingExtra
 from quoth.models.query_generator.generator import SHIPPED, QueryGenerator
-from quoth.records import Document, Query
+from quoth.models.reader.inputs import TitledText
+from quoth.models.reader.reader import Reader
+from quoth.records import Document, Query, SearchRequest
 from quoth.search.rerank_config import RerankConfig
 
 BIRDS = [
@@ -34,6 +38,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     save_tiny_encoder(folder / "encoder")
     make_generator(folder / "base").save(folder / "generator")
+    make_reader(folder / "reading")
     return folder
 
 
@@ -41,7 +46,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def settings(models: Path) -> dict[str, dict[str, Any]]:
     return {
         "dense": {"encoder": str(models / "encoder")},
-        "rerank": {"generator": str(models / "generator")},
+        "rerank": {"by": "likelihood", "generator": str(models / "generator")},
     }
 
 
@@ -63,7 +68,8 @@ def quoth(
     """Run a command in this process; gives its exit code, output and messages."""
 
     def run(*arguments: object, generator: str = str(models / "generator")) -> tuple[int, str, str]:
-        chosen = ("--dense.encoder", str(models / "encoder"), "--rerank.generator", generator)
+        reading = ("--rerank.by", "likelihood", "--rerank.generator", generator)
+        chosen = ("--dense.encoder", str(models / "encoder"), *reading)
         monkeypatch.setattr(sys, "argv", ["quoth", *map(str, arguments), *chosen])
         with pytest.raises(SystemExit) as ended:
             main()
@@ -109,7 +115,7 @@ def test_a_likelihood_of_full_weight_reorders_by_itself(
     with Engine.open(tmp_path / "birds.quoth", settings=[settings]) as other:
         found = [hit.docid for hit in other.search("an owl", rerank=True)]
     assert found == sorted(found, key=lambda docid: -scores[docid]) and len(found) == 4
-    assert found != [hit.docid for hit in engine.search("an owl")]
+    assert found != [hit.docid for hit in engine.search("an owl", rerank=False)]
 
 
 def test_the_generator_is_loaded_once_for_all_searchers(
@@ -210,3 +216,65 @@ def test_a_missing_library_says_what_needs_it(
         MissingExtra, match=r'^query generators need .*pip install "quoth\[neural\]"'
     ):
         engine.search("owl", rerank=True)
+
+
+# --- by the cross-encoder -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def reading(tmp_path: Path, engine: Engine, models: Path) -> Iterator[Engine]:
+    """Open the collection with a cross-encoder, which `auto` then uses."""
+    reader = str(models / "reading" / "reader")
+    settings = {"dense": {"encoder": str(models / "encoder")}, "rerank": {"reader": reader}}
+    with Engine.open(tmp_path / "birds.quoth", settings=[settings]) as opened:
+        yield opened
+
+
+def test_auto_reranks_what_is_fused_and_says_so(reading: Engine) -> None:
+    found = reading.find(SearchRequest("owl at night", explain=True))
+    assert (found.searcher, found.reranked_by) == ("hybrid", "cross-encoder")
+    for each in found.hits:
+        assert {"lexical", "dense", "cross-encoder"} >= set(each.found_by) >= {"cross-encoder"}
+        assert each.explanation is not None and each.explanation.label == "hybrid-reranked"
+        assert each.explanation.parts[1].label.startswith("cross-encoder: ")
+    assert reading.run([Query("q", "owl at night")]).name == "hybrid-reranked"
+    plain = reading.find(SearchRequest("owl at night", searcher="hybrid"))
+    assert plain.reranked_by == "" and "cross-encoder" not in plain.hits[0].found_by
+    assert reading.find(SearchRequest("owl at night", rerank=False)).reranked_by == ""
+
+
+def test_what_the_cross_encoder_reads_is_title_and_body(reading: Engine, models: Path) -> None:
+    reader = Reader.load(str(models / "reading" / "reader"))
+    text = TitledText("Barn owl", "An owl hunts. The owl is a bird of the night.")
+    (expected,) = reader.score(["barn owl"], [text])
+    (part,) = reading.explain("barn owl", ["owl"])
+    assert f"cross-encoder: {expected:.1f} scaled" in part.parts[1].label
+    assert reading._models.reader(str(models / "reading" / "reader")) is reader, "one for all"
+
+
+def test_encoding_calibrates_the_share_and_another_model_has_none(
+    reading: Engine, models: Path, tmp_path: Path
+) -> None:
+    found = reading.encode().rerank
+    assert found is not None and found.share == 0.3 and "too few" in found.reason
+    searchers = reading.make_searchers(reading._reader())
+    kept = searchers.calibration
+    assert kept is not None and kept.rerank == found
+    searchers.keep_calibration(replace(kept, rerank=replace(found, share=0.7)))
+    assert reading.make_searchers(reading._reader()).rerank_share == 0.7
+    other = make_reader(tmp_path / "other", seed=1).folder
+    config = replace(reading.config, rerank=RerankConfig(reader=str(other)))
+    assert reading.make_searchers(reading._reader(), config).rerank_share == 0.3
+    searchers.keep_calibration(replace(kept, rerank=replace(found, share=0.0)))
+    reading._let_go()
+    assert reading.find(SearchRequest("owl")).reranked_by == "", "no share, nothing to read"
+
+
+def test_nobody_reranks_where_that_is_set(
+    tmp_path: Path, engine: Engine, settings: dict[str, dict[str, Any]]
+) -> None:
+    settings["rerank"]["by"] = "none"
+    with Engine.open(tmp_path / "birds.quoth", settings=[settings]) as other:
+        assert other.find(SearchRequest("owl")).reranked_by == ""
+        with pytest.raises(ConfigError, match=r"rerank.by is none, .* set it to cross-encoder"):
+            other.search("owl", rerank=True)

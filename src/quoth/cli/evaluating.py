@@ -77,7 +77,7 @@ def measure(
     measures: Sequence[str],
     k: int,
     syntax: bool,
-    rerank: bool = False,
+    rerank: bool | None = None,
 ) -> Measured:
     """Search the judged queries one by one, timed, and score what was found."""
     check_measures(measures)
@@ -105,15 +105,15 @@ def run_timed(
     searcher: str,
     k: int,
     syntax: bool,
-    rerank: bool = False,
+    rerank: bool | None = None,
 ) -> tuple[Run, Latency]:
     """Search queries one at a time, as a user would, keeping hits and times."""
     import time
 
-    searcher = engine.choose(searcher)
+    chosen, is_reranked = engine.decide(searcher, rerank)
 
     def search_one(query: Query) -> tuple[Hit, ...]:
-        found = engine.run([query], k=k, searcher=searcher, syntax=syntax, rerank=rerank)
+        found = engine.run([query], k=k, searcher=chosen, syntax=syntax, rerank=is_reranked)
         return found.hits[query.qid]
 
     for query in queries[:_WARM_UP]:
@@ -123,7 +123,7 @@ def run_timed(
         start = time.perf_counter()
         hits[query.qid] = search_one(query)
         seconds.append(time.perf_counter() - start)
-    return Run(f"{searcher}-reranked" if rerank else searcher, hits), summarise(seconds)
+    return Run(f"{chosen}-reranked" if is_reranked else chosen, hits), summarise(seconds)
 
 
 def compare_runs(

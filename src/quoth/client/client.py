@@ -121,8 +121,8 @@ class Client:
 
     def find(self, request: SearchRequest) -> ShownHits:
         """Find the hits that a request asks for, with everything that is shown of them."""
-        if request.rerank or not request.syntax:
-            raise ConfigError("a served collection reranks nothing and takes queries with syntax")
+        if not request.syntax:
+            raise ConfigError("a served collection takes queries with syntax")
         found = read_hits(self._post("/search", search_body(request)))
         if not (request.attention and found.hits):
             return found

@@ -76,6 +76,7 @@ def read_document(record: Mapping[str, Any]) -> Document:
 
 def search_body(request: SearchRequest) -> dict[str, Any]:
     """Write what is asked of /search."""
+    rerank = {} if request.rerank is None else {"rerank": request.rerank}
     return {
         "query": request.query,
         "k": request.k,
@@ -83,13 +84,14 @@ def search_body(request: SearchRequest) -> dict[str, Any]:
         "searcher": request.searcher,
         "where": [request.where] if request.where.strip() else [],
         "explain": request.explain,
-    }
+    } | rerank
 
 
 def read_hits(record: Mapping[str, Any]) -> ShownHits:
     """Read hits with what is shown of them."""
     unreachable = tuple(OutOfReach(**each) for each in record["unreachable"])
-    return ShownHits(tuple(map(_read_hit, record["hits"])), record["searcher"], unreachable)
+    hits = tuple(map(_read_hit, record["hits"]))
+    return ShownHits(hits, record["searcher"], unreachable, record["reranked_by"])
 
 
 def _read_hit(record: Mapping[str, Any]) -> ShownHit:

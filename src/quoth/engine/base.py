@@ -47,6 +47,14 @@ class EngineBase(ABC):
         """Find the hits that a request asks for, with everything that is shown of them."""
 
     @abstractmethod
+    def decide(self, searcher: str, rerank: bool | None) -> tuple[str, bool]:
+        """Return the searcher that a name stands for, and whether its hits are reranked."""
+
+    def choose(self, searcher: str) -> str:
+        """Return the best searcher that the collection has for `auto`, else the one named."""
+        return self.decide(searcher, False)[0]
+
+    @abstractmethod
     def document(self, docid: str) -> Document:
         """Fetch a document."""
 
@@ -63,13 +71,13 @@ class EngineBase(ABC):
         where: str = "",
         searcher: str = "auto",
         syntax: bool = True,
-        rerank: bool = False,
+        rerank: bool | None = None,
     ) -> tuple[Hit, ...]:
         """Find the k best documents for a query after the first `offset`, with their passages.
 
-        With `rerank`, the query generator puts the best hits into a new order, which takes seconds
-        without a GPU. Without `syntax`, the query is plain words. Where a shard cannot be reached,
-        a warning is logged; `find` returns which.
+        With `rerank`, a model that reads them puts the best hits into a new order; `auto` does so
+        unless told otherwise. Without `syntax`, the query is plain words. Where a shard cannot be
+        reached, a warning is logged; `find` returns which.
         """
         found = self.find(
             SearchRequest(
@@ -157,7 +165,10 @@ class EngineBase(ABC):
         """Continue a text, with the phrases of the k best documents as further vocabulary."""
         config = self.config
         config.answer.check(prefix)
-        found = self.find(SearchRequest(prefix, k=k, where=where, searcher=searcher, syntax=False))
+        request = SearchRequest(
+            prefix, k=k, where=where, searcher=searcher, syntax=False, rerank=False
+        )
+        found = self.find(request)
         stream = self._asking.generate(prefix, [each.hit for each in found.hits], config=config)
         return AnswerInProgress(stream, found, self.snippets(prefix, syntax=False))
 

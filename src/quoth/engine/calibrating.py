@@ -7,18 +7,40 @@ ranking that this score earns; all others are ranked as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from quoth.collection.store_reader import StoredDocument
-from quoth.records import Document, Hit, Run
-from quoth.search.hybrid.calibration import Calibration, Target, calibrate
+from quoth.records import Document, Hit, Query, Run
+from quoth.search.hybrid.calibration import Calibration, ShareCalibration, Target, calibrate
+from quoth.search.hybrid.fusion import convex
 from quoth.search.hybrid.fusion_config import CalibrationConfig, FusionConfig
+from quoth.search.rerank import ReadHits, ReadPassage, ScorePairs
+from quoth.search.rerank_config import RerankConfig
+from quoth.search.rerank_share import RerankTrial, calibrate_share
 from quoth.search.searcher import Progress, ScoringSearcher
 from quoth.selfsupervision.known_items import KnownItem, hold_out, make_known_items
 from quoth.text.words import Analyser
 
 NUM_QUERIES = 300
+NUM_RERANKED, DEPTH_RERANKED = 50, 20
+"""Known items whose hits are read, and how many of each: it takes longer than all the rest."""
+
+
+ReadDocument = Callable[[Query, Document], ReadPassage]
+"""Returns what would be read of a document that is not in the collection."""
+
+
+@dataclass(frozen=True, slots=True)
+class RerankingTrial:
+    """What is needed to find out what reranking is worth; `model` tells it from another."""
+
+    config: RerankConfig
+    model: str
+    load: Callable[[], ScorePairs]
+    read: ReadHits
+    read_document: ReadDocument
 
 
 class DocumentSource(Protocol):
@@ -43,10 +65,11 @@ def calibrate_fusion(
     *,
     analyser: Analyser,
     fusion: FusionConfig,
+    reranking: RerankingTrial | None = None,
     seed: int,
     progress: Progress,
 ) -> Calibration:
-    """Choose the weights of fusing these searchers for this collection."""
+    """Choose the weights of fusing these searchers for this collection, and reranking's share."""
     documents = (stored.document for stored in store.live_documents())
     items = make_known_items(documents, analyser=analyser, count=NUM_QUERIES, seed=seed)
     runs = [
@@ -55,7 +78,55 @@ def calibrate_fusion(
     ]
     targets = [Target(item.query.qid, item.docid, item.overlap) for item in items]
     config = CalibrationConfig(normalise=fusion.normalise, depth=fusion.depth, seed=seed)
-    return calibrate(runs, targets, config)
+    found = calibrate(runs, targets, config)
+    if reranking is None:
+        return found
+    fused = convex(
+        runs,
+        weights=found.weights,
+        normalise=fusion.normalise,
+        ranges=found.usual_ranges(),
+        k=min(DEPTH_RERANKED, reranking.config.depth),
+    )
+    tried = items[:: max(1, len(items) // NUM_RERANKED)][:NUM_RERANKED]
+    share = _try_reranking(reranking, store, tried, fused.hits, config=config, progress=progress)
+    return replace(found, rerank=share)
+
+
+def _try_reranking(
+    reranking: RerankingTrial,
+    store: DocumentSource,
+    items: Sequence[KnownItem],
+    found: Mapping[str, tuple[Hit, ...]],
+    *,
+    config: CalibrationConfig,
+    progress: Progress,
+) -> ShareCalibration:
+    """Read what was found for each item, its own document without the stretch it was made from."""
+    score = reranking.load()
+    trials = []
+    for number, item in enumerate(items):
+        progress("trying reranking", number, len(items))
+        hits = found.get(item.query.qid, ())
+        if item.docid in {hit.docid for hit in hits}:
+            own = hold_out(_document(store, item.docid), item)
+            passages = _read(reranking, item, hits, own)
+            scores = score([item.query.text] * len(passages), passages)
+            trials.append(RerankTrial(item.docid, item.overlap, hits, scores))
+    progress("trying reranking", len(items), len(items))
+    default = reranking.config.weight
+    return calibrate_share(trials, default=default, model=reranking.model, config=config)
+
+
+def _read(
+    reranking: RerankingTrial, item: KnownItem, hits: Sequence[Hit], own: Document
+) -> list[ReadPassage]:
+    others = [hit for hit in hits if hit.docid != item.docid]
+    passages = dict(
+        zip((hit.docid for hit in others), reranking.read(item.query, others), strict=True)
+    )
+    passages[item.docid] = reranking.read_document(item.query, own)
+    return [passages[hit.docid] for hit in hits]
 
 
 def search_held_out(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from quoth.collection.store import Store
 from quoth.engine.calibrating import calibrate_fusion
 from quoth.engine.searchers import Searchers
@@ -20,11 +22,15 @@ def encode_all(
         dense.discard()
     searchers.lexical(syntax=False).catch_up(store, progress=progress)
     dense.catch_up(store, progress=progress)
+    plain = searchers.passages
     return calibrate_fusion(
         store,
         [searchers.lexical(syntax=False), dense],
         analyser=Analyser(config.analyser),
         fusion=config.fusion,
+        reranking=searchers.reranking_trial(
+            functools.partial(plain.read_hits, "hybrid", syntax=False)
+        ),
         seed=seed,
         progress=progress,
     )

@@ -146,16 +146,17 @@ class Engine(EngineBase):
 
         Scores are those of the ranking; one that is explained is the sum of its parts.
         """
-        request = replace(request, searcher=self.choose(request.searcher))
+        searcher, rerank = self.decide(request.searcher, request.rerank)
+        request = replace(request, searcher=searcher, rerank=rerank)
         with self._timed("search"):
-            found = self._read(lambda store: self._finder(store).find(request), request.searcher)
-        return ShownHits(found, request.searcher)
+            found = self._read(lambda store: self._finder(store).find(request), searcher)
+        return ShownHits(found, searcher, reranked_by=self.config.rerank.by if rerank else "")
 
-    def choose(self, searcher: str) -> str:
-        """Return the best searcher that the collection has for `auto`, else the one named."""
+    def decide(self, searcher: str, rerank: bool | None) -> tuple[str, bool]:
+        """Return the searcher that a name stands for, and whether its hits are reranked."""
         if searcher != AUTO:
-            return searcher
-        return self._read(lambda _store: self._searchers.choose(searcher))
+            return searcher, bool(rerank)
+        return self._read(lambda _store: self._searchers.decide(searcher, rerank))
 
     def run(
         self,
@@ -165,16 +166,16 @@ class Engine(EngineBase):
         where: str = "",
         searcher: str = "auto",
         syntax: bool = False,
-        rerank: bool = False,
+        rerank: bool | None = None,
     ) -> Run:
         """Search many queries, as plain words unless `syntax` is set; hits carry no passages."""
-        searcher = self.choose(searcher)
+        chosen, is_reranked = self.decide(searcher, rerank)
 
         def look(store: Store) -> Run:
-            using = self._searchers.get(searcher, syntax=syntax, rerank=rerank)
+            using = self._searchers.get(chosen, syntax=syntax, rerank=is_reranked)
             return using.search(queries, k=k, allowed=allowed_rows(store, where))
 
-        return self._read(look, searcher)
+        return self._read(look, chosen)
 
     def explain(
         self,
@@ -184,19 +185,19 @@ class Engine(EngineBase):
         k: int = 10,
         where: str = "",
         searcher: str = "auto",
-        rerank: bool = False,
+        rerank: bool | None = None,
     ) -> tuple[Part, ...]:
         """Say what each hit's score is made of; the parts add up to it."""
-        searcher = self.choose(searcher)
+        chosen, is_reranked = self.decide(searcher, rerank)
 
         def look(store: Store) -> tuple[Part, ...]:
             documents = newest(store, docids)
-            using = self._searchers.get(searcher, syntax=True, rerank=rerank)
+            using = self._searchers.get(chosen, syntax=True, rerank=is_reranked)
             allowed = allowed_rows(store, where)
             return using.explain(Query("", text), documents, k=k, allowed=allowed)
 
         with self._timed("explain"):
-            return self._read(look, searcher)
+            return self._read(look, chosen)
 
     def attention(
         self, text: str, docids: Sequence[str], *, searcher: str = "dense"
@@ -386,6 +387,7 @@ class Engine(EngineBase):
             load_encoder=lambda chosen: self._models.encoder(chosen.dense.encoder),
             load_generator=self._models.generator,
             load_generative=self._models.generative,
+            load_reranker=self._models.reranker,
             turn=self._models.turn,
             timed=self._timed,
             exchanged=self._exchanged,

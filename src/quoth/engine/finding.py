@@ -28,6 +28,7 @@ from quoth.records import (
 from quoth.search.hybrid.searcher import HybridSearcher
 from quoth.search.lexical.searcher import LexicalSearcher
 from quoth.search.lexical.ties import tie_start
+from quoth.search.rerank import RerankingSearcher
 from quoth.search.searcher import Searcher, Timed, untimed
 from quoth.search.snippets import make_snippet
 
@@ -56,7 +57,7 @@ class Ranking:
     def with_finders(self, shown: Sequence[ShownHit]) -> list[ShownHit]:
         """Add who found each hit: the sides of a fused search, or the one searcher."""
         request, using = self.request, self.using
-        if isinstance(using, HybridSearcher):
+        if isinstance(using, HybridSearcher | RerankingSearcher):
             docids = [each.hit.docid for each in shown]
             sides = using.found_by(self.query, docids, k=request.reach, allowed=self.allowed)
             return [replace(each, found_by=sides[each.hit.docid]) for each in shown]
@@ -88,7 +89,8 @@ class Finder:
 
     def find(self, request: SearchRequest) -> tuple[ShownHit, ...]:
         """Find hits `offset` + 1 to `offset` + k, with all that is shown of them."""
-        using = self._searchers.get(request.searcher, syntax=request.syntax, rerank=request.rerank)
+        rerank = bool(request.rerank)
+        using = self._searchers.get(request.searcher, syntax=request.syntax, rerank=rerank)
         ranking = Ranking(request, using, allowed_rows(self._store, request.where))
         with self._timed(f"search {request.searcher}"):
             found = ranking.find()
@@ -134,11 +136,12 @@ class Finder:
         stored: Mapping[str, StoredDocument],
     ) -> list[ShownHit]:
         own = [stored[hit.docid] for hit in hits]
-        best = self._searchers.best_passages(
+        best = self._searchers.passages.best(
             request.searcher,
             Query("", request.query),
             {each.row: each.document for each in own},
             syntax=request.syntax,
+            besides=request.besides,
         )
         most, shown = request.snippet_chars, []
         cut = self.snippets(request.query, syntax=request.syntax, max_chars=most)

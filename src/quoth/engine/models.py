@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quoth.errors import MissingExtra
 from quoth.search.generative.state import identify_model
+from quoth.search.rerank import ReadPassage, ScorePairs, join_passage
+from quoth.search.rerank_config import LIKELIHOOD, RerankConfig
 
 if TYPE_CHECKING:
     from quoth.answer.nearness import EncodeSentences
     from quoth.models.glow.encoder import GlowEncoder
     from quoth.models.query_generator.generator import QueryGenerator
+    from quoth.models.reader.reader import Reader
     from quoth.search.generative.files import GenerativeModel
 
 
@@ -25,6 +29,7 @@ class LoadedModels:
     def __init__(self) -> None:
         self._encoders: dict[str, GlowEncoder] = {}
         self._generators: dict[str, QueryGenerator] = {}
+        self._readers: dict[str, Reader] = {}
         self._generative: dict[Path, tuple[str, GenerativeModel]] = {}
 
     def encoder(self, name: str) -> GlowEncoder:
@@ -59,6 +64,32 @@ class LoadedModels:
             be_quiet()
             self._generators[name] = QueryGenerator.load(name)
         return self._generators[name]
+
+    def reader(self, name: str) -> Reader:
+        """Return a reader, the same one as for answers."""
+        if name not in self._readers:
+            try:
+                from quoth.models.reader.reader import Reader
+            except ImportError as error:
+                raise missing_neural(error, what="rerankers") from error
+            self._readers[name] = Reader.load(name)
+        return self._readers[name]
+
+    def reranker(self, config: RerankConfig) -> ScorePairs:
+        """Return what scores pairs of query and passage."""
+        if config.by == LIKELIHOOD:
+            generator = self.generator(config.generator)
+            return lambda queries, passages: generator.score(
+                queries, [join_passage(each) for each in passages]
+            ).tolist()
+        reader = self.reader(config.reader)
+        from quoth.models.reader.inputs import TitledText
+
+        def score(queries: Sequence[str], passages: Sequence[ReadPassage]) -> list[float]:
+            texts = [TitledText(each.title, each.text) for each in passages]
+            return reader.score(queries, texts, most=config.max_subwords)
+
+        return score
 
     def generative(self, folder: Path) -> GenerativeModel:
         """Return a model for generative search; loaded anew if another was put into its place."""

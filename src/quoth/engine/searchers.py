@@ -5,27 +5,34 @@ from __future__ import annotations
 import functools
 import importlib.util
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from quoth.artifact import Artifact, open_artifact, save_artifact
 from quoth.collection.store import Store
+from quoth.engine.calibrating import RerankingTrial
+from quoth.engine.calibration_file import read_calibration, save_calibration
 from quoth.engine.models import missing_neural
 from quoth.engine.naming import LoadGenerator, name_documents
+from quoth.engine.passages import BY_VECTORS, PassageChooser
+from quoth.engine.reranking import (
+    LoadReranker,
+    find_reranker,
+    make_trial,
+    refuse_none,
+    share_of,
+)
 from quoth.errors import CollectionError, ConfigError, IndexMismatch, MissingExtra
 from quoth.index.dense.state import read_state
-from quoth.interruption import check_interruption
-from quoth.records import TITLES, Attention, Document, Passage, Query
+from quoth.records import Attention, Document, Query
 from quoth.search.generative.config import NO_GENERATOR
 from quoth.search.generative.state import TRIE, find_model, is_index_current
 from quoth.search.hybrid.calibration import Calibration
 from quoth.search.hybrid.searcher import HybridSearcher
 from quoth.search.lexical.searcher import LexicalSearcher
-from quoth.search.rerank import RerankingSearcher
+from quoth.search.rerank import ReadHits, Reranking, RerankingSearcher, wanted_text
 from quoth.search.searcher import IndexedSearcher, Progress, Searcher, Timed, untimed
-from quoth.search.snippets import best_passage
 from quoth.settings.config import Config
 from quoth.text.passages import cut_document
 from quoth.text.words import Analyser
@@ -47,9 +54,6 @@ LoadGenerative = Callable[[Path], "GenerativeModel"]
 
 _logger = logging.getLogger(__name__)
 _S = TypeVar("_S", bound=Searcher)
-_BY_VECTORS = ("dense", "hybrid")
-_CALIBRATION_KIND = "fusion calibration"
-_CALIBRATION_VERSION = 1
 
 
 class Searchers:
@@ -64,6 +68,7 @@ class Searchers:
         load_encoder: LoadEncoder,
         load_generator: LoadGenerator,
         load_generative: LoadGenerative,
+        load_reranker: LoadReranker,
         turn: AbstractContextManager[object] | None = None,
         timed: Timed = untimed,
         exchanged: Path | None = None,
@@ -78,6 +83,7 @@ class Searchers:
         self._load_encoder = load_encoder
         self._load_generator = load_generator
         self._load_generative = load_generative
+        self._load_reranker = load_reranker
         self._turn = turn
         self._timed = timed
         self._exchanged = exchanged
@@ -86,10 +92,12 @@ class Searchers:
     def get(self, name: str, *, syntax: bool, rerank: bool = False) -> Searcher:
         """Return a searcher by name; with `syntax`, its queries may use + - quotes and field:.
 
-        With `rerank`, the query generator puts its best hits into a new order.
+        With `rerank`, a model that reads them puts its best hits into a new order.
         """
         if rerank:
-            make = functools.partial(self._make_reranking, name, syntax=syntax)
+            read = functools.partial(self.passages.read_hits, name, syntax=syntax)
+            first = self.get(name, syntax=syntax)
+            make = functools.partial(self.rerank, first, read, syntax=syntax)
             return self._once(f"{name} reranked", syntax, make)
         if name == "lexical":
             return self.lexical(syntax=syntax)
@@ -135,6 +143,43 @@ class Searchers:
         has_torch = importlib.util.find_spec("torch") is not None
         return "hybrid" if has_torch and self.is_encoded else "lexical"
 
+    def decide(self, name: str, rerank: bool | None) -> tuple[str, bool]:
+        """Return the searcher that a name stands for, and whether its hits are reranked.
+
+        None leaves that to `auto`: it reranks what is fused where somebody can and has a share.
+        """
+        chosen = self.choose(name)
+        if rerank is not None:
+            return chosen, rerank
+        can = name == AUTO and chosen == "hybrid" and find_reranker(self._config.rerank) is not None
+        return chosen, can and self.rerank_share > 0.0
+
+    @functools.cached_property
+    def rerank_share(self) -> float:
+        """The share that reranking has in the new score."""
+        return share_of(self._config.rerank, self.calibration)
+
+    def rerank(self, first: Searcher, read: ReadHits, *, syntax: bool) -> RerankingSearcher:
+        """Let the best hits of a searcher be read, and put into a new order."""
+        config = self._config.rerank
+        refuse_none(config)
+        how = Reranking(
+            by=config.by,
+            depth=config.depth,
+            weight=self.rerank_share,
+            load=functools.partial(self._load_reranker, config),
+            read=read,
+            words=lambda query: (
+                wanted_text(query.text, self._store.fields()) if syntax else query.text
+            ),
+        )
+        return RerankingSearcher(first, how)
+
+    def reranking_trial(self, read: ReadHits) -> RerankingTrial | None:
+        """Return what is needed to find out what reranking is worth; None where nobody reads."""
+        config, read_document = self._config.rerank, self.passages.read_document
+        return make_trial(config, self._load_reranker, read=read, read_document=read_document)
+
     def kept(self) -> Iterator[IndexedSearcher]:
         """Yield the searchers whose index is kept in step with the documents."""
         yield self.lexical(syntax=True)
@@ -176,42 +221,22 @@ class Searchers:
             described["generative"] = _describe(self.generative)
         return described
 
-    def best_passages(
-        self,
-        searcher: str,
-        query: Query,
-        stored: Mapping[int, Document],
-        *,
-        syntax: bool = True,
-        besides: Collection[str] = (),
-    ) -> dict[int, Passage | None]:
-        """Choose the passage that each hit shows: where the query's words stand most.
-
-        Hits by vectors show what their score is of, the passage nearest to the query; fused ones do
-        so where none of the query's words stands in the document. Fields named in `besides` are
-        chosen only from documents that have no other.
-        """
-        if not stored:
-            return {}
-        weights = self.lexical(syntax=syntax).term_weights(query)
-        near = self.dense().best_passages(query, stored) if searcher in _BY_VECTORS else {}
-        chosen: dict[int, Passage | None] = {}
-        for row, every in self._store.passages_by_row(stored).items():
-            check_interruption()
-            passages = [each for each in every if each.field not in besides] or every
-            if len(passages) == 1 and row not in near:
-                chosen[row] = passages[0]
-                continue
-            best, weight = best_passage(passages, weights, analyser=self.analyser)
-            is_near = row in near and (searcher == "dense" or not weight)
-            chosen[row] = near[row] if is_near else best
-        return chosen
+    @functools.cached_property
+    def passages(self) -> PassageChooser:
+        """What chooses the passages of hits that are shown and read."""
+        return PassageChooser(
+            self._store,
+            analyser=self.analyser,
+            cut=functools.partial(cut_document, config=self._config.passages),
+            term_weights=lambda query, syntax: self.lexical(syntax=syntax).term_weights(query),
+            nearest=lambda query, stored: self.dense().best_passages(query, stored),
+        )
 
     def attention(
         self, searcher: str, query: Query, documents: Sequence[Document]
     ) -> tuple[Attention | None, ...]:
         """Say where the encoder looked; None for a searcher without vectors."""
-        if searcher not in _BY_VECTORS:
+        if searcher not in BY_VECTORS:
             return tuple(None for _document in documents)
         return self.dense().attention(query, documents)
 
@@ -235,23 +260,12 @@ class Searchers:
     @property
     def calibration(self) -> Calibration | None:
         """What was found out about fusing, None before that or for another encoder."""
-        found = open_artifact(
-            self._folder / "hybrid", kind=_CALIBRATION_KIND, version=_CALIBRATION_VERSION
-        )
-        if found is None or found.config["encoder"] != self._model():
-            return None
-        return Calibration.from_record(found.config["calibration"])
+        return read_calibration(self._folder / "hybrid", encoder=self._model())
 
     def keep_calibration(self, calibration: Calibration) -> None:
         """Save what was found out about fusing."""
-        folder = self._folder / "hybrid"
-        folder.mkdir(exist_ok=True)
-        content = {
-            "encoder": self._model(),
-            "calibration": calibration.to_record(),
-        }
-        change = self._store.change
-        save_artifact(folder, Artifact(_CALIBRATION_KIND, _CALIBRATION_VERSION, change, content))
+        folder, change = self._folder / "hybrid", self._store.change
+        save_calibration(folder, calibration, encoder=self._model(), change=change)
 
     def close(self) -> None:
         """Close all that were made."""
@@ -278,7 +292,7 @@ class Searchers:
         )
 
     def _uses_dense(self, searcher: str) -> bool:
-        return searcher in _BY_VECTORS and self.is_encoded
+        return searcher in BY_VECTORS and self.is_encoded
 
     def _uses_generative(self, searcher: str) -> bool:
         fuses = searcher == "hybrid" and self._config.fusion.generative > 0.0
@@ -362,17 +376,6 @@ class Searchers:
         ranges = found.usual_ranges() if found else None
         return HybridSearcher(
             sides, config=config, weights=weights, ranges=ranges, timed=self._timed
-        )
-
-    def _make_reranking(self, name: str, *, syntax: bool) -> RerankingSearcher:
-        config = self._config.rerank
-        return RerankingSearcher(
-            self.get(name, syntax=syntax),
-            self._store,
-            config=config,
-            load_scorer=functools.partial(self._load_generator, config.generator),
-            choose=functools.partial(self.best_passages, name, syntax=syntax, besides=TITLES),
-            syntax=syntax,
         )
 
 

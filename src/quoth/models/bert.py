@@ -110,11 +110,17 @@ class Bert:
         self._tensors = tensors
 
     def states(
-        self, subword_ids: Tensor, mask: Tensor, field_ids: Tensor | None = None
+        self,
+        subword_ids: Tensor,
+        mask: Tensor,
+        field_ids: Tensor | None = None,
+        *,
+        first: int | None = None,
     ) -> Tensor:  # all (B, T) -> (B, T, D)
         """Read sequences, each from its first position on; the mask is False where padded.
 
-        Without `field_ids`, everything is of the first kind.
+        Without `field_ids`, everything is of the first kind. Only the states of the `first`
+        subwords are returned (None: all), which spares most of the last layer.
         """
         words, positions, fields = (
             self._tensors[f"embeddings.{name}_embeddings.weight"]
@@ -124,26 +130,37 @@ class Bert:
         states = words[subword_ids] + kinds + positions[: subword_ids.shape[1]]
         states = self._normalise(_EMBEDDED, states)
         seen = None if bool(mask.all()) else mask[:, None, None, :]
-        for layer in range(self.shape.num_layers):
-            states = self._read_layer(f"encoder.layer.{layer}.", states, seen)
+        last = self.shape.num_layers - 1
+        for layer in range(last + 1):
+            kept = first if layer == last else None
+            states = self._read_layer(f"encoder.layer.{layer}.", states, seen, kept)
         return states
 
-    def _read_layer(self, within: str, states: Tensor, seen: Tensor | None) -> Tensor:
-        """Attend, then transform each subword; both are added to what was read."""
-        states = self._normalise(within + _ATTENDED, self._attend(within, states, seen) + states)
+    def _read_layer(
+        self, within: str, states: Tensor, seen: Tensor | None, kept: int | None
+    ) -> Tensor:
+        """Attend, then transform each subword that is kept; both are added to what was read."""
+        attended = self._attend(within, states, seen, kept)
+        states = self._normalise(within + _ATTENDED, attended + states[:, :kept])
         inner = functional.gelu(self._project(f"{within}intermediate.dense", states))
         transformed = self._project(f"{within}output.dense", inner)
         return self._normalise(within + _TRANSFORMED, transformed + states)
 
-    def _attend(self, within: str, states: Tensor, seen: Tensor | None) -> Tensor:
+    def _attend(self, within: str, states: Tensor, seen: Tensor | None, kept: int | None) -> Tensor:
         query, key, value = (
-            self._project(f"{within}attention.self.{name}", states)
-            .view(*states.shape[:2], self.shape.num_heads, -1)
-            .transpose(1, 2)  # (B, H, T, d)
-            for name in ("query", "key", "value")
+            each.view(*each.shape[:2], self.shape.num_heads, -1).transpose(1, 2)  # (B, H, T, d)
+            for each in self._project_attended(within, states, kept)
         )
         found = functional.scaled_dot_product_attention(query, key, value, attn_mask=seen)
         return self._project(f"{within}attention.output.dense", found.transpose(1, 2).flatten(2))
+
+    def _project_attended(
+        self, within: str, states: Tensor, kept: int | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return queries of the subwords that are kept, keys and values of all."""
+        name = f"{within}attention.self."
+        query = self._project(f"{name}query", states[:, :kept])
+        return query, self._project(f"{name}key", states), self._project(f"{name}value", states)
 
     def _project(self, name: str, states: Tensor) -> Tensor:
         weight, bias = self._tensors[f"{name}.weight"], self._tensors[f"{name}.bias"]

@@ -1,67 +1,69 @@
-"""Rerank a searcher's best hits by how likely their passages make the query.
+"""Rerank a searcher's best hits by what a model says of their passages.
 
-A query generator gives log p(query | passage), the query likelihood (Ponte and Croft 1998; as a
-reranker with a pretrained model, Sachan et al. 2022). It reads what it was trained to read: the
-title and one passage. Both scores are brought to 0 … 1 over the hits reranked, query by query, and
-mixed:
+Who reads gives each pair of query and passage a score: a cross-encoder, which reads both together,
+or a query generator, which gives log p(query | passage) (Ponte and Croft 1998; as a reranker with a
+pretrained model, Sachan et al. 2022). Both read the title and one passage. The scores are brought
+to 0 … 1 over the hits reranked, query by query, and mixed:
 
-    score = (1 - weight) · first + weight · likelihood
+    score = (1 - weight) · first + weight · read
 
 Hits below the depth are not read and come after it in the order they had. Whatever searches first,
-the generator is loaded when there is a first hit to read.
+the model is loaded when there is a first hit to read.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import NamedTuple
 
-from quoth.collection.store import Store
-from quoth.errors import IndexMoved
-from quoth.records import Document, Hit, Part, Passage, Query, Run
+from quoth.records import TITLES, Document, Hit, Part, Passage, Query, RankAndScore, Run
 from quoth.search.hybrid.fusion import min_max
-from quoth.search.rerank_config import RerankConfig
+from quoth.search.hybrid.searcher import HybridSearcher
+from quoth.search.rerank_config import LIKELIHOOD
 from quoth.search.searcher import Searcher
 from quoth.text.query_syntax import parse_query
 
 """Fields that hold a document's title: the first that a document has is read with its passage."""
 
 
-class QueryScorer(Protocol):
-    """What says how likely passages make queries; `QueryGenerator` does."""
+class ReadPassage(NamedTuple):
+    """What is read of a document; the title may be empty."""
 
-    def score(self, queries: Sequence[str], passages: Sequence[str]) -> Any:
-        """Return log p(query | passage) of pairs, as an array."""
-        ...
+    title: str
+    text: str
 
 
-ChoosePassages = Callable[[Query, Mapping[int, Document]], Mapping[int, Passage | None]]
-"""Chooses what is read of documents, by row, for a query."""
+ScorePairs = Callable[[Sequence[str], Sequence[ReadPassage]], Sequence[float]]
+"""Scores each passage for the query beside it."""
+
+ReadHits = Callable[[Query, Sequence[Hit]], Sequence[ReadPassage]]
+"""Returns what is read of each hit for a query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reranking:
+    """How hits are reranked: by whom, how many, with which share, and what is read of them."""
+
+    by: str
+    depth: int
+    weight: float
+    load: Callable[[], ScorePairs]
+    read: ReadHits
+    words: Callable[[Query], str]
+    """Returns what a query asks for, without signs."""
 
 
 class RerankingSearcher:
     """Puts the best hits of another searcher into a new order; it keeps no index of its own."""
 
-    def __init__(
-        self,
-        first: Searcher,
-        store: Store,
-        *,
-        config: RerankConfig,
-        load_scorer: Callable[[], QueryScorer],
-        choose: ChoosePassages,
-        syntax: bool,
-    ) -> None:
-        """Wrap a searcher; with `syntax`, + - quotes and field: in queries are no text to score."""
+    def __init__(self, first: Searcher, how: Reranking) -> None:
         self.name = f"{first.name}-reranked"
+        self.by = how.by
         self._first = first
-        self._store = store
-        self._config = config
-        self._load_scorer = load_scorer
-        self._choose = choose
-        self._syntax = syntax
-        self._scorer: QueryScorer | None = None
+        self._how = how
+        self._score: ScorePairs | None = None
         self._last: dict[_Pair, float] = {}
 
     def search(self, queries: Sequence[Query], *, k: int, allowed: set[int] | None) -> Run:
@@ -71,13 +73,32 @@ class RerankingSearcher:
         hits: dict[str, tuple[Hit, ...]] = {}
         for query in queries:
             own = found[query.qid]
-            standings = mix(own, read[query.qid], weight=self._config.weight)
+            standings = mix(own, read[query.qid], weight=self._how.weight)
             ranked = [
                 Hit(hit.docid, standing.score, hit.passage)
                 for hit, standing in zip(own, standings, strict=True)
             ]
             hits[query.qid] = tuple(sorted(ranked, key=lambda hit: (-hit.score, hit.docid))[:k])
         return Run(self.name, hits)
+
+    def found_by(
+        self, query: Query, docids: Sequence[str], *, k: int, allowed: set[int] | None
+    ) -> dict[str, dict[str, RankAndScore]]:
+        """Say where the first search and who reads have these documents; k and rows as in search.
+
+        Of a fused search, its sides are named.
+        """
+        hits = self._search_first([query], k=k, allowed=allowed)[query.qid]
+        read = self._read([query], {query.qid: hits})[query.qid]
+        wanted: dict[str, dict[str, RankAndScore]] = {docid: {} for docid in docids}
+        if isinstance(self._first, HybridSearcher):
+            reach = max(k, self._how.depth)
+            wanted |= self._first.found_by(query, docids, k=reach, allowed=allowed)
+        else:
+            _note(wanted, self._first.name, hits)
+        scored = [Hit(hit.docid, score) for hit, score in zip(hits, read, strict=False)]
+        _note(wanted, self.by, sorted(scored, key=lambda hit: (-hit.score, hit.docid)))
+        return wanted
 
     def explain(
         self,
@@ -91,11 +112,12 @@ class RerankingSearcher:
         found = self._search_first([query], k=k, allowed=allowed)
         read = self._read([query], found)[query.qid]
         hits = found[query.qid]
-        standings = mix(hits, read, weight=self._config.weight)
+        standings = mix(hits, read, weight=self._how.weight)
         by_docid = {hit.docid: each for hit, each in zip(hits, standings, strict=True)}
+        sides = self._explain_sides(query, documents, k=k, allowed=allowed)
         return tuple(
-            self._explain_one(by_docid.get(document.docid), depth=len(read))
-            for document in documents
+            self._explain_one(by_docid.get(document.docid), sides[at], depth=len(read))
+            for at, document in enumerate(documents)
         )
 
     def close(self) -> None:
@@ -104,92 +126,116 @@ class RerankingSearcher:
     def _search_first(
         self, queries: Sequence[Query], *, k: int, allowed: set[int] | None
     ) -> Mapping[str, tuple[Hit, ...]]:
-        return self._first.search(queries, k=max(k, self._config.depth), allowed=allowed).hits
+        return self._first.search(queries, k=max(k, self._how.depth), allowed=allowed).hits
 
     def _read(
         self, queries: Sequence[Query], found: Mapping[str, tuple[Hit, ...]]
     ) -> dict[str, list[float]]:
-        """Return log p(query | passage) of each query's best hits, all read in one go."""
+        """Return the scores of each query's best hits, all read in one go."""
         pairs = {query.qid: self._pairs(query, found[query.qid]) for query in queries}
         flat = [pair for own in pairs.values() for pair in own]
         known = self._last
         missing = [pair for pair in dict.fromkeys(flat) if pair not in known]
         if missing:
-            known = known | dict(zip(missing, self._score(missing), strict=True))
+            known = known | dict(zip(missing, self._score_pairs(missing), strict=True))
         self._last = {pair: known[pair] for pair in flat} if len(queries) == 1 else {}
         return {qid: [known[pair] for pair in own] for qid, own in pairs.items()}
 
     def _pairs(self, query: Query, hits: Sequence[Hit]) -> list[_Pair]:
         """Return what is read for each of a query's best hits."""
-        docids = [hit.docid for hit in hits[: self._config.depth]]
-        row_by_docid = self._store.rows(docids)
-        stored = self._store.documents(sorted(row_by_docid.values()))
-        if len(stored) < len(docids):
-            raise IndexMoved("a writer removed a document during a search; search again")
-        chosen = self._choose(query, stored)
-        asked = self._words(query)
-        rows = (row_by_docid[docid] for docid in docids)
-        return [_Pair(asked, passage_text(stored[row], chosen[row])) for row in rows]
+        asked = self._how.words(query)
+        best = hits[: self._how.depth]
+        return [_Pair(asked, each) for each in (self._how.read(query, best) if best else ())]
 
-    def _words(self, query: Query) -> str:
-        return wanted_text(query.text, self._store.fields()) if self._syntax else query.text
-
-    def _score(self, pairs: Sequence[_Pair]) -> list[float]:
-        if self._scorer is None:
-            self._scorer = self._load_scorer()
-        scores = self._scorer.score(
-            [pair.query for pair in pairs], [pair.passage for pair in pairs]
-        )
+    def _score_pairs(self, pairs: Sequence[_Pair]) -> list[float]:
+        if self._score is None:
+            self._score = self._how.load()
+        scores = self._score([pair.query for pair in pairs], [pair.passage for pair in pairs])
         return [float(each) for each in scores]
 
-    def _explain_one(self, standing: MixedStanding | None, *, depth: int) -> Part:
+    def _explain_sides(
+        self,
+        query: Query,
+        documents: Sequence[Document],
+        *,
+        k: int,
+        allowed: set[int] | None,
+    ) -> Sequence[tuple[Part, ...]]:
+        """Return what a fused score is made of; nothing for other searches, which are one part."""
+        if not isinstance(self._first, HybridSearcher):
+            return [()] * len(documents)
+        reach = max(k, self._how.depth)
+        explained = self._first.explain(query, documents, k=reach, allowed=allowed)
+        return [part.parts for part in explained]
+
+    def _explain_one(
+        self, standing: MixedStanding | None, sides: tuple[Part, ...], *, depth: int
+    ) -> Part:
         first = f"first search ({self._first.name})"
         if standing is None:
             return Part(self.name, 0.0, (Part(f"{first}: not found", 0.0),))
         head = f"{first}: {standing.first:.3f}"
-        if standing.log_likelihood is None:
+        if standing.read is None:
             label = f"{head}, rank {standing.rank}, below the {depth} that are reranked"
             return Part(self.name, standing.score, (Part(label, standing.score),))
-        weight = self._config.weight
+        weight = self._how.weight
+        own = (1 - weight) * standing.scaled_first
+        label = f"{head} scaled to {standing.scaled_first:.2f}, weight {1 - weight:.2f}, rank"
+        what = "log p(query | passage)" if self.by == LIKELIHOOD else self.by
         parts = (
+            Part(f"{label} {standing.rank}", own, _share_out(sides, standing.first, own)),
             Part(
-                f"{head} scaled to {standing.scaled_first:.2f}, weight {1 - weight:.2f},"
-                f" rank {standing.rank}",
-                (1 - weight) * standing.scaled_first,
-            ),
-            Part(
-                f"log p(query | passage): {standing.log_likelihood:.1f} scaled to"
-                f" {standing.scaled_likelihood:.2f}, weight {weight:.2f}",
-                weight * standing.scaled_likelihood,
+                f"{what}: {standing.read:.1f} scaled to {standing.scaled_read:.2f},"
+                f" weight {weight:.2f}",
+                weight * standing.scaled_read,
             ),
         )
         return Part(self.name, standing.score, parts)
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    """A query's words and the text that is read for them."""
+class _Pair(NamedTuple):
+    """A query's words and what is read for them."""
 
     query: str
-    passage: str
+    passage: ReadPassage
+
+
+def _note(wanted: Mapping[str, dict[str, RankAndScore]], name: str, ranked: Sequence[Hit]) -> None:
+    """Note where a ranking has documents."""
+    for rank, hit in enumerate(ranked, start=1):
+        if hit.docid in wanted:
+            wanted[hit.docid][name] = RankAndScore(rank, hit.score)
+
+
+def _share_out(sides: Sequence[Part], first: float, own: float) -> tuple[Part, ...]:
+    """Scale the parts of a fused score to its share here; what the scale takes off is one more.
+
+    >>> sides = (Part("lexical", 0.5), Part("dense", 0.25))
+    >>> [(part.label, part.value) for part in _share_out(sides, 0.75, 0.25)]
+    [('lexical', 0.5), ('dense', 0.25), ('brought to the scale of the reranked hits', -0.5)]
+    """
+    if not sides:
+        return ()
+    rest = math.fsum((own, *(-part.value for part in sides)))
+    return (*sides, Part("brought to the scale of the reranked hits", rest))
 
 
 @dataclass(frozen=True, slots=True)
 class MixedStanding:
-    """What the first search and the likelihood say of one hit; no likelihood below the depth."""
+    """What the first search and who reads say of one hit; nothing is read below the depth."""
 
     rank: int
     first: float
     scaled_first: float
-    log_likelihood: float | None
-    scaled_likelihood: float
+    read: float | None
+    scaled_read: float
     score: float
 
 
 def mix(
-    hits: Sequence[Hit], log_likelihoods: Sequence[float], *, weight: float
+    hits: Sequence[Hit], scores: Sequence[float], *, weight: float
 ) -> tuple[MixedStanding, ...]:
-    """Mix the scores of the first search with the likelihoods of as many of its best hits.
+    """Mix the scores of the first search with those read of as many of its best hits.
 
     Below those, scores fall from the least that a reranked hit can have by the same scale.
 
@@ -197,9 +243,9 @@ def mix(
     >>> [each.score for each in mix(hits, [-30.0, -10.0, -20.0], weight=0.25)]
     [0.75, 0.625, 0.125, -0.125]
     """
-    depth = len(log_likelihoods)
+    depth = len(scores)
     first = min_max([hit.score for hit in hits[:depth]])
-    second = min_max(log_likelihoods)
+    second = min_max(scores)
     least = (1 - weight) * first.apply(first.offset)
     standings = []
     for rank, hit in enumerate(hits, start=1):
@@ -207,25 +253,32 @@ def mix(
             below = (hit.score - first.offset) / (first.width or 1.0)
             standings.append(MixedStanding(rank, hit.score, below, None, 0.0, least + below))
             continue
-        found = log_likelihoods[rank - 1]
-        scaled, likely = first.apply(hit.score), second.apply(found)
-        score = (1 - weight) * scaled + weight * likely
-        standings.append(MixedStanding(rank, hit.score, scaled, found, likely, score))
+        read = scores[rank - 1]
+        scaled, scaled_read = first.apply(hit.score), second.apply(read)
+        score = (1 - weight) * scaled + weight * scaled_read
+        standings.append(MixedStanding(rank, hit.score, scaled, read, scaled_read, score))
     return tuple(standings)
 
 
-def passage_text(document: Document, passage: Passage | None) -> str:
-    r"""Join title and passage as the query generator reads them; without passage, all fields.
+def read_passage(title: str, passage: Passage | None) -> ReadPassage:
+    """Return title and passage as they are read, a title that is the passage once.
 
-    >>> owls = Document("d", {"title": ("Owls",), "text": ("They hunt at night.",)})
-    >>> passage_text(owls, None)
-    'Owls\nThey hunt at night.'
+    >>> from quoth.records import Span
+    >>> read_passage("Owls", Passage("d", "text", Span(0, 19), "They hunt at night."))
+    ReadPassage(title='Owls', text='They hunt at night.')
     """
     if passage is None:
-        return "\n".join(" ".join(texts) for texts in document.fields.values() if any(texts))
-    if passage.field == document.title_field or not document.title_field:
-        return passage.text
-    return document.title + "\n" + passage.text
+        return ReadPassage("", title)
+    return ReadPassage("" if passage.field in TITLES else title, passage.text)
+
+
+def join_passage(passage: ReadPassage) -> str:
+    r"""Join title and text as the query generator reads them.
+
+    >>> join_passage(ReadPassage("Owls", "They hunt at night."))
+    'Owls\nThey hunt at night.'
+    """
+    return f"{passage.title}\n{passage.text}" if passage.title else passage.text
 
 
 def wanted_text(text: str, fields: Sequence[str]) -> str:

@@ -1,22 +1,38 @@
-"""Settings of reranking by the query generator; apart from it, so that `--help` needs no torch."""
+"""Settings of reranking; apart from it, so that `--help` needs no torch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated
 
-from quoth.constraints import AtLeastOne, CheckedConfig, Share, not_empty
+from quoth.constraints import AtLeastOne, CheckedConfig, OneOf, Range, Share, not_empty
+
+CROSS_ENCODER, LIKELIHOOD, NONE = "cross-encoder", "likelihood", "none"
 
 
 @dataclass(frozen=True, slots=True)
 class RerankConfig(CheckedConfig, title="rerank"):
     """How the best hits of a search are put into a new order."""
 
-    weight: Share = 0.3
-    """Share of log p(query | passage) in the new score; the first search keeps the rest."""
+    by: Annotated[str, OneOf(CROSS_ENCODER, LIKELIHOOD, NONE)] = CROSS_ENCODER
+    """cross-encoder: query and passage read together; likelihood: the query generator's
+    log p(query | passage), slower; none: the search `auto` reranks nothing."""
 
-    depth: AtLeastOne = 50
+    method: Annotated[str, OneOf("calibrated", "fixed")] = "calibrated"
+    """calibrated: the cross-encoder's share as learnt from the documents; fixed: weight below."""
+
+    weight: Share = 0.3
+    """Share of the reranking in the new score with fixed, by likelihood, and with calibrated until
+    there is a calibration; the first search keeps the rest."""
+
+    depth: AtLeastOne = 30
     """Best hits that are reranked; those below keep their order after them."""
+
+    max_subwords: Annotated[int, Range(32)] = 192
+    """Most subwords of query, title and passage that the cross-encoder reads; the rest is cut."""
+
+    reader: Annotated[str, not_empty("reader, or a folder")] = "reader"
+    """The cross-encoder: the shipped reader, or a folder that holds one."""
 
     generator: Annotated[str, not_empty("query-generator, a folder or a hub name")] = (
         "query-generator"

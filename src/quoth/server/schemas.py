@@ -41,6 +41,11 @@ class PostedSearch(_Posted):
         max_length=MAX_CONDITIONS,
         description='Conditions on metadata that must all hold, as "year > 2000".',
     )
+    rerank: bool | None = Field(
+        default=None,
+        description="Whether a model reads the best hits and puts them into a new order; null: as"
+        " the searcher auto does.",
+    )
     explain: bool = False
 
     @model_validator(mode="after")
@@ -70,6 +75,11 @@ class PostedDocids(_Posted):
     query: str = Field(max_length=MAX_QUERY_CHARS)
     docids: list[Docid] = Field(min_length=1, max_length=MAX_K)
     searcher: SearcherName = "auto"
+    rerank: bool | None = Field(
+        default=None,
+        description="Whether a model reads the best hits and puts them into a new order; null: as"
+        " the searcher auto does.",
+    )
 
 
 class DocumentBody(_Posted):

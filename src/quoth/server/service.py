@@ -135,6 +135,7 @@ class Service:
             offset=posted.offset,
             where=join_conditions(posted.where),
             searcher=posted.searcher,
+            rerank=posted.rerank,
             explain=posted.explain,
         )
         is_long = sum(map(len, posted.where)) > _LONG_CONDITION_CHARS
@@ -149,7 +150,9 @@ class Service:
 
         def work(engine: OpenedEngine) -> ExplainResponse:
             searcher, docids = engine.choose(posted.searcher), posted.docids
-            parts = engine.explain(posted.query, docids, searcher=searcher)
+            parts = engine.explain(
+                posted.query, docids, searcher=posted.searcher, rerank=posted.rerank
+            )
             looks = engine.attention(posted.query, docids, searcher=searcher)
             told = zip(docids, parts, looks, strict=True)
             return ExplainResponse(

@@ -11,6 +11,7 @@ collection as a whole, opens the folders themselves.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -26,7 +27,7 @@ from quoth.engine.answering import Asking, OpenModel
 from quoth.engine.base import EngineBase
 from quoth.engine.finding import CutSnippet, Ranking
 from quoth.engine.models import LoadedModels
-from quoth.engine.searchers import AUTO, NAMES
+from quoth.engine.searchers import AUTO, NAMES, Searchers
 from quoth.engine.verify import Damage
 from quoth.engine.writing import locked
 from quoth.errors import CollectionError, ConfigError, NotFound, OutOfDate
@@ -45,7 +46,7 @@ from quoth.search.merged import FanOut, MergedSearcher, ShardPort
 from quoth.search.searcher import Progress, Searcher, Timed, ignore_progress, untimed
 from quoth.settings.config import Config, Values, build_config
 from quoth.shards.encoding import encode_together
-from quoth.shards.found import FoundRun, out_of_reach, refuse_reranking, warn
+from quoth.shards.found import FoundRun, merge_sides, out_of_reach, read_shown, warn
 from quoth.shards.global_statistics import exchange_is_due
 from quoth.shards.port import LocalPort, ShardEngine
 from quoth.shards.status import describe_all, join_damage
@@ -118,10 +119,7 @@ class ShardedEngine(EngineBase):
         timed: Timed,
         settings: Sequence[Values] = (),
     ) -> ShardedEngine:
-        """Open the same collection once more for another thread, with models that are shared.
-
-        Ports that lead elsewhere are shared as well.
-        """
+        """Open it once more for another thread, with models and ports elsewhere that are shared."""
         return ShardedEngine(
             self.folder,
             (*self._given, *settings),
@@ -176,12 +174,13 @@ class ShardedEngine(EngineBase):
 
     def find(self, request: SearchRequest) -> ShownHits:
         """Find the hits within reach that a request asks for, with all that is shown of them."""
-        refuse_reranking(request.rerank)
-        request = replace(request, searcher=self.choose(request.searcher))
+        searcher, rerank = self.decide(request.searcher, request.rerank)
+        request = replace(request, searcher=searcher, rerank=rerank)
 
         def look() -> ShownHits:
             sides = self._sides(where=request.where, syntax=request.syntax)
-            ranking = Ranking(request, self._searcher(request.searcher, sides))
+            using = self._searcher(searcher, sides, rerank=rerank, syntax=request.syntax)
+            ranking = Ranking(request, using)
             if isinstance(ranking.using, MergedSearcher) and self._is_apart:
                 hits: Sequence[ShownHit] = ranking.using.find(request)
             else:
@@ -189,16 +188,17 @@ class ShardedEngine(EngineBase):
             ranks = itertools.count(request.offset + 1)
             shown = ranking.with_finders([replace(each, rank=next(ranks)) for each in hits])
             unreachable = out_of_reach(self.shards, sides.values())
-            return ShownHits(tuple(shown), request.searcher, unreachable)
+            by = self.config.rerank.by if rerank else ""
+            return ShownHits(tuple(shown), searcher, unreachable, by)
 
         with self._timed("search"):
             return self._read(look)
 
-    def choose(self, searcher: str) -> str:
-        """Return the best searcher that the collection has for `auto`, else the one named."""
+    def decide(self, searcher: str, rerank: bool | None) -> tuple[str, bool]:
+        """Return the searcher that a name stands for, and whether its hits are reranked."""
         if searcher != AUTO:
-            return searcher
-        return self._engines[0].with_searchers(lambda searchers: searchers.choose(searcher))
+            return searcher, bool(rerank)
+        return self._engines[0].with_searchers(lambda searchers: searchers.decide(searcher, rerank))
 
     def find_many(
         self,
@@ -208,13 +208,15 @@ class ShardedEngine(EngineBase):
         where: str = "",
         searcher: str = "auto",
         syntax: bool = False,
+        rerank: bool | None = None,
     ) -> FoundRun:
         """Search many queries within reach; hits carry no passages."""
-        searcher = self.choose(searcher)
+        chosen, is_reranked = self.decide(searcher, rerank)
 
         def look() -> FoundRun:
             sides = self._sides(where=where, syntax=syntax)
-            run = self._searcher(searcher, sides).search(queries, k=k, allowed=None)
+            using = self._searcher(chosen, sides, rerank=is_reranked, syntax=syntax)
+            run = using.search(queries, k=k, allowed=None)
             return FoundRun(run, out_of_reach(self.shards, sides.values()))
 
         return self._read(look)
@@ -227,11 +229,12 @@ class ShardedEngine(EngineBase):
         where: str = "",
         searcher: str = "auto",
         syntax: bool = False,
-        rerank: bool = False,
+        rerank: bool | None = None,
     ) -> Run:
         """Search many queries, as plain words unless `syntax` is set; hits carry no passages."""
-        refuse_reranking(rerank)
-        found = self.find_many(queries, k=k, where=where, searcher=searcher, syntax=syntax)
+        found = self.find_many(
+            queries, k=k, where=where, searcher=searcher, syntax=syntax, rerank=rerank
+        )
         warn(found.unreachable)
         return found.run
 
@@ -243,15 +246,15 @@ class ShardedEngine(EngineBase):
         k: int = 10,
         where: str = "",
         searcher: str = "auto",
-        rerank: bool = False,
+        rerank: bool | None = None,
     ) -> tuple[Part, ...]:
         """Say what each hit's score is made of; the parts add up to it."""
-        refuse_reranking(rerank)
-        searcher = self.choose(searcher)
+        chosen, is_reranked = self.decide(searcher, rerank)
         documents = [self.document(docid) for docid in docids]
 
         def look() -> tuple[Part, ...]:
-            using = self._searcher(searcher, self._sides(where=where, syntax=True))
+            sides = self._sides(where=where, syntax=True)
+            using = self._searcher(chosen, sides, rerank=is_reranked, syntax=True)
             return using.explain(Query("", text), documents, k=k)
 
         with self._timed("explain"):
@@ -357,15 +360,19 @@ class ShardedEngine(EngineBase):
         return shown
 
     def _sides(self, *, where: str, syntax: bool) -> dict[str, MergedSearcher]:
-        return {
-            name: MergedSearcher(
-                name, self._fan_out, shard_of=self.shards.shard_of, where=where, syntax=syntax
-            )
-            for name in NAMES
-            if name != "hybrid"
-        }
+        return merge_sides(self._fan_out, self.shards, where=where, syntax=syntax)
 
-    def _searcher(self, name: str, sides: dict[str, MergedSearcher]) -> Searcher:
+    def _searcher(
+        self, name: str, sides: dict[str, MergedSearcher], *, rerank: bool, syntax: bool
+    ) -> Searcher:
+        first = self._plain_searcher(name, sides)
+        if not rerank:
+            return first
+        read = read_shown(sides["lexical"], searcher=name, syntax=syntax)
+        how = functools.partial(Searchers.rerank, first=first, read=read, syntax=syntax)
+        return self._engines[0].with_searchers(how)
+
+    def _plain_searcher(self, name: str, sides: dict[str, MergedSearcher]) -> Searcher:
         if name not in NAMES:
             raise ConfigError(f"there is no searcher {name!r}; there are {', '.join(NAMES)}")
         first = self._engines[0]

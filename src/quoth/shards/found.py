@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from quoth.collection.shards import ShardSet
-from quoth.errors import ConfigError
-from quoth.records import OutOfReach, Run
-from quoth.search.merged import MergedSearcher
+from quoth.engine.searchers import NAMES
+from quoth.records import TITLES, Hit, OutOfReach, Query, Run, SearchRequest, ShownHit
+from quoth.search.merged import FanOut, MergedSearcher
+from quoth.search.rerank import ReadHits, ReadPassage, read_passage
 from quoth.shards.global_statistics import read_exchange
 
 _logger = logging.getLogger(__name__)
@@ -35,12 +36,30 @@ def out_of_reach(shards: ShardSet, sides: Iterable[MergedSearcher]) -> tuple[Out
     )
 
 
-def refuse_reranking(rerank: bool) -> None:
-    """Say that shards offer no reranking."""
-    if rerank:
-        raise ConfigError(
-            'hits of shards cannot be reranked; leave out --rerank, or join them with "quoth merge"'
+def merge_sides(
+    fan_out: FanOut, shards: ShardSet, *, where: str, syntax: bool
+) -> dict[str, MergedSearcher]:
+    """Make the searchers of all shards that are not themselves made of others."""
+    return {
+        name: MergedSearcher(name, fan_out, shard_of=shards.shard_of, where=where, syntax=syntax)
+        for name in NAMES
+        if name != "hybrid"
+    }
+
+
+def read_shown(side: MergedSearcher, *, searcher: str, syntax: bool) -> ReadHits:
+    """Return what reads hits for reranking, each as its own shard would show it."""
+
+    def read(query: Query, hits: Sequence[Hit]) -> list[ReadPassage]:
+        request = SearchRequest(
+            query.text, searcher=searcher, syntax=syntax, snippet_chars=0, besides=TITLES
         )
+        shown = {each.hit.docid: each for each in side.show(request, hits)}
+        gone = ShownHit(0, Hit("", 0.0))  # its shard went out of reach since it was found
+        found = (shown.get(hit.docid, gone) for hit in hits)
+        return [read_passage(each.title, each.hit.passage) for each in found]
+
+    return read
 
 
 def warn(unreachable: Sequence[OutOfReach]) -> None:

@@ -12,7 +12,7 @@ from quoth.collection.content import find_problem
 from quoth.collection.shards import ShardSet
 from quoth.collection.store import Store, Written
 from quoth.collection.store_reader import StoredDocument
-from quoth.engine.calibrating import calibrate_fusion
+from quoth.engine.calibrating import RerankingTrial, calibrate_fusion
 from quoth.engine.writing import locked
 from quoth.errors import Busy, CorpusError, IndexMismatch, MissingExtra
 from quoth.records import Document, Query
@@ -21,6 +21,7 @@ from quoth.search.merged import FanOut, MergedSearcher
 from quoth.search.searcher import Progress
 from quoth.settings.config import Config
 from quoth.shards.encoding import encode_together
+from quoth.shards.found import read_shown
 from quoth.shards.global_statistics import agree_on_fields, exchange_is_due, write_sums
 from quoth.shards.port import LocalPort, ShardEngine
 from quoth.text.words import Analyser
@@ -138,9 +139,16 @@ def calibrate_shards(
             [_Scoring(name, fan_out, ports[0], shards) for name in ("lexical", "dense")],
             analyser=Analyser(config.analyser),
             fusion=config.fusion,
+            reranking=_reranking(fan_out, ports[0], shards),
             seed=seed,
             progress=progress,
         )
+
+
+def _reranking(fan_out: FanOut, port: LocalPort, shards: ShardSet) -> RerankingTrial | None:
+    side = MergedSearcher("lexical", fan_out, shard_of=shards.shard_of, syntax=False)
+    read = read_shown(side, searcher="hybrid", syntax=False)
+    return port.engine.with_searchers(lambda searchers: searchers.reranking_trial(read), "hybrid")
 
 
 class _AllDocuments:

@@ -86,11 +86,13 @@ class OutOfReachBody(BaseModel):
 class SearchResponse(BaseModel):
     """Hits, best first; a server adds how long each stage took.
 
-    `unreachable` names the shards that the hits cannot be from.
+    `reranked_by` says who put the best of them into a new order, if anybody did; `unreachable`
+    names the shards that the hits cannot be from.
     """
 
     query: str
     searcher: str
+    reranked_by: str = ""
     offset: int
     k: int
     hits: list[HitBody]

@@ -50,6 +50,7 @@ def search_response(
     return SearchResponse(
         query=request.query,
         searcher=found.searcher,
+        reranked_by=found.reranked_by,
         offset=request.offset,
         k=request.k,
         hits=[hit_body(each) for each in found.hits],

@@ -12,11 +12,26 @@ from pathlib import Path
 import pytest
 
 from quoth.collection.store import Store
+from quoth.engine.passages import PassageChooser
 from quoth.errors import ConfigError, IndexMoved
-from quoth.records import Document, Hit, Part, Passage, Query, Run
-from quoth.search.rerank import RerankingSearcher, mix, passage_text
-from quoth.search.rerank_config import RerankConfig
+from quoth.records import Document, Hit, Part, Query, RankAndScore, Run
+from quoth.search.hybrid.calibration import ShareCalibration
+from quoth.search.hybrid.fusion_config import CalibrationConfig, FusionConfig
+from quoth.search.hybrid.searcher import HybridSearcher
+from quoth.search.rerank import (
+    ReadPassage,
+    Reranking,
+    RerankingSearcher,
+    ScorePairs,
+    join_passage,
+    mix,
+    read_passage,
+    wanted_text,
+)
+from quoth.search.rerank_config import LIKELIHOOD, RerankConfig
+from quoth.search.rerank_share import RerankTrial, calibrate_share
 from quoth.text.passages import PassageConfig, cut_document
+from quoth.text.words import Analyser, AnalyserConfig
 
 CUT = partial(cut_document, config=PassageConfig())
 QUERY = Query("q", "night owl")
@@ -57,9 +72,9 @@ class Owls:
     def __init__(self) -> None:
         self.calls: list[list[tuple[str, str]]] = []
 
-    def score(self, queries: Sequence[str], passages: Sequence[str]) -> list[float]:
-        self.calls.append(list(zip(queries, passages, strict=True)))
-        return [-40.0 + 10.0 * passage.count("owl") for passage in passages]
+    def score(self, queries: Sequence[str], passages: Sequence[ReadPassage]) -> list[float]:
+        self.calls.append(list(zip(queries, map(join_passage, passages), strict=True)))
+        return [-40.0 + 10.0 * passage.text.count("owl") for passage in passages]
 
 
 class Setting:
@@ -78,22 +93,31 @@ class Setting:
         self.owls = Owls()
         self.loads = 0
 
-    def searcher(self, *, syntax: bool = False, **settings: float) -> RerankingSearcher:
-        return RerankingSearcher(
-            self.first,
+    def searcher(
+        self, *, syntax: bool = False, depth: int = 50, weight: float = 0.3
+    ) -> RerankingSearcher:
+        passages = PassageChooser(
             self.store,
-            config=RerankConfig(**settings),  # type: ignore[arg-type]
-            load_scorer=self._load,
-            choose=self._choose,
-            syntax=syntax,
+            analyser=Analyser(AnalyserConfig()),
+            cut=CUT,
+            term_weights=lambda _query, _syntax: {},
+            nearest=lambda _query, _stored: {},
         )
+        how = Reranking(
+            by=LIKELIHOOD,
+            depth=depth,
+            weight=weight,
+            load=self._load,
+            read=partial(passages.read_hits, "lexical", syntax=syntax),
+            words=lambda query: (
+                wanted_text(query.text, self.store.fields()) if syntax else query.text
+            ),
+        )
+        return RerankingSearcher(self.first, how)
 
-    def _load(self) -> Owls:
+    def _load(self) -> ScorePairs:
         self.loads += 1
-        return self.owls
-
-    def _choose(self, query: Query, stored: Mapping[int, Document]) -> Mapping[int, Passage | None]:
-        return {row: self.store.passages(each, row)[-1] for row, each in stored.items()}
+        return self.owls.score
 
 
 SCORES = {"a": 9.0, "b": 5.0, "c": 1.0, "d": 0.5, "e": 0.25}
@@ -169,12 +193,13 @@ def test_signs_of_the_query_language_are_not_read_as_words(setting: Setting) -> 
     assert setting.owls.calls[1][0][0] == asked.text
 
 
-def test_a_title_is_not_read_twice_and_a_document_without_passages_is_read_whole() -> None:
+def test_a_title_is_not_read_twice() -> None:
     document = Document("d", {"name": ("Owls",), "tags": ("birds", "night")})
     name, tag, *_ = CUT(document)
-    assert passage_text(document, name) == "Owls"
-    assert passage_text(document, tag) == "Owls\nbirds"
-    assert passage_text(document, None) == "Owls\nbirds night"
+    title = document.title
+    assert join_passage(read_passage(title, name)) == "Owls"
+    assert join_passage(read_passage(title, tag)) == "Owls\nbirds"
+    assert join_passage(read_passage(title, None)) == "Owls"
 
 
 # --- Cost -----------------------------------------------------------------------------------------
@@ -251,3 +276,54 @@ def test_all_wrong_settings_are_told_at_once() -> None:
 
 def test_no_hits_mix_to_none() -> None:
     assert mix([], [], weight=0.3) == ()
+
+
+# --- Over a fused search --------------------------------------------------------------------------
+
+
+def test_hits_of_a_fused_search_name_its_sides_and_the_reader(setting: Setting) -> None:
+    config = FusionConfig(method="convex", normalise="min_max")
+    fused = HybridSearcher([setting.first], config=config, weights={"fixed": 1.0})
+    setting.first, plain = fused, setting.first  # type: ignore[assignment]
+    searcher = setting.searcher(depth=3)
+    found = _search(searcher, k=4)
+    sides = searcher.found_by(QUERY, ["b", "d"], k=4, allowed=None)
+    assert sides["b"] == {"fixed": RankAndScore(2, 5.0), "likelihood": RankAndScore(1, -10.0)}
+    assert sides["d"] == {"fixed": RankAndScore(4, 0.5)}, "not read"
+    (part,) = searcher.explain(QUERY, [Document("b", {})], k=4)
+    assert part.value == found["b"] and len(plain.asked) == 1
+    first = part.parts[0]
+    assert sum(leaf.value for leaf in first.parts) == pytest.approx(first.value)
+    assert first.parts[0].label.startswith("fixed: 5.000")
+
+
+# --- The share ------------------------------------------------------------------------------------
+
+
+def _trial(number: int, *, read: Sequence[float]) -> RerankTrial:
+    hits = [Hit("other", 3.0), Hit("target", 2.0), Hit("last", 0.0)]
+    return RerankTrial("target", 0.9 if number % 2 else 0.1, hits, read)
+
+
+@pytest.mark.parametrize(
+    ("read", "share"),
+    [
+        ([0.0, 9.0, 1.0], 0.3),  # 0.3 finds every target: no need to leave the default
+        ([0.0, 4.5, 9.0], (0.3 + 0.5) / 2),  # it takes 0.5 to get past the first
+        ([9.0, 0.0, 1.0], 0.3),  # nothing helps
+    ],
+)
+def test_a_share_leaves_the_default_only_for_evidence(read: list[float], share: float) -> None:
+    trials = [_trial(number, read=read) for number in range(60)]
+    found = calibrate_share(trials, default=0.3, model="m", config=CalibrationConfig())
+    assert found.share == pytest.approx(share) and found.num_queries == 60
+    assert found.scores["reranked"] >= found.scores["first"] == 0.5
+
+
+def test_harm_lowers_the_share_and_few_trials_leave_it() -> None:
+    harmed = [Hit("target", 3.0), Hit("other", 2.9), Hit("last", 0.0)]
+    trials = [RerankTrial("target", 0.5, harmed, [0.0, 9.0, 1.0]) for _ in range(60)]
+    found = calibrate_share(trials, default=0.3, model="m", config=CalibrationConfig())
+    assert found.share == pytest.approx(0.15), "half the way to none"
+    few = calibrate_share(trials[:29], default=0.3, model="m", config=CalibrationConfig())
+    assert few == ShareCalibration(0.3, 29, {}, few.reason, "m") and "too few" in few.reason

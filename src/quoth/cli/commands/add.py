@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,9 @@ from quoth.cli.commands.arguments import (
 from quoth.cli.options import with_settings
 from quoth.records import Problem
 from quoth.text import display
+
+if TYPE_CHECKING:
+    from quoth.shards.opening import OpenedEngine
 
 
 @with_settings(
@@ -45,12 +48,24 @@ def add(
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at the first bad input.", metavar="")
     ] = False,
+    no_encode: Annotated[
+        bool,
+        typer.Option(
+            "--no-encode",
+            help="Leave vectors to quoth encode, even where they take less than a minute.",
+            metavar="",
+        ),
+    ] = False,
     ray: RayAddress = "",
     config: ConfigFile = None,
     as_json: AsJson = False,
     settings: Mapping[str, str],
 ) -> None:
-    """Add documents, or update those whose content changed."""
+    """Add documents, or update those whose content changed.
+
+    The first vectors come by themselves where they take less than a minute; afterwards add and
+    remove keep them in step.
+    """
     problems = _Problems(limit=None if as_json else 20)
     tell = None if strict else problems
     if ray:
@@ -64,6 +79,8 @@ def add(
     else:
         with open_engine(collection, config, settings) as engine:
             report = engine.add(sources, report=tell)
+            if not no_encode:
+                _encode_if_quick(engine)
     counts = {
         "added": report.added,
         "updated": report.updated,
@@ -78,6 +95,17 @@ def add(
         show.out().print(show.table(str(collection), ["documents", "count"], rows))
     if report.skipped:
         raise typer.Exit(1)
+
+
+def _encode_if_quick(engine: OpenedEngine) -> None:
+    from quoth.engine.quick_encoding import encode_if_quick
+
+    seconds = encode_if_quick(engine)
+    if seconds is not None:
+        show.note(
+            f'run "quoth encode {engine.folder}" for vectors, so that searching goes by meaning,'
+            f" too (about {display.duration(seconds)})"
+        )
 
 
 @with_settings("lexical", "dense", "generative", "collection")

@@ -36,16 +36,19 @@ With = Annotated[
     str,
     typer.Option(
         "--with",
-        help="lexical, dense, hybrid or generative; auto is hybrid where there are vectors.",
+        help="lexical, dense, hybrid or generative; auto is hybrid, reranked, where there are"
+        " vectors.",
         metavar="SEARCHER",
     ),
 ]
 Rerank = Annotated[
-    bool,
+    bool | None,
     typer.Option(
-        "--rerank",
-        help="Put the best hits into a new order by the query generator's p(query | passage).",
+        "--rerank/--no-rerank",
+        help="Let a model read the best hits and put them into a new order; auto does so where"
+        " there are vectors.",
         metavar="",
+        show_default=False,
     ),
 ]
 Syntax = Annotated[

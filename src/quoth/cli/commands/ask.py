@@ -15,7 +15,16 @@ from quoth.cli.options import with_settings
 if TYPE_CHECKING:
     from quoth.engine.answering import AnswerInProgress
 
-_SECTIONS = ("answer", "candidates", "decoding", "lexical", "dense", "generative", "fusion")
+_SECTIONS = (
+    "answer",
+    "candidates",
+    "decoding",
+    "lexical",
+    "dense",
+    "generative",
+    "fusion",
+    "rerank",
+)
 
 NoPhrases = Annotated[
     bool,

@@ -37,7 +37,7 @@ def search(
     k: Depth = 10,
     where: Where = "",
     searcher: With = "auto",
-    rerank: Rerank = False,
+    rerank: Rerank = None,
     explain: Annotated[
         bool,
         typer.Option(

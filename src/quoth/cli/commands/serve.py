@@ -28,6 +28,7 @@ _SECTIONS = (
     "dense",
     "generative",
     "fusion",
+    "rerank",
     "answer",
     "candidates",
 )

@@ -6,7 +6,7 @@ everything after the question is of BERT's second kind. Answers are looked for i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,7 +62,7 @@ class ReaderInputs:
             raise ConfigError("the tokenizer has no [CLS] or [SEP]; name an encoder of BERT's kind")
         self._first, self._last = np.array([first]), np.array([last])
 
-    def tokenise(self, texts: Sequence[str]) -> list[tuple[Ids, NDArray[np.int64]]]:
+    def tokenise(self, texts: Iterable[str]) -> list[tuple[Ids, NDArray[np.int64]]]:
         """Cut texts into subwords, each with the characters that it covers (T, 2)."""
         encodings = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
         return [
@@ -89,6 +89,23 @@ class ReaderInputs:
         second = len(asked) + 2
         first = second + (len(named) + 1 if len(named) else 0)
         return SubwordSequence(np.concatenate(parts), second, first)
+
+    def pairs(
+        self, queries: Sequence[str], passages: Sequence[TitledText], *, most: int | None = None
+    ) -> list[SubwordSequence]:
+        """Put each passage behind its query, cut to `most` subwords in all."""
+        asked = dict(
+            zip(dict.fromkeys(queries), self.tokenise(dict.fromkeys(queries)), strict=True)
+        )
+        named = self.tokenise([each.title for each in passages])
+        texts = self.tokenise([each.text for each in passages])
+        spare = max(0, self.config.max_subwords - (most or self.config.max_subwords))
+        found = []
+        for query, (title, _), (text, _) in zip(queries, named, texts, strict=True):
+            (question, _) = asked[query]
+            room = max(0, self.room(question, title) - spare)
+            found.append(self.join(question, title, text[:room]))
+        return found
 
     def windows(self, question: str, passages: Sequence[TitledText]) -> list[Window]:
         """Return what is read of passages, in their order; empty texts are not read."""

@@ -2,34 +2,41 @@
 
 Needs no transformers, whose loading takes longer than reading. Sequences of like length are read
 together; a text that was read in several windows gets, for each subword, the scores of the window
-in which it has more text around it.
+in which it has more text around it. A reader is also a reranker: `score` reads each passage once,
+for its relevance alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Self
+from typing import ClassVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
 
+from quoth.interruption import check_interruption
 from quoth.models.batching import batches_by_length
 from quoth.models.bert import Bert, pad
 from quoth.models.pretrained import find_shipped, load_tokenizer
 from quoth.models.quick_bert import quicken
 from quoth.models.reader.config import ReaderConfig
-from quoth.models.reader.files import load_tensors, read_saved
-from quoth.models.reader.inputs import ReaderInputs, TitledText, Window
-from quoth.models.reader.network import ReaderScores, score_states
+from quoth.models.reader.files import SavedReader, load_tensors, read_saved
+from quoth.models.reader.inputs import ReaderInputs, SubwordSequence, TitledText, Window
+from quoth.models.reader.network import ReaderScores, SequenceBatch, score_states
 from quoth.models.reader.spans import Reading
 
 SHIPPED = "reader"
-_BUDGET = 4096  # subwords of a batch; more do not fit into the caches of a CPU
+_BUDGET = 1024  # subwords of a batch; what more need leaves the caches of a CPU
 
 
 class Reader:
     """Reads passages for questions."""
+
+    _loaded: ClassVar[WeakValueDictionary[tuple[str, str, bool], Reader]] = WeakValueDictionary()
+    _loading: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, network: Bert, heads: dict[str, torch.Tensor], inputs: ReaderInputs) -> None:
         self._network = network
@@ -37,15 +44,19 @@ class Reader:
         self._inputs = inputs
 
     @classmethod
-    def load(cls, name: str = SHIPPED, *, quick: bool = True) -> Self:
-        """Load a reader: the shipped one, or one's folder; exact in fp32 unless `quick`."""
+    def load(cls, name: str = SHIPPED, *, quick: bool = True) -> Reader:
+        """Load a reader: the shipped one, or one's folder; exact in fp32 unless `quick`.
+
+        Whoever answers and whoever reranks share one, for as long as either keeps it.
+        """
         folder = Path(name) if Path(name).is_dir() else find_shipped(name)
         saved = read_saved(folder)
-        base = saved.encoder.find(folder)
-        tensors, shape = load_tensors(folder, saved, base=base)
-        heads = {name: tensors.pop(name) for name in list(tensors) if _is_head(name)}
-        network = quicken(tensors, shape) if quick else Bert(tensors, shape)
-        return cls(network, heads, ReaderInputs(load_tokenizer(base), saved.config))
+        key = str(folder.resolve()), saved.sha256, quick
+        with cls._loading:
+            reader = cls._loaded.get(key)
+            if reader is None:
+                reader = cls._loaded[key] = _load(folder, saved, quick=quick)
+        return reader
 
     @property
     def config(self) -> ReaderConfig:
@@ -72,24 +83,54 @@ class Reader:
             readings.append([_join(read, number) for number in range(len(texts))])
         return readings
 
-    def score(self, queries: Sequence[str], passages: Sequence[TitledText]) -> list[float]:
-        """Return how relevant each passage is to the query beside it."""
-        found = self.read_all(queries, [[each] for each in passages])
-        return [own[0].relevance for own in found]
+    def score(
+        self, queries: Sequence[str], passages: Sequence[TitledText], *, most: int | None = None
+    ) -> list[float]:
+        """Return how relevant each passage is to the query beside it.
+
+        What does not fit into `most` subwords, of query, title and text, is not read.
+        """
+        sequences = self._inputs.pairs(queries, passages, most=most)
+        found = [0.0] * len(sequences)
+        for rows, batch in _batches(sequences):
+            for row, score in zip(rows, self._relevance(batch), strict=True):
+                found[row] = score
+        return found
+
+    @torch.inference_mode()
+    def _relevance(self, batch: SequenceBatch) -> list[float]:
+        ids, fields, mask = batch
+        scores = score_states(self._network.states(ids, mask, fields, first=1), self._heads)
+        return [float(each) for each in scores.relevance]
 
     @torch.inference_mode()
     def _score(self, windows: Sequence[Window]) -> list[ReaderScores]:
-        sequences = [window.sequence for window in windows]
-        found: list[ReaderScores | None] = [None] * len(sequences)
-        lengths = [len(each.subword_ids) for each in sequences]
-        for rows in batches_by_length(lengths, budget=_BUDGET):
-            ids, mask = pad([sequences[row].subword_ids.tolist() for row in rows])
-            seconds = torch.tensor([sequences[row].second for row in rows])
-            fields = (torch.arange(ids.shape[1]) >= seconds[:, None]).long()
+        found: list[ReaderScores | None] = [None] * len(windows)
+        for rows, (ids, fields, mask) in _batches([window.sequence for window in windows]):
             scores = score_states(self._network.states(ids, mask, fields), self._heads)
             for at, row in enumerate(rows):
                 found[row] = ReaderScores(*(part[at].cpu() for part in scores))
         return [each for each in found if each is not None]
+
+
+def _load(folder: Path, saved: SavedReader, *, quick: bool) -> Reader:
+    base = saved.encoder.find(folder)
+    tensors, shape = load_tensors(folder, saved, base=base)
+    heads = {name: tensors.pop(name) for name in list(tensors) if _is_head(name)}
+    network = quicken(tensors, shape) if quick else Bert(tensors, shape)
+    return Reader(network, heads, ReaderInputs(load_tokenizer(base), saved.config))
+
+
+def _batches(sequences: Sequence[SubwordSequence]) -> Iterator[tuple[list[int], SequenceBatch]]:
+    """Put sequences of like length together; yields which they are."""
+    for rows in batches_by_length([len(each.subword_ids) for each in sequences], budget=_BUDGET):
+        check_interruption()
+        ids, mask = pad([sequences[row].subword_ids.tolist() for row in rows])
+        seconds = torch.tensor([sequences[row].second for row in rows])
+        yield (
+            rows,
+            SequenceBatch(ids, (torch.arange(ids.shape[1]) >= seconds[:, None]).long(), mask),
+        )
 
 
 def _is_head(name: str) -> bool:

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field
 from statistics import fmean, variance
-from typing import Any
+from typing import Any, TypeVar
 
 from quoth.errors import ConfigError, Damaged
 from quoth.records import Run
@@ -40,6 +40,8 @@ WORTH: Mapping[str, Callable[[int], float]] = {
 
 Weights = tuple[float, ...]
 """One weight per searcher, in their order."""
+
+_K = TypeVar("_K")
 
 Strata = Sequence[Sequence[int]]
 """Groups of positions in the list of queries; each group counts the same."""
@@ -67,12 +69,23 @@ class Stratum:
 
 
 @dataclass(frozen=True, slots=True)
+class ShareCalibration:
+    """The share that reranking gets, why, and by which model; scores without and with it."""
+
+    share: float
+    num_queries: int
+    scores: Mapping[str, float]
+    reason: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
 class Calibration:
     """The weights to fuse with, and why.
 
     `scores` has each searcher alone and, under "fused", cross-validated fusion: the mean of the
     strata's. `fell_back` says that one searcher got all the weight because fusing did not help;
-    `ranges` has how far each searcher's scores usually reach.
+    `ranges` has how far each searcher's scores usually reach, `rerank` what reranking is worth.
     """
 
     weights: Mapping[str, float]
@@ -83,6 +96,7 @@ class Calibration:
     reason: str
     config: CalibrationConfig
     ranges: Mapping[str, float] = field(default_factory=dict)
+    rerank: ShareCalibration | None = None
 
     def usual_ranges(self) -> UsualRanges:
         """Return the ranges as fusion takes them."""
@@ -98,7 +112,9 @@ class Calibration:
         try:
             strata = tuple(Stratum(**stratum) for stratum in record["strata"])
             config = CalibrationConfig(**record["config"])
-            return cls(**{**record, "strata": strata, "config": config})
+            found = record.get("rerank")
+            rerank = ShareCalibration(**found) if found else None
+            return cls(**{**record, "strata": strata, "config": config, "rerank": rerank})
         except (KeyError, TypeError) as error:
             raise Damaged(
                 f"a calibration was written otherwise than expected ({error}); calibrate again"
@@ -186,15 +202,22 @@ def choose_weights(gains: Mapping[Weights, Sequence[float]], *, strata: Strata) 
     (0.5, 0.5)
     """
     means = {weights: stratified_mean(values, strata) for weights, values in gains.items()}
-    best = max(means, key=lambda weights: (means[weights], -_unevenness(weights)))
+    by_evenness = dict(sorted(gains.items(), key=lambda item: _unevenness(item[0])))
+    near = near_best(by_evenness, strata=strata)
+    return min(near, key=lambda weights: (_unevenness(weights), -means[weights]))
 
-    def is_near_best(weights: Weights) -> bool:
-        differences = [a - b for a, b in zip(gains[best], gains[weights], strict=True)]
+
+def near_best(gains: Mapping[_K, Sequence[float]], *, strata: Strata) -> list[_K]:
+    """List the choices within one standard error of the best (of equals the first), paired."""
+    means = {choice: stratified_mean(values, strata) for choice, values in gains.items()}
+    best = max(means, key=means.__getitem__)
+
+    def is_near(choice: _K) -> bool:
+        differences = [a - b for a, b in zip(gains[best], gains[choice], strict=True)]
         error = standard_error(differences, strata)
         return stratified_mean(differences, strata) <= error * (1.0 + 1e-9)
 
-    near = filter(is_near_best, gains)
-    return min(near, key=lambda weights: (_unevenness(weights), -means[weights]))
+    return list(filter(is_near, gains))
 
 
 def weight_grid(num_searchers: int, *, steps: int) -> tuple[Weights, ...]:

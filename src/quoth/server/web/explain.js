@@ -7,6 +7,7 @@ import { oneLine, score } from "./text.js";
 const IDENTIFIER = /^identifier "([\s\S]*?)"(.*)$/;
 const PHRASE = /^phrase "([\s\S]*?)": (.*)$/;
 const MOST_PARTS = 12;
+const READERS = ["cross-encoder", "likelihood"]; // who reranks, and does not search
 const HEADINGS = {
   lexical: "Its words, by BM25",
   dense: "Its meaning, by vectors",
@@ -16,11 +17,14 @@ const HEADINGS = {
 /** Fetch the explanations of a hit, one per searcher that found it, and draw them. */
 export async function showWhy(place, { hit, query, searcher }) {
   replace(place, make("p", { class: "quiet waiting" }, "Adding up…"));
-  const finders = Object.keys(hit.found_by ?? {}).filter((name) => name !== searcher);
+  const names = Object.keys(hit.found_by ?? {});
+  const rerank = names.some((name) => READERS.includes(name));
+  const finders = names.filter((name) => name !== searcher && !READERS.includes(name));
   try {
     const all = await Promise.all(
       [searcher, ...finders].map(async (name) => {
         const body = { query, docids: [hit.docid], searcher: name };
+        if (name === searcher) body.rerank = rerank;
         return [name, (await post("explain", body)).explanations[0]];
       }),
     );

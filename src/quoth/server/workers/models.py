@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from quoth.engine.language_model import OpenedModel
     from quoth.models.glow.encoder import GlowEncoder
     from quoth.models.query_generator.generator import QueryGenerator
+    from quoth.models.reader.reader import Reader
     from quoth.search.generative.files import GenerativeModel
 
 _LIMITS = {"answer": {"max_question_chars": MAX_QUESTION_CHARS}}
@@ -57,6 +58,11 @@ class SharedModels(LoadedModels):
         """Return a query generator."""
         with self._lock:
             return super().generator(name)
+
+    def reader(self, name: str) -> Reader:
+        """Return a reader, the same one as for answers."""
+        with self._lock:
+            return super().reader(name)
 
     def generative(self, folder: Path) -> GenerativeModel:
         """Return a model for generative search."""

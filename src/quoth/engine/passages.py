@@ -1,0 +1,97 @@
+"""Choose the passages of hits: what is shown of them, and what a model reads that reranks them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from quoth.collection.batch import CutDocument
+from quoth.collection.store import Store
+from quoth.errors import IndexMoved
+from quoth.interruption import check_interruption
+from quoth.records import TITLES, Document, Hit, Passage, Query
+from quoth.search.rerank import ReadPassage, read_passage
+from quoth.search.snippets import best_passage
+from quoth.text.words import Analyser
+
+BY_VECTORS = ("dense", "hybrid")
+"""Searchers whose hits have a passage that is nearest to the query."""
+
+TermWeights = Callable[[Query, bool], Mapping[str, float]]
+"""Weighs the terms of a query; the flag says whether its signs mean something."""
+
+Nearest = Callable[[Query, Mapping[int, Document]], Mapping[int, Passage]]
+"""Returns the passages of documents, by row, that are nearest to a query."""
+
+
+class PassageChooser:
+    """Chooses passages of stored documents for queries."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        analyser: Analyser,
+        cut: CutDocument,
+        term_weights: TermWeights,
+        nearest: Nearest,
+    ) -> None:
+        self._store = store
+        self._analyser = analyser
+        self._cut = cut
+        self._term_weights = term_weights
+        self._nearest = nearest
+
+    def best(
+        self,
+        searcher: str,
+        query: Query,
+        stored: Mapping[int, Document],
+        *,
+        syntax: bool = True,
+        besides: Collection[str] = (),
+    ) -> dict[int, Passage | None]:
+        """Choose the passage that each hit shows: where the query's words stand most.
+
+        Hits by vectors show what their score is of, the passage nearest to the query; fused ones do
+        so where none of the query's words stands in the document. Fields named in `besides` are
+        chosen only from documents that have no other.
+        """
+        if not stored:
+            return {}
+        weights = self._term_weights(query, syntax)
+        near = self._nearest(query, stored) if searcher in BY_VECTORS else {}
+        chosen: dict[int, Passage | None] = {}
+        for row, every in self._store.passages_by_row(stored).items():
+            check_interruption()
+            passages = _without(every, besides)
+            if len(passages) == 1 and row not in near:
+                chosen[row] = passages[0]
+                continue
+            best, weight = best_passage(passages, weights, analyser=self._analyser)
+            is_near = row in near and (searcher == "dense" or not weight)
+            chosen[row] = near[row] if is_near else best
+        return chosen
+
+    def read_hits(
+        self, searcher: str, query: Query, hits: Sequence[Hit], *, syntax: bool
+    ) -> list[ReadPassage]:
+        """Return what is read of hits: the title, and the passage that is shown beside it."""
+        row_by_docid = self._store.rows([hit.docid for hit in hits])
+        stored = self._store.documents(sorted(row_by_docid.values()))
+        if len(stored) < len(hits):
+            raise IndexMoved("a writer removed a document during a search; search again")
+        chosen = self.best(searcher, query, stored, syntax=syntax, besides=TITLES)
+        rows = (row_by_docid[hit.docid] for hit in hits)
+        return [read_passage(stored[row].title, chosen[row]) for row in rows]
+
+    def read_document(self, query: Query, document: Document) -> ReadPassage:
+        """Return what would be read of a document that is not in the collection."""
+        passages = _without(self._cut(document), TITLES)
+        weights = self._term_weights(query, False)
+        best, _weight = best_passage(passages, weights, analyser=self._analyser)
+        return read_passage(document.title, best)
+
+
+def _without(passages: Sequence[Passage], besides: Collection[str]) -> Sequence[Passage]:
+    """Leave out passages of some fields, unless there is no other."""
+    return [each for each in passages if each.field not in besides] or passages

@@ -1,0 +1,60 @@
+"""Give a small collection its vectors without being asked: where that takes less than a minute."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from typing import Any, Protocol
+
+from quoth.engine.calibrating import DEPTH_RERANKED, NUM_RERANKED
+from quoth.search.hybrid.calibration import Calibration
+
+MOST_SECONDS = 60.0
+_PASSAGES_PER_SECOND = 28.0
+"""Of one core, by the embedded encoder (benchmarks/encode); a pair is read about as fast."""
+
+_LOADING_SECONDS = 8.0
+
+
+class CanEncode(Protocol):
+    """An opened collection."""
+
+    def status(self) -> dict[str, Any]:
+        """Describe the collection."""
+        ...
+
+    def encode(self, *, seed: int = 0) -> Calibration:
+        """Give every document its vectors."""
+        ...
+
+
+def encode_if_quick(engine: CanEncode) -> float | None:
+    """Encode a collection that has no vectors if that is quick; else return the seconds it takes.
+
+    None says that nothing is left to do, or that it cannot be done here.
+    """
+    status = engine.status() if can_encode() else {"documents": 0}
+    if not status["documents"] or "dense" in status["indexes"]:
+        return None
+    cores = os.cpu_count() or 1
+    seconds = expected_seconds(status["documents"], status["passages"], cores=cores)
+    if seconds > MOST_SECONDS:
+        return seconds
+    engine.encode()
+    return None
+
+
+def can_encode() -> bool:
+    """Whether the libraries that vectors need are installed, told without loading them."""
+    return all(importlib.util.find_spec(name) for name in ("torch", "transformers", "faiss"))
+
+
+def expected_seconds(documents: int, passages: int, *, cores: int) -> float:
+    """Estimate how long encoding takes, with the trial queries that calibrate it.
+
+    >>> expected_seconds(1000, 2800, cores=2), expected_seconds(10, 10, cores=1)
+    (75.85714285714286, 11.928571428571429)
+    """
+    pairs = min(NUM_RERANKED, documents) * min(DEPTH_RERANKED, documents)
+    read = passages + (pairs if documents > 1 else 0)
+    return _LOADING_SECONDS + read / (_PASSAGES_PER_SECOND * cores)

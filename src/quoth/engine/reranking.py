@@ -1,0 +1,70 @@
+"""Reranking of one collection: whether, by whom, with which share, and what is read of hits."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from quoth.engine.calibrating import ReadDocument, RerankingTrial
+from quoth.errors import ConfigError
+from quoth.search.hybrid.calibration import Calibration
+from quoth.search.rerank import ReadHits, ScorePairs
+from quoth.search.rerank_config import CROSS_ENCODER, LIKELIHOOD, NONE, RerankConfig
+
+LoadReranker = Callable[[RerankConfig], ScorePairs]
+
+
+def find_reranker(config: RerankConfig) -> Path | None:
+    """Find the weights of who reads; None where nobody shall, or they are not installed."""
+    if config.by == NONE:
+        return None
+    name = config.generator if config.by == LIKELIHOOD else config.reader
+    return Path(name) if Path(name).is_dir() else _find_installed(name)
+
+
+def _find_installed(name: str) -> Path | None:
+    from quoth.models.pretrained import find_shipped
+
+    with contextlib.suppress(ConfigError):
+        return find_shipped(name)
+    return None
+
+
+def identify_reranker(folder: Path) -> str:
+    """Tell one cross-encoder from another: by the checksum of its weights."""
+    content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    return str(content["sha256"])
+
+
+def share_of(config: RerankConfig, calibration: Calibration | None) -> float:
+    """Return the share of reranking: the calibrated one, if it is this model's, or as set."""
+    found = calibration.rerank if calibration else None
+    folder = find_reranker(config)
+    is_calibrated = config.by == CROSS_ENCODER and config.method == "calibrated"
+    if found is None or folder is None or not is_calibrated:
+        return config.weight
+    return found.share if found.model == identify_reranker(folder) else config.weight
+
+
+def make_trial(
+    config: RerankConfig, load: LoadReranker, *, read: ReadHits, read_document: ReadDocument
+) -> RerankingTrial | None:
+    """Return what is needed to find out what reranking is worth; None where nobody reads."""
+    folder = find_reranker(config)
+    if folder is None or config.by != CROSS_ENCODER:
+        return None
+    model = identify_reranker(folder)
+    loading = functools.partial(load, config)
+    return RerankingTrial(config, model, load=loading, read=read, read_document=read_document)
+
+
+def refuse_none(config: RerankConfig, names: Sequence[str] = (CROSS_ENCODER, LIKELIHOOD)) -> None:
+    """Say that nobody is there to rerank."""
+    if config.by == NONE:
+        raise ConfigError(
+            f"rerank.by is none, so nobody reranks; set it to {' or '.join(names)}, or leave out"
+            " --rerank"
+        )

@@ -1,0 +1,52 @@
+"""Vectors that come by themselves: for small collections, once, and where they can be made."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from quoth.engine import quick_encoding
+from quoth.engine.quick_encoding import MOST_SECONDS, encode_if_quick, expected_seconds
+from quoth.search.hybrid.calibration import Calibration
+
+
+class Collection:
+    """Says what it holds, and counts how often it is encoded."""
+
+    def __init__(self, documents: int, **indexes: object) -> None:
+        self.documents = documents
+        self.indexes = indexes
+        self.encoded = 0
+
+    def status(self) -> dict[str, Any]:
+        return {
+            "documents": self.documents,
+            "passages": 2 * self.documents,
+            "indexes": self.indexes,
+        }
+
+    def encode(self, *, seed: int = 0) -> Calibration:
+        self.encoded += 1
+        return cast(Calibration, None)
+
+
+@pytest.fixture(autouse=True)
+def able(monkeypatch: pytest.MonkeyPatch, _nobody_encodes: None) -> None:
+    monkeypatch.setattr(quick_encoding, "can_encode", lambda: True)
+    monkeypatch.setattr(quick_encoding.os, "cpu_count", lambda: 2)
+
+
+def test_a_small_collection_is_encoded_and_a_large_one_left_with_what_it_takes() -> None:
+    small, large = Collection(100), Collection(10_000)
+    assert encode_if_quick(small) is None and small.encoded == 1
+    assert encode_if_quick(large) == expected_seconds(10_000, 20_000, cores=2) > MOST_SECONDS
+    assert large.encoded == 0
+
+
+def test_nothing_is_done_where_there_is_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    empty, encoded, unable = Collection(0), Collection(9, dense={}), Collection(9)
+    assert encode_if_quick(empty) is encode_if_quick(encoded) is None
+    monkeypatch.setattr(quick_encoding, "can_encode", lambda: False)
+    assert encode_if_quick(unable) is None
+    assert empty.encoded == encoded.encoded == unable.encoded == 0
