@@ -146,7 +146,9 @@ class Engine(EngineBase):
 
         Scores are those of the ranking; one that is explained is the sum of its parts.
         """
-        request = replace(request, searcher=self.choose(request.searcher))
+        chosen = self.choose(request.searcher)
+        if chosen != request.searcher:
+            request = replace(request, searcher=chosen)
         with self._timed("search"):
             found = self._read(lambda store: self._finder(store).find(request), request.searcher)
         return ShownHits(found, request.searcher)

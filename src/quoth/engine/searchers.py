@@ -25,7 +25,7 @@ from quoth.search.hybrid.searcher import HybridSearcher
 from quoth.search.lexical.searcher import LexicalSearcher
 from quoth.search.rerank import TITLES, RerankingSearcher
 from quoth.search.searcher import IndexedSearcher, Progress, Searcher, Timed, untimed
-from quoth.search.snippets import best_passage
+from quoth.search.snippets import PassageChoice
 from quoth.settings.config import Config
 from quoth.text.passages import cut_document
 from quoth.text.words import Analyser
@@ -193,16 +193,20 @@ class Searchers:
         """
         if not stored:
             return {}
-        weights = self.lexical(syntax=syntax).term_weights(query)
+        lexical = self.lexical(syntax=syntax)
         near = self.dense().best_passages(query, stored) if searcher in _BY_VECTORS else {}
+        choice = PassageChoice(lexical.term_weights(query), analyser=self.analyser, besides=besides)
         chosen: dict[int, Passage | None] = {}
-        for row, every in self._store.passages_by_row(stored).items():
+        kept = lexical.passage_terms(stored)
+        rest = {row: document for row, document in stored.items() if row not in kept}
+        cut = self._store.passages_by_row(rest) if rest else {}
+        for row, document in stored.items():
             check_interruption()
-            passages = [each for each in every if each.field not in besides] or every
-            if len(passages) == 1 and row not in near:
-                chosen[row] = passages[0]
-                continue
-            best, weight = best_passage(passages, weights, analyser=self.analyser)
+            best, weight = (
+                choice.among_kept(document, kept[row], weigh=row in near)
+                if row in kept
+                else choice.among(cut[row], weigh=row in near)
+            )
             is_near = row in near and (searcher == "dense" or not weight)
             chosen[row] = near[row] if is_near else best
         return chosen
