@@ -17,6 +17,8 @@ from quoth.errors import Damaged
 from quoth.records import Document, Passage, Span
 
 _DOCID = "CAST(docid AS TEXT)"  # one flipped bit makes a blob of it
+_AMONG = "docid IN (SELECT value FROM json_each(?))"
+_MAX_READ_CHARACTERS = 16_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,8 @@ class StoreReader:
     def __init__(self, database: Database) -> None:
         self._db = database
         self.path = database.path
+        self._read_documents: dict[int, Document] = {}
+        self._read_characters = 0
 
     def close(self) -> None:
         """Release the file."""
@@ -117,26 +121,27 @@ class StoreReader:
         return tuple(docid for (docid,) in found)
 
     def documents(self, rows: Sequence[int]) -> dict[int, Document]:
-        """Map rows to documents, retired rows included as long as they are kept."""
-        found = self._db.all(
-            f"SELECT row, {_DOCID}, content FROM documents"
-            " WHERE row IN (SELECT value FROM json_each(?))",
-            (json.dumps(rows),),
-        )
-        return {row: self._read(row, docid, content) for row, docid, content in found}
+        """Map rows to documents, retired rows included as long as they are kept.
+
+        A row's content never changes, so what was read lately need not be read again.
+        """
+        known = self._read_documents
+        unknown = [row for row in rows if row not in known]
+        if unknown:
+            read = self._fetch(unknown)
+            self._remember(read)
+            return {**{row: known[row] for row in rows if row in known}, **read}
+        return {row: known[row] for row in rows}
 
     def rows(self, docids: Sequence[str]) -> dict[str, int]:
         """Map docids to their newest rows, retired ones included as long as they are kept."""
-        return dict(
-            self._db.all(
-                "SELECT docid, max(row) FROM ("
-                "SELECT docid, row FROM documents WHERE removed IS NULL"
-                " AND docid IN (SELECT value FROM json_each(?1)) UNION ALL "
-                "SELECT docid, row FROM documents WHERE removed IS NOT NULL"
-                " AND docid IN (SELECT value FROM json_each(?1))) GROUP BY docid",
-                (json.dumps(docids),),
-            )
-        )
+        found = "SELECT docid, row FROM documents WHERE removed IS NULL"
+        rows = dict(self._db.all(f"{found} AND {_AMONG}", (json.dumps(docids),)))
+        if len(rows) < len(set(docids)):
+            gone = "SELECT docid, max(row) FROM documents WHERE removed IS NOT NULL"
+            lost = json.dumps([docid for docid in docids if docid not in rows])
+            rows.update(self._db.all(f"{gone} AND {_AMONG} GROUP BY docid", (lost,)))
+        return rows
 
     @property
     def last_row(self) -> int:
@@ -239,6 +244,21 @@ class StoreReader:
         return find_rows(condition, self._db)
 
     # Inner workings --------------------------------------------------------------------------
+
+    def _fetch(self, rows: Sequence[int]) -> dict[int, Document]:
+        found = self._db.all(
+            f"SELECT row, {_DOCID}, content FROM documents"
+            " WHERE row IN (SELECT value FROM json_each(?))",
+            (json.dumps(rows),),
+        )
+        self._read_characters += sum(len(content) for _row, _docid, content in found)
+        return {row: self._read(row, docid, content) for row, docid, content in found}
+
+    def _remember(self, read: Mapping[int, Document]) -> None:
+        """Keep documents at hand, and forget all once they take too much memory."""
+        if self._read_characters > _MAX_READ_CHARACTERS:
+            self._read_documents, self._read_characters = {}, 0
+        self._read_documents.update(read)
 
     def _live(self, docid: str) -> tuple[int, bytes] | None:
         for row, digest in self._db.all(

@@ -147,7 +147,8 @@ class Engine(EngineBase):
         Scores are those of the ranking; one that is explained is the sum of its parts.
         """
         searcher, rerank = self.decide(request.searcher, request.rerank)
-        request = replace(request, searcher=searcher, rerank=rerank)
+        if (searcher, rerank) != (request.searcher, request.rerank):
+            request = replace(request, searcher=searcher, rerank=rerank)
         with self._timed("search"):
             found = self._read(lambda store: self._finder(store).find(request), searcher)
         return ShownHits(found, searcher, reranked_by=self.config.rerank.by if rerank else "")

@@ -62,7 +62,16 @@ class Ranking:
             sides = using.found_by(self.query, docids, k=request.reach, allowed=self.allowed)
             return [replace(each, found_by=sides[each.hit.docid]) for each in shown]
         return [
-            replace(each, found_by={request.searcher: RankAndScore(each.rank, each.hit.score)})
+            ShownHit(  # several times as fast as `replace`
+                each.rank,
+                each.hit,
+                each.title,
+                each.metadata,
+                each.snippet,
+                {request.searcher: RankAndScore(each.rank, each.hit.score)},
+                each.explanation,
+                each.attention,
+            )
             for each in shown
         ]
 
@@ -125,8 +134,7 @@ class Finder:
             return found[offset:], stored_hits(self._store, found[offset:])
         start = tie_start(found, offset)
         stored = stored_hits(self._store, found[start:])
-        documents = {docid: each.document for docid, each in stored.items()}
-        settled = using.settle_ties(ranking.query, found[start:], documents)
+        settled = using.settle_ties(ranking.query, found[start:], stored)
         return settled[offset - start :], stored
 
     def _show(

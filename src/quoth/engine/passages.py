@@ -9,15 +9,16 @@ from quoth.collection.store import Store
 from quoth.errors import IndexMoved
 from quoth.interruption import check_interruption
 from quoth.records import TITLES, Document, Hit, Passage, Query
+from quoth.search.lexical.searcher import LexicalSearcher
 from quoth.search.rerank import ReadPassage, read_passage
-from quoth.search.snippets import best_passage
+from quoth.search.snippets import PassageChoice
 from quoth.text.words import Analyser
 
 BY_VECTORS = ("dense", "hybrid")
 """Searchers whose hits have a passage that is nearest to the query."""
 
-TermWeights = Callable[[Query, bool], Mapping[str, float]]
-"""Weighs the terms of a query; the flag says whether its signs mean something."""
+Lexical = Callable[[bool], LexicalSearcher]
+"""Returns BM25's searcher; the flag says whether the signs of a query mean something."""
 
 Nearest = Callable[[Query, Mapping[int, Document]], Mapping[int, Passage]]
 """Returns the passages of documents, by row, that are nearest to a query."""
@@ -32,13 +33,13 @@ class PassageChooser:
         *,
         analyser: Analyser,
         cut: CutDocument,
-        term_weights: TermWeights,
+        lexical: Lexical,
         nearest: Nearest,
     ) -> None:
         self._store = store
         self._analyser = analyser
         self._cut = cut
-        self._term_weights = term_weights
+        self._lexical = lexical
         self._nearest = nearest
 
     def best(
@@ -58,16 +59,22 @@ class PassageChooser:
         """
         if not stored:
             return {}
-        weights = self._term_weights(query, syntax)
+        lexical = self._lexical(syntax)
         near = self._nearest(query, stored) if searcher in BY_VECTORS else {}
+        choice = PassageChoice(
+            lexical.term_weights(query), analyser=self._analyser, besides=besides
+        )
         chosen: dict[int, Passage | None] = {}
-        for row, every in self._store.passages_by_row(stored).items():
+        kept = lexical.passage_terms(stored)
+        rest = {row: document for row, document in stored.items() if row not in kept}
+        cut = self._store.passages_by_row(rest) if rest else {}
+        for row, document in stored.items():
             check_interruption()
-            passages = _without(every, besides)
-            if len(passages) == 1 and row not in near:
-                chosen[row] = passages[0]
-                continue
-            best, weight = best_passage(passages, weights, analyser=self._analyser)
+            best, weight = (
+                choice.among_kept(document, kept[row], weigh=row in near)
+                if row in kept
+                else choice.among(cut[row], weigh=row in near)
+            )
             is_near = row in near and (searcher == "dense" or not weight)
             chosen[row] = near[row] if is_near else best
         return chosen
@@ -86,12 +93,7 @@ class PassageChooser:
 
     def read_document(self, query: Query, document: Document) -> ReadPassage:
         """Return what would be read of a document that is not in the collection."""
-        passages = _without(self._cut(document), TITLES)
-        weights = self._term_weights(query, False)
-        best, _weight = best_passage(passages, weights, analyser=self._analyser)
+        weights = self._lexical(False).term_weights(query)
+        choice = PassageChoice(weights, analyser=self._analyser, besides=TITLES)
+        best, _weight = choice.among(self._cut(document))
         return read_passage(document.title, best)
-
-
-def _without(passages: Sequence[Passage], besides: Collection[str]) -> Sequence[Passage]:
-    """Leave out passages of some fields, unless there is no other."""
-    return [each for each in passages if each.field not in besides] or passages

@@ -228,7 +228,7 @@ class Searchers:
             self._store,
             analyser=self.analyser,
             cut=functools.partial(cut_document, config=self._config.passages),
-            term_weights=lambda query, syntax: self.lexical(syntax=syntax).term_weights(query),
+            lexical=lambda syntax: self.lexical(syntax=syntax),
             nearest=lambda query, stored: self.dense().best_passages(query, stored),
         )
 

@@ -2,29 +2,74 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from quoth.records import Passage, Snippet, Span
+from quoth.index.lexical.passage_terms import PassageTerms, PlacedPassage, weigh_counts
+from quoth.records import Document, Passage, Snippet, Span
 from quoth.text.words import Analyser, Word
 from quoth.vocabulary.weighting import saturate
 
-_TELLING_LENGTH = 10
 
+class PassageChoice:
+    """Chooses the passage of a document where the weighted terms of a query stand most.
 
-def best_passage(
-    passages: Sequence[Passage], weights: Mapping[str, float], *, analyser: Analyser
-) -> tuple[Passage | None, float]:
-    """Pick the passage where the weighted terms stand most, the earliest of equals.
-
-    Its weight is 0 where none of them stands in any passage.
+    Fields named in `besides` are chosen only from documents that have no other. Where there is but
+    one passage, it is not weighed unless asked for. The weight is 0 where none of the terms stands
+    in any passage.
     """
-    best, most = None, -1.0
-    for passage in passages:
-        weight = _passage_weight(passage, weights, analyser)
-        if weight > most:
-            best, most = passage, weight
-    return best, max(most, 0.0)
+
+    def __init__(
+        self,
+        weights: Mapping[str, float],
+        *,
+        analyser: Analyser,
+        besides: Collection[str] = (),
+    ) -> None:
+        self._weights = weights
+        self._analyser = analyser
+        self._besides = besides
+
+    def among(
+        self, passages: Sequence[Passage], *, weigh: bool = False
+    ) -> tuple[Passage | None, float]:
+        """Choose by analysing passages; the earliest of equals."""
+        passages = [each for each in passages if each.field not in self._besides] or passages
+        if len(passages) == 1 and not weigh:
+            return passages[0], 0.0
+        weighed = [_passage_weight(each, self._weights, self._analyser) for each in passages]
+        best = _first_best(weighed)
+        return (passages[best], weighed[best]) if passages else (None, 0.0)
+
+    def among_kept(
+        self, document: Document, kept: PassageTerms, *, weigh: bool = False
+    ) -> tuple[Passage | None, float]:
+        """Choose by the terms that were kept of a document's passages; the earliest of equals."""
+        names, passages = list(document.fields), kept.passages
+        fit = [
+            at
+            for at, each in enumerate(passages)
+            if not self._besides or names[each.field] not in self._besides
+        ] or range(len(passages))
+        if not fit:
+            return None, 0.0
+        best, weight = fit[0], 0.0
+        if len(fit) > 1 or weigh:
+            weighed = kept.weigh(self._weights)
+            best = fit[_first_best([weighed[at] for at in fit])]
+            weight = weighed[best]
+        return _cut(document, names[passages[best].field], passages[best]), weight
+
+
+def _first_best(weights: Sequence[float]) -> int:
+    return max(range(len(weights)), key=weights.__getitem__, default=0)
+
+
+def _cut(document: Document, field: str, placed: PlacedPassage) -> Passage:
+    _number, instance, start, end = placed
+    text = document.fields[field][instance][start:end]
+    return Passage(document.docid, field, Span(start, end), text, instance)
 
 
 def make_snippet(
@@ -43,21 +88,24 @@ def make_snippet(
 
 
 def _passage_weight(passage: Passage, weights: Mapping[str, float], analyser: Analyser) -> float:
-    """Weigh a passage; one of a few words, such as a title, counts only in proportion."""
     terms = analyser.terms(passage.text)
     counts = Counter(filter(weights.__contains__, terms))
-    matched = sum(weights[term] * saturate(tf, 1.0) for term, tf in counts.items())
-    return matched * min(1.0, len(terms) / _TELLING_LENGTH)
+    return weigh_counts((weights[t] * saturate(tf, 1.0) for t, tf in counts.items()), len(terms))
 
 
 def _heaviest_cluster(words: Sequence[Word], weights: Mapping[str, float], max_chars: int) -> Span:
     """Find the stretch from one query word to another that holds the most distinct weight."""
-    best, best_weight = Span(0, 0), 0.0
+    best, best_weight, until = Span(0, 0), 0.0, 0
     for at, first in enumerate(words):
-        inside = [word for word in words[at : at + 64] if word.end <= first.start + max_chars]
-        weight = sum(weights[term] for term in {word.term for word in inside})
+        limit, before = first.start + max_chars, until
+        while until < min(len(words), at + 64) and words[until].end <= limit:
+            until += 1
+        if until == before:  # within the stretch before it, which weighs no less
+            until = max(until, at + 1)
+            continue
+        weight = math.fsum(weights[term] for term in {word.term for word in words[at:until]})
         if weight > best_weight:
-            best, best_weight = Span(first.start, inside[-1].end), weight
+            best, best_weight = Span(first.start, words[until - 1].end), weight
     return best
 
 

@@ -13,10 +13,10 @@ import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from quoth.errors import CollectionError, Damaged, StorageFull
-from quoth.open_files import can_open_files, out_of_files, says_out_of_files
+from quoth.errors import Damaged
+from quoth.vocabulary.derived_file import SQLITE_ERRORS, DerivedFile, explain_failure
 
 EVERYTHING = "*"
 """The view that joins all fields of a document."""
@@ -25,8 +25,6 @@ FieldTerms = Mapping[str, Sequence[Sequence[str]]]
 """A document after the analyser: field → its instances → their terms."""
 
 _MAX_PENDING = 300_000
-_SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)  # its message may quote an altered page
-_CANNOT_OPEN = ("SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_READONLY_CANTINIT")
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS frequencies (
   view TEXT NOT NULL, term TEXT NOT NULL, df INTEGER NOT NULL, PRIMARY KEY (view, term)
@@ -50,38 +48,16 @@ def view_terms(document: FieldTerms) -> Iterator[tuple[str, list[str]]]:
     yield EVERYTHING, everything
 
 
-class Statistics:
+class Statistics(DerivedFile):
     """Collection statistics on disk; one writer at a time, any number of readers."""
 
+    schema = _SCHEMA
+
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        self._connection = connection
-        self._path = path
+        super().__init__(connection, path)
         self._frequencies: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._lengths: Counter[str] = Counter()
         self._num_documents = 0
-
-    @classmethod
-    def open(cls, path: Path, *, write: bool = False) -> Self:
-        """Open the statistics file; a writer creates it where it is missing."""
-        mode = "rwc" if write else "ro"
-        try:
-            connection = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode={mode}",
-                uri=True,
-                isolation_level=None,
-                check_same_thread=False,
-            )
-            connection.execute("PRAGMA busy_timeout = 10000")
-            if write:
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.executescript(_SCHEMA)
-        except _SQLITE_ERRORS as error:
-            raise _explain(path, error) from error
-        return cls(connection, path)
-
-    def close(self) -> None:
-        """Release the file; counts not yet committed are dropped."""
-        self._connection.close()
 
     @property
     def change(self) -> int:
@@ -117,6 +93,10 @@ class Statistics:
         """Return what is counted besides frequencies: documents, and terms per view."""
         return self.num_documents, self.total_lengths()
 
+    def require_readable(self) -> None:
+        """Raise where what is counted besides frequencies cannot be read."""
+        self.summary()
+
     def total_lengths(self) -> dict[str, int]:
         """Terms in all documents together, per view."""
         return dict(self._run("SELECT view, total FROM lengths"))
@@ -144,13 +124,8 @@ class Statistics:
                 "SELECT view, term, df FROM frequencies ORDER BY view, term"
             ):
                 yield counted
-        except _SQLITE_ERRORS as error:
-            raise _explain(self._path, error) from error
-
-    def find_damage(self) -> tuple[str, ...]:
-        """Let SQLite check the structure of the file."""
-        lines = self._run("PRAGMA integrity_check(5)")
-        return tuple(f"{self._path}: {line}" for (line,) in lines if line != "ok")
+        except SQLITE_ERRORS as error:
+            raise explain_failure(self._path, error) from error
 
     def begin(self) -> None:
         """Start a batch of changes, visible to readers only once committed."""
@@ -224,11 +199,6 @@ class Statistics:
             )
         self._run("COMMIT")
 
-    def roll_back(self) -> None:
-        """Drop the batch."""
-        if self._connection.in_transaction:
-            self._run("ROLLBACK")
-
     def _count_view(self, view: str, distinct: set[str], length: int, sign: int) -> None:
         self._lengths[view] += sign * length
         counts = self._frequencies[view]
@@ -238,7 +208,7 @@ class Statistics:
 
     def _flush(self) -> None:
         # Sorted, so that neighbouring rows of the B-tree are touched together.
-        self._insert(
+        self._run_many(
             "INSERT INTO frequencies VALUES (?, ?, ?)"
             " ON CONFLICT DO UPDATE SET df = df + excluded.df",
             (
@@ -248,7 +218,7 @@ class Statistics:
                 if df
             ),
         )
-        self._insert(
+        self._run_many(
             "INSERT INTO lengths VALUES (?, ?)"
             " ON CONFLICT DO UPDATE SET total = total + excluded.total",
             sorted(self._lengths.items()),
@@ -266,27 +236,3 @@ class Statistics:
         for (value,) in self._run("SELECT value FROM facts WHERE name = ?", (name,)):
             return value
         return default
-
-    def _run(self, sql: str, parameters: tuple[object, ...] = ()) -> list[Any]:
-        try:
-            return self._connection.execute(sql, parameters).fetchall()
-        except _SQLITE_ERRORS as error:
-            raise _explain(self._path, error) from error
-
-    def _insert(self, sql: str, values: Iterable[tuple[object, ...]]) -> None:
-        try:
-            self._connection.executemany(sql, values)
-        except _SQLITE_ERRORS as error:
-            raise _explain(self._path, error) from error
-
-
-def _explain(path: Path, error: Exception) -> CollectionError:
-    name = getattr(error, "sqlite_errorname", "")
-    if name in ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE"):
-        return StorageFull(
-            f"{path} could not be written: the disk is full or limited; the documents are safe,"
-            " and the counts are caught up once there is room"
-        )
-    if says_out_of_files(error) or (name.startswith(_CANNOT_OPEN) and not can_open_files()):
-        return out_of_files(path)
-    return Damaged(f"{path} cannot be read ({error})")

@@ -19,16 +19,19 @@ from pathlib import Path
 from typing import Any
 
 from quoth.collection.store import Store
+from quoth.collection.store_reader import StoredDocument
 from quoth.errors import IndexMoved
 from quoth.index.lexical.index import Boost, IndexState, LexicalIndex, Scored
+from quoth.index.lexical.passage_terms import PassageTerms, PassageTermsFile
 from quoth.index.lexical.query import Clause, LexicalQuery, scale
 from quoth.interruption import check_interruption
 from quoth.records import Document, Hit, Part, Query, Run
+from quoth.search.lexical.analysing import analyse
 from quoth.search.lexical.config import LexicalConfig
 from quoth.search.lexical.counts import CountScorer, TermCounts, is_countable
 from quoth.search.lexical.score import QueryStatistics, contributions, explain_parts, score
 from quoth.search.lexical.ties import ROUNDING, near_ties
-from quoth.search.lexical.upkeep import STATISTICS_FILE, LexicalUpkeep, analyse, open_index
+from quoth.search.lexical.upkeep import STATISTICS_FILE, LexicalUpkeep, open_index, open_records
 from quoth.search.searcher import Progress, ignore_progress
 from quoth.text.query_syntax import Occur, parse_query, plain_query
 from quoth.text.words import Analyser
@@ -74,6 +77,8 @@ class LexicalSearcher:
         self._statistics: Statistics | None = None
         self._totals: tuple[int, dict[str, float]] | None = None
         self._weighed: tuple[str, dict[str, float]] | None = None
+        self._parsed: tuple[str, LexicalQuery] | None = None
+        self._records: PassageTermsFile | None = None
 
     # Searching -------------------------------------------------------------------------------
 
@@ -110,6 +115,11 @@ class LexicalSearcher:
 
     def parse(self, query: Query) -> LexicalQuery:
         """Turn what the user typed into weighted clauses over terms."""
+        if self._parsed is None or self._parsed[0] != query.text:
+            self._parsed = (query.text, self._parse(query))
+        return self._parsed[1]
+
+    def _parse(self, query: Query) -> LexicalQuery:
         fields = self._opened().fields
         asked = parse_query(query.text, fields=fields) if self._syntax else plain_query(query.text)
         if self._anywhere is None:
@@ -140,8 +150,14 @@ class LexicalSearcher:
             self._weighed = (query.text, weights)
         return self._weighed[1]
 
+    def passage_terms(self, rows: Iterable[int]) -> dict[int, PassageTerms]:
+        """Read which terms stand in each passage of documents; not all need have been kept."""
+        if self._records is None:
+            self._records = open_records(self.folder, self._store, self._analyser)
+        return self._records.read(rows)
+
     def settle_ties(
-        self, query: Query, hits: Sequence[Hit], documents: Mapping[str, Document]
+        self, query: Query, hits: Sequence[Hit], stored: Mapping[str, StoredDocument]
     ) -> tuple[Hit, ...]:
         """Order hits exactly whose scores single precision cannot tell apart.
 
@@ -150,18 +166,24 @@ class LexicalSearcher:
         if not self._counts_as(self._opened()):
             return tuple(hits)  # scored exactly
         groups = list(near_ties(hits))
-        if len(groups) < len(hits) and not self._is_of_one_state():
+        if len(groups) == len(hits):
+            return tuple(hits)
+        if not self._is_of_one_state():
             groups = [list(hits)]
         differing = [
-            hit.docid
+            stored[hit.docid].row
             for group in groups
-            if len({tuple(documents[hit.docid].fields.items()) for hit in group}) > 1
+            if len(group) > 1
+            and len({tuple(stored[hit.docid].document.fields.items()) for hit in group}) > 1
             for hit in group
         ]
-        parts = self.explain(query, [documents[docid] for docid in differing]) if differing else ()
-        exact = {docid: part.value for docid, part in zip(differing, parts, strict=True)}
+        exact: dict[int, float] = {}
+        if differing:
+            parsed = self.parse(query)
+            exact = self._score_exactly(parsed, differing, self._query_statistics(parsed))
         scored = [
-            [Hit(hit.docid, exact.get(hit.docid, hit.score)) for hit in each] for each in groups
+            [Hit(hit.docid, exact.get(stored[hit.docid].row, hit.score)) for hit in each]
+            for each in groups
         ]
         return tuple(
             hit for each in scored for hit in sorted(each, key=lambda hit: (-hit.score, hit.docid))
@@ -175,6 +197,9 @@ class LexicalSearcher:
         """Release what was opened."""
         if self._statistics is not None:
             self._statistics.close()
+        if self._records is not None:
+            self._records.close()
+        self._records = self._parsed = None
         self._index = self._statistics = self._anywhere = self._totals = self._weighed = None
         self._docids, self._states = {}, {}
 

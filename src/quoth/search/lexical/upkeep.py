@@ -3,7 +3,8 @@
 Both follow the store's change log and record how far they got, together with the log's digest
 there, so an index that belongs to another history (a restored backup, say) is noticed and rebuilt.
 Statistics are committed right after the index; whichever a crash leaves behind is caught up on its
-own.
+own. The terms of passages are committed before the index, so whatever is found has them; older
+collections get them with the next write.
 """
 
 from __future__ import annotations
@@ -13,35 +14,30 @@ import logging
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from quoth.artifact import FILE_NAME, Artifact, find_damage
 from quoth.collection.store import Store
 from quoth.errors import CollectionError, Damaged, IndexMismatch, OutOfFiles
 from quoth.index.lexical.index import META, UNFINISHED, LexicalIndex, read_artifact, read_segments
+from quoth.index.lexical.passage_terms import FILE_NAME as PASSAGES_FILE
+from quoth.index.lexical.passage_terms import PassageTermsFile
 from quoth.index.lexical.writer import LexicalWriter
-from quoth.records import Document
+from quoth.search.lexical.analysing import AnalysedDocument, analyse, analyse_passages
 from quoth.search.searcher import Progress
 from quoth.text.words import Analyser
-from quoth.vocabulary.statistics import FieldTerms, Statistics
+from quoth.vocabulary.derived_file import DerivedFile
+from quoth.vocabulary.statistics import Statistics
 
 STATISTICS_FILE = "statistics.db"
 MAX_FIELDS = 32
 """Fields searched one by one, in order of appearance; later ones count in the whole only."""
 
-_REPORT_EVERY = 500
+_REPORT_EVERY = _PORTION = 500
 _FINISHED = "lexical_finished"  # setting of the store: from then on, no index means a lost one
 _logger = logging.getLogger(__name__)
-
-
-def analyse(document: Document, analyser: Analyser) -> FieldTerms:
-    """Turn a document into terms, field by field."""
-    return {
-        name: [analyser.terms(instance) for instance in instances]
-        for name, instances in document.fields.items()
-    }
 
 
 def open_index(folder: Path, analyser: Analyser) -> LexicalIndex:
@@ -69,6 +65,26 @@ def require_analyser(index: LexicalIndex, analyser: Analyser, collection: Path) 
             f"the lexical index of {collection} was built with {differing}; keep those settings, or"
             f' rebuild {index.num_documents:,} documents with "quoth verify {collection} --repair"'
         )
+
+
+def open_records(folder: Path, store: Store, analyser: Analyser) -> PassageTermsFile:
+    """Open the terms of passages; an empty file of them where there are none of these settings."""
+    path = folder / PASSAGES_FILE
+    try:
+        if path.exists():
+            opened = PassageTermsFile.open(path)
+            if opened.basis == record_basis(store, analyser):
+                return opened
+            opened.close()
+    except Damaged as error:  # passages are analysed instead
+        _logger.warning("%s", error)
+    return PassageTermsFile.none()
+
+
+def record_basis(store: Store, analyser: Analyser) -> dict[str, Any]:
+    """Describe all that decides which passages there are, and which terms in them."""
+    settings = store.setting("config") or {}
+    return {"analyser": analyser.identity(), "passages": settings.get("passages")}
 
 
 class LexicalUpkeep:
@@ -108,17 +124,25 @@ class LexicalUpkeep:
             if not self._follows(statistics.change, statistics.basis.get("log", "")):
                 self._recount(statistics)
             self._extend(index, statistics)
-        self._compact_if_due()
+        if not self._compact_if_due():
+            self._complete_records()
 
     def rebuild(self) -> None:
         """Build index and statistics from the store alone."""
         _logger.info("building the lexical index of %s", self._folder.parent)
         self._folder.mkdir(parents=True, exist_ok=True)
-        with contextlib.closing(_open_or_replace(self._folder / STATISTICS_FILE)) as statistics:
+        with (
+            contextlib.closing(
+                _open_or_replace(self._folder / STATISTICS_FILE, Statistics)
+            ) as statistics,
+            self._records() as records,
+        ):
             statistics.begin()
             statistics.clear()
+            records.clear()
             with contextlib.closing(self._writer(None)) as writer:
-                self._apply(0, writer=writer, statistics=statistics)
+                self._apply(0, writer=writer, statistics=statistics, records=records)
+                records.commit(basis=self._record_basis())
                 writer.commit(change=self._upto, log=self._log())
             statistics.commit(change=self._upto, basis=self._basis())
         self._store.set_setting(_FINISHED, True)
@@ -201,15 +225,16 @@ class LexicalUpkeep:
             yield from self._compare_counts(index, statistics)
         finally:
             statistics.close()
+        yield from self._compare_records()
 
     def _check_statistics(self) -> Iterator[str]:
         """Check the statistics for themselves, where there is nothing to compare them with."""
         with contextlib.closing(Statistics.open(self._folder / STATISTICS_FILE)) as statistics:
-            yield from statistics.find_damage()
+            yield from statistics.check_structure()
 
     def _compare_counts(self, index: LexicalIndex, statistics: Statistics) -> Iterator[str]:
         path = self._folder / STATISTICS_FILE
-        broken = statistics.find_damage()
+        broken = statistics.check_structure()
         yield from broken
         follows = self._follows(statistics.change, statistics.basis.get("log", ""))
         if broken or (follows and statistics.change < self._upto):
@@ -234,6 +259,19 @@ class LexicalUpkeep:
             finally:
                 recounted.close()
 
+    def _compare_records(self) -> Iterator[str]:
+        path = self._folder / PASSAGES_FILE
+        if not path.exists():
+            return  # of a collection from before there was one
+        with contextlib.closing(PassageTermsFile.open(path)) as records:
+            broken = records.check_structure()
+            yield from broken
+            if broken or records.basis != self._record_basis():
+                return
+            right = ((row, analysed.record) for row, analysed in self._analysed(0))
+            if any(one != other for one, other in zip_longest(right, records.all_records())):
+                yield f"{path}: terms of passages differ from the documents"
+
     def _follows(self, change: int, log: str) -> bool:
         """Whether something at this point of this history can be caught up."""
         return self._store.forgotten <= change <= self._upto and log == self._store.log_digest(
@@ -242,31 +280,40 @@ class LexicalUpkeep:
 
     def _extend(self, index: LexicalIndex, statistics: Statistics) -> None:
         after, counted = index.artifact.change, statistics.change
-        is_current = after == self._upto and index.is_settled
-        if is_current and counted == self._upto:
-            return
-        writer = None if is_current else self._writer(index)
         if counted < self._upto:
             statistics.begin()
         try:
-            if after == counted:
-                self._apply(after, writer=writer, statistics=statistics)
-            else:  # a crash fell between the two commits
-                self._apply(after, writer=writer, statistics=None)
-                self._apply(counted, writer=None, statistics=statistics)
-            if writer is not None:
-                writer.commit(change=self._upto, log=self._log())
+            if after == self._upto and index.is_settled:
+                self._apply(counted, statistics=statistics)
+            else:
+                both = statistics if after == counted else None
+                self._extend_index(index, both)
+                if both is None:  # a crash fell between the two commits
+                    self._apply(counted, statistics=statistics)
             if counted < self._upto:
                 statistics.commit(change=self._upto, basis=self._basis())
         except BaseException:
             statistics.roll_back()
             raise
-        finally:
-            if writer is not None:
-                writer.close()
+
+    def _extend_index(self, index: LexicalIndex, statistics: Statistics | None) -> None:
+        after = index.artifact.change
+        with (
+            contextlib.closing(self._writer(index)) as writer,
+            self._records() as records,
+        ):
+            self._apply(after, writer=writer, statistics=statistics, records=records)
+            if records.basis == self._record_basis():
+                records.commit(basis=self._record_basis())
+            writer.commit(change=self._upto, log=self._log())
 
     def _apply(
-        self, after: int, *, writer: LexicalWriter | None, statistics: Statistics | None
+        self,
+        after: int,
+        *,
+        writer: LexicalWriter | None = None,
+        statistics: Statistics | None = None,
+        records: PassageTermsFile | None = None,
     ) -> None:
         if after == self._upto:
             return
@@ -277,27 +324,61 @@ class LexicalUpkeep:
                 statistics.count(analyse(stored.document, self._analyser), sign=-1)
         if writer is not None:
             writer.remove(gone)
+        if records is not None:
+            records.drop(gone)
         total = self._store.count_between(after, self._upto)
-        for done, stored in enumerate(self._store.added_between(after, self._upto)):
+        for done, (row, analysed) in enumerate(self._analysed(after)):
             if done % _REPORT_EVERY == 0:
                 self._progress("indexing words", done, total)
-            terms = analyse(stored.document, self._analyser)
             if writer is not None:
-                writer.add(stored.row, terms)
+                writer.add(row, analysed.fields)
             if statistics is not None:
-                statistics.count(terms)
+                statistics.count(analysed.fields)
+            if records is not None:
+                records.put(row, analysed.record)
         self._progress("indexing words", total, total)
+
+    def _analysed(self, after: int) -> Iterator[tuple[int, AnalysedDocument]]:
+        """Analyse the documents that came after a change, each once."""
+        added = self._store.added_between(after, self._upto)
+        while portion := {each.row: each.document for each in islice(added, _PORTION)}:
+            for row, passages in self._store.passages_by_row(portion).items():
+                yield row, analyse_passages(portion[row], passages, self._analyser)
+
+    @contextlib.contextmanager
+    def _records(self) -> Iterator[PassageTermsFile]:
+        """Open the terms of passages for a batch of changes, which is dropped unless committed."""
+        opened = _open_or_replace(self._folder / PASSAGES_FILE, PassageTermsFile)
+        with contextlib.closing(opened) as records:
+            records.begin()
+            try:
+                yield records
+            finally:
+                records.roll_back()
+
+    def _complete_records(self) -> None:
+        """Write the terms of all passages where they are missing, or of otherwise cut ones."""
+        with self._records() as records:
+            if records.basis != self._record_basis():
+                records.clear()
+                self._apply(0, records=records)
+                records.commit(basis=self._record_basis())
+
+    def _record_basis(self) -> dict[str, Any]:
+        return record_basis(self._store, self._analyser)
 
     def _recount(self, statistics: Statistics) -> None:
         statistics.begin()
         statistics.clear()
-        self._apply(0, writer=None, statistics=statistics)
+        self._apply(0, statistics=statistics)
         statistics.commit(change=self._upto, basis=self._basis())
 
-    def _compact_if_due(self) -> None:
+    def _compact_if_due(self) -> bool:
         index = LexicalIndex.open(self._folder)
-        if index is not None and index.num_dead > self._compact_share * index.num_documents:
-            self.rebuild()
+        if index is None or index.num_dead <= self._compact_share * index.num_documents:
+            return False
+        self.rebuild()
+        return True
 
     def _writer(self, current: LexicalIndex | None) -> LexicalWriter:
         return LexicalWriter(
@@ -314,13 +395,16 @@ class LexicalUpkeep:
         return {"log": self._log(), "analyser": self._analyser.identity()}
 
 
-def _open_or_replace(path: Path) -> Statistics:
-    """Open the statistics for a recount, discarding a file that is beyond use."""
+_F = TypeVar("_F", bound=DerivedFile)
+
+
+def _open_or_replace(path: Path, kind: type[_F]) -> _F:
+    """Open a derived file to write it anew, discarding one that is beyond use."""
     try:
-        statistics = Statistics.open(path, write=True)
-        statistics.summary()
-        return statistics
+        opened = kind.open(path, write=True)
+        opened.require_readable()
+        return opened
     except Damaged:
         for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
             path.with_name(name).unlink(missing_ok=True)
-        return Statistics.open(path, write=True)
+        return kind.open(path, write=True)

@@ -1,0 +1,217 @@
+"""Which terms stand in each passage of a document, so that what a hit shows needs no analysis.
+
+One record per row of the store: the spans of its passages, and a key of 32 bits for every term in
+them, in order. A row's content never changes, so a record is right or missing; where one is missing
+or damaged, passages are analysed instead. Two terms of one document share a key about once in ten
+million documents, and then another passage may be shown.
+
+The records lie in a small SQLite file beside the index. It names the settings that passages were
+cut with: under others, it counts as empty.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sqlite3
+import zlib
+from array import array
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from quoth.vocabulary.derived_file import SQLITE_ERRORS, DerivedFile, explain_failure
+from quoth.vocabulary.weighting import saturate
+
+FILE_NAME = "passages.db"
+TELLING_LENGTH = 10
+"""Terms from which on a passage counts in full; a shorter one, such as a title, in proportion."""
+
+_WIDTH = 4  # bytes of a number
+_PER_PASSAGE = 5  # numbers
+_MAX_PENDING = 2_000
+_MAX_READ = 10_000
+_RECORDS = "SELECT row, terms FROM records WHERE row IN (SELECT value FROM json_each(?))"
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS records (row INTEGER PRIMARY KEY, terms BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS basis (value TEXT NOT NULL);
+"""
+
+
+class PlacedPassage(NamedTuple):
+    """Where a passage stands: the number of its field in the document, instance and span."""
+
+    field: int
+    instance: int
+    start: int
+    end: int
+
+
+class _Keys(dict[str, bytes]):
+    """Term → key, computed once."""
+
+    def __missing__(self, term: str) -> bytes:
+        key = self[term] = zlib.crc32(term.encode()).to_bytes(_WIDTH, "little")
+        return key
+
+
+_KEYS = _Keys()
+_MAX_KEYS = 1_000_000
+
+
+def weigh_counts(weights: Iterable[float], num_terms: int) -> float:
+    """Weigh a passage by what its terms weigh, in whatever order.
+
+    >>> weigh_counts([2.0, 1.0], 5)
+    1.5
+    """
+    return math.fsum(weights) * min(1.0, num_terms / TELLING_LENGTH)
+
+
+def write_record(passages: Sequence[PlacedPassage], terms: Sequence[Sequence[str]]) -> bytes:
+    """Write the record of a document from its passages and the terms of each."""
+    if len(_KEYS) > _MAX_KEYS:
+        _KEYS.clear()
+    head = array("I", [len(passages)])
+    for placed, own in zip(passages, terms, strict=True):
+        head.extend((*placed, len(own)))
+    key_of = _KEYS.__getitem__
+    body = head.tobytes() + b"".join([key for own in terms for key in map(key_of, own)])
+    return zlib.crc32(body).to_bytes(_WIDTH, "little") + body
+
+
+class PassageTerms:
+    """The record of one document, read."""
+
+    __slots__ = ("_ends", "_keys", "passages")
+
+    def __init__(self, record: bytes) -> None:
+        """Read a record; raises ValueError where it is not as it was written."""
+        if zlib.crc32(memoryview(record)[_WIDTH:]).to_bytes(_WIDTH, "little") != record[:_WIDTH]:
+            raise ValueError("its checksum is another")
+        count = int.from_bytes(record[_WIDTH : 2 * _WIDTH], "little")
+        body = (2 + _PER_PASSAGE * count) * _WIDTH
+        head = array("I", record[2 * _WIDTH : body])
+        self._keys = record[body:]
+        self.passages: list[PlacedPassage] = []
+        self._ends: list[int] = []
+        end = 0
+        for at in range(0, len(head), _PER_PASSAGE):
+            self.passages.append(PlacedPassage(*head[at : at + 4]))
+            end += head[at + 4] * _WIDTH
+            self._ends.append(end)
+
+    def weigh(self, weights: Mapping[str, float]) -> list[float]:
+        """Weigh every passage by the weighted terms in it."""
+        ends, parts = self._ends, [list[float]() for _ in self.passages]
+        for term, weight in weights.items():
+            found = self._find(_KEYS[term])
+            if len(found) == 1:
+                parts[bisect_right(ends, found[0])].append(weight * saturate(1, 1.0))
+            elif found:
+                tfs = Counter([bisect_right(ends, at) for at in found])
+                for passage, tf in tfs.items():
+                    parts[passage].append(weight * saturate(tf, 1.0))
+        starts = (0, *ends)
+        return [
+            weigh_counts(own, (end - start) // _WIDTH) if own else 0.0
+            for own, start, end in zip(parts, starts, ends, strict=False)
+        ]
+
+    def _find(self, key: bytes) -> list[int]:
+        """List the places of a key, in bytes."""
+        keys, found = self._keys, []
+        at = keys.find(key)
+        while at >= 0:
+            if at % _WIDTH == 0:
+                found.append(at)
+            at = keys.find(key, at + 1)
+        return found
+
+
+class PassageTermsFile(DerivedFile):
+    """The records of a collection on disk."""
+
+    schema = _SCHEMA
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        super().__init__(connection, path)
+        self._pending: list[tuple[int, bytes]] = []
+        self._read: dict[int, PassageTerms] = {}
+
+    @classmethod
+    def none(cls) -> Self:
+        """Return a file that holds nothing."""
+        connection = sqlite3.connect(":memory:", check_same_thread=False)
+        connection.executescript(cls.schema)
+        return cls(connection, Path(":memory:"))
+
+    @property
+    def basis(self) -> Any:
+        """What the records rest on; None where they were never finished."""
+        found = self._run("SELECT value FROM basis")
+        try:
+            return json.loads(found[0][0]) if found else None
+        except (ValueError, TypeError):
+            return None
+
+    def require_readable(self) -> None:
+        """Raise where the file is no such file."""
+        self._run("SELECT max(row) FROM records")
+
+    def read(self, rows: Iterable[int]) -> dict[int, PassageTerms]:
+        """Read the records of rows; those that are missing or damaged are left out."""
+        wanted, known = list(rows), self._read
+        unknown = [row for row in wanted if row not in known]
+        if unknown:
+            if len(known) > _MAX_READ:
+                known.clear()
+            for row, record in self._run(_RECORDS, (json.dumps(unknown),)):
+                with contextlib.suppress(ValueError, TypeError):
+                    known[row] = PassageTerms(record)
+        return {row: known[row] for row in wanted if row in known}
+
+    def begin(self) -> None:
+        """Start a batch of changes."""
+        self._pending = []
+        self._run("PRAGMA secure_delete = ON")  # as in the store: what is removed leaves nothing
+        self._run("BEGIN IMMEDIATE")
+
+    def clear(self) -> None:
+        """Drop all records, within a batch."""
+        self._run("DELETE FROM records")
+
+    def put(self, row: int, record: bytes) -> None:
+        """Keep the record of a row."""
+        self._pending.append((row, record))
+        if len(self._pending) >= _MAX_PENDING:
+            self._flush()
+
+    def drop(self, rows: Sequence[int]) -> None:
+        """Drop the records of rows."""
+        self._run_many("DELETE FROM records WHERE row = ?", ((row,) for row in rows))
+
+    def commit(self, *, basis: object) -> None:
+        """Make the batch durable."""
+        self._flush()
+        self._run("DELETE FROM basis")
+        self._run("INSERT INTO basis VALUES (?)", (json.dumps(basis, sort_keys=True),))
+        self._run("COMMIT")
+
+    def all_records(self) -> Iterator[tuple[int, bytes]]:
+        """Yield rows and their records, in the order of rows."""
+        try:
+            # Not `yield from`: it would close the cursor, perhaps after the connection.
+            for found in self._connection.execute(  # noqa: UP028
+                "SELECT row, terms FROM records ORDER BY row"
+            ):
+                yield found
+        except SQLITE_ERRORS as error:
+            raise explain_failure(self._path, error) from error
+
+    def _flush(self) -> None:
+        self._run_many("INSERT OR REPLACE INTO records VALUES (?, ?)", self._pending)
+        self._pending = []

@@ -1,0 +1,63 @@
+"""Analyse a document once, for all that need its terms: index, statistics and what hits show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from quoth.index.lexical.passage_terms import PlacedPassage, write_record
+from quoth.records import Document, Passage
+from quoth.text.words import Analyser
+from quoth.vocabulary.statistics import FieldTerms
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedDocument:
+    """A document's terms, field by field, and the record of those in its passages."""
+
+    fields: FieldTerms
+    record: bytes
+
+
+def analyse(document: Document, analyser: Analyser) -> FieldTerms:
+    """Turn a document into terms, field by field."""
+    return {
+        name: [analyser.terms(instance) for instance in instances]
+        for name, instances in document.fields.items()
+    }
+
+
+def analyse_passages(
+    document: Document, passages: Sequence[Passage], analyser: Analyser
+) -> AnalysedDocument:
+    """Turn a document and its passages into terms."""
+    by_place: dict[tuple[str, int], list[Passage]] = {}
+    for passage in passages:
+        by_place.setdefault((passage.field, passage.instance), []).append(passage)
+    fields: dict[str, list[list[str]]] = {}
+    placed: list[PlacedPassage] = []
+    found: list[list[str]] = []
+    for number, (name, instances) in enumerate(document.fields.items()):
+        fields[name] = []
+        for at, text in enumerate(instances):
+            own = by_place.get((name, at), ())
+            terms = [analyser.terms(each.text) for each in own]
+            placed += [PlacedPassage(number, at, each.span.start, each.span.end) for each in own]
+            found += terms
+            fields[name].append(_join(text, own, terms, analyser))
+    return AnalysedDocument(fields, write_record(placed, found))
+
+
+def _join(
+    text: str, passages: Sequence[Passage], terms: Sequence[list[str]], analyser: Analyser
+) -> list[str]:
+    """Return the terms of a text: those of its passages, unless they cut words or repeat some."""
+    if not passages or not analyser.is_spaced(text) or not all(_gaps(passages)):
+        return analyser.terms(text)
+    return terms[0] if len(terms) == 1 else [term for own in terms for term in own]
+
+
+def _gaps(passages: Sequence[Passage]) -> Iterator[bool]:
+    """Tell of neighbouring passages whether there is something between them: white space."""
+    return (before.span.end < after.span.start for before, after in pairwise(passages))
