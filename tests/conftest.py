@@ -5,9 +5,11 @@ from __future__ import annotations
 import fcntl
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+import typer.main
 from hypothesis import HealthCheck, settings
 
 # What passes here passes everywhere; `--hypothesis-profile explore` looks for new cases.
@@ -15,6 +17,9 @@ _SLOW = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("same-everywhere", max_examples=50, derandomize=True, **_SLOW)
 settings.register_profile("explore", max_examples=1_000, **_SLOW)
 settings.load_profile("same-everywhere")
+
+# Making all commands from the settings takes longer than most of them run.
+typer.main.get_command = cache(typer.main.get_command)
 
 
 @pytest.fixture(scope="session")

@@ -178,7 +178,7 @@ def test_a_constant_encoder_is_stopped_and_nothing_is_lost(world: World) -> None
 def test_a_healthy_run_touches_no_bound(world: World, warm: GlowNetwork) -> None:
     run = replace(RUN, bounds=Bounds(window=160))
     learned = train_rumbart(warm, CopyGenerator(), world.passage_set, RECIPE, run)  # type: ignore[arg-type]
-    assert learned.report.stopped_because == "" and len(learned.report.health) == 6
+    assert learned.report.stopped_because == "" and len(learned.report.health) == 4
     last = learned.report.health[-1]
     assert last.over_random is not None and last.over_random > 1
     assert last.overlap is not None and last.overlap > 0.5
