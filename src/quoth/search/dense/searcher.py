@@ -27,11 +27,12 @@ from quoth.index.dense.index import DenseIndex
 from quoth.index.dense.rank import Found
 from quoth.index.dense.state import DenseState, read_state
 from quoth.models.glow.attention_report import report_attention
-from quoth.models.glow.weights import WordCounts
+from quoth.models.glow.weights import CountedWords, WordCounts
 from quoth.records import Attention, Document, Hit, Part, Passage, Query, Run
 from quoth.search.dense.record import EncodingRecord
 from quoth.search.dense.units import UnitSource, body_passages, cut_units
 from quoth.search.searcher import Progress
+from quoth.text.words import Analyser
 
 if TYPE_CHECKING:
     from quoth.models.glow.encoder import Encoded, GlowEncoder, Vectors
@@ -72,6 +73,7 @@ class DenseSearcher:
         load_encoder: LoadEncoder,
         config: DenseConfig,
         counts: OpenCounts,
+        analyser: Analyser,
         cut: CutDocument,
     ) -> None:
         self.folder = folder
@@ -79,10 +81,12 @@ class DenseSearcher:
         self._load_encoder = load_encoder
         self._config = config
         self._counts = counts
+        self._analyser = analyser
         self._cut = cut
         self._record = EncodingRecord(folder)
         self._index: DenseIndex | None = None
         self._asked: tuple[tuple[str, ...], Vectors] | None = None
+        self._cuts: tuple[int, float] | None = None
 
     # Searching -------------------------------------------------------------------------------
 
@@ -349,8 +353,30 @@ class DenseSearcher:
             self._asked = (texts, encoded.vectors)
         return self._asked[1]
 
-    def _word_counts(self) -> WordCounts | None:
-        return None if self._encoder.config.weighting == "none" else self._counts()
+    def _word_counts(self) -> CountedWords | None:
+        """Return what weighs words, where they weigh: lengths are those of units."""
+        config = self._encoder.config
+        if config.weighting == "none":
+            return None
+        counts, body, lengths = self._counts(), config.fields[-1], {}
+        if config.unit == "passage" and (share := self._passages_each(body)):
+            lengths = {body: counts.average_lengths().get(body, 0.0) / share}
+        return CountedWords(counts, self._analyser, lengths)
+
+    def _passages_each(self, body: str) -> float:
+        """Return how many passages of a field a document has; counted anew when some change."""
+        change = self._store.change
+        if self._cuts is None or self._cuts[0] != change:
+            count = max(1, self._store.num_documents)
+            self._cuts = change, self._store.num_passages_of(body) / count
+        return self._cuts[1]
+
+    def _identity(self) -> dict[str, Any]:
+        """Describe what decides which vectors come out; words that weigh are the analyser's."""
+        own = self._encoder.identity()
+        if self._encoder.config.weighting == "none":
+            return own
+        return {**own, "words": {"analyser": self._analyser.identity(), "lengths": "of units"}}
 
     def _is_of_this_history(self, index: DenseIndex, store: Store) -> bool:
         """Whether all rows held, those of an unfinished encoding included, are this store's."""
@@ -376,7 +402,7 @@ class DenseSearcher:
                 f' "quoth encode {self._store.path.parent}" with the same settings to encode the'
                 " documents again"
             )
-        return DenseIndex.open(self.folder, model=self._encoder.identity(), config=self._config)
+        return DenseIndex.open(self.folder, model=self._identity(), config=self._config)
 
     def _open_as_is(self) -> tuple[DenseIndex, DenseState]:
         """Open the index whichever model made it, to look at but not to search."""
@@ -386,7 +412,7 @@ class DenseSearcher:
 
     def _find_difference(self) -> str:
         """Say in what the vectors on disk differ from those that would be made now."""
-        state, model = read_state(self.folder), self._encoder.identity()
+        state, model = read_state(self.folder), self._identity()
         if state is None:
             return ""
         if state.storage != self._config.storage:
