@@ -27,10 +27,11 @@ from quoth.index.dense.index import DenseIndex
 from quoth.index.dense.rank import Found
 from quoth.index.dense.state import DenseState, read_state
 from quoth.models.glow.attention_report import report_attention
-from quoth.models.glow.weights import CountedWords, WordCounts
+from quoth.models.glow.weights import CountedWords
 from quoth.records import Attention, Document, Hit, Part, Passage, Query, Run
 from quoth.search.dense.record import EncodingRecord
 from quoth.search.dense.units import UnitSource, body_passages, cut_units
+from quoth.search.dense.words import OpenCounts, UnitWords
 from quoth.search.searcher import Progress
 from quoth.text.words import Analyser
 
@@ -42,9 +43,6 @@ CHUNK = 128
 
 LoadEncoder = Callable[[], "GlowEncoder"]
 """Loads the model, which takes seconds."""
-
-OpenCounts = Callable[[], WordCounts]
-"""Opens the collection's word statistics, which weighted attention needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +78,11 @@ class DenseSearcher:
         self._store = store
         self._load_encoder = load_encoder
         self._config = config
-        self._counts = counts
-        self._analyser = analyser
+        self._words = UnitWords(store, counts, analyser)
         self._cut = cut
         self._record = EncodingRecord(folder)
         self._index: DenseIndex | None = None
         self._asked: tuple[tuple[str, ...], Vectors] | None = None
-        self._cuts: tuple[int, float] | None = None
 
     # Searching -------------------------------------------------------------------------------
 
@@ -271,11 +267,10 @@ class DenseSearcher:
             return (f"{self.folder} is at change {index.change}, the store at {store.change}",)
         if not self._is_of_this_history(index, store):
             return (f"{self.folder} follows another history than the store",)
-        if index.change < store.change:
+        is_behind = index.change < store.change
+        if is_behind or set(index.rows().tolist()) == store.live_rows():
             return ()
-        if set(index.rows().tolist()) != store.live_rows():
-            return (f"{self.folder} holds other documents than the store",)
-        return ()
+        return (f"{self.folder} holds other documents than the store",)
 
     def num_behind(self, store: Store) -> int:
         """Count the changes that catching up would bring."""
@@ -354,29 +349,7 @@ class DenseSearcher:
         return self._asked[1]
 
     def _word_counts(self) -> CountedWords | None:
-        """Return what weighs words, where they weigh: lengths are those of units."""
-        config = self._encoder.config
-        if config.weighting == "none":
-            return None
-        counts, body, lengths = self._counts(), config.fields[-1], {}
-        if config.unit == "passage" and (share := self._passages_each(body)):
-            lengths = {body: counts.average_lengths().get(body, 0.0) / share}
-        return CountedWords(counts, self._analyser, lengths)
-
-    def _passages_each(self, body: str) -> float:
-        """Return how many passages of a field a document has; counted anew when some change."""
-        change = self._store.change
-        if self._cuts is None or self._cuts[0] != change:
-            count = max(1, self._store.num_documents)
-            self._cuts = change, self._store.num_passages_of(body) / count
-        return self._cuts[1]
-
-    def _identity(self) -> dict[str, Any]:
-        """Describe what decides which vectors come out; words that weigh are the analyser's."""
-        own = self._encoder.identity()
-        if self._encoder.config.weighting == "none":
-            return own
-        return {**own, "words": {"analyser": self._analyser.identity(), "lengths": "of units"}}
+        return self._words.counted(self._encoder.config)
 
     def _is_of_this_history(self, index: DenseIndex, store: Store) -> bool:
         """Whether all rows held, those of an unfinished encoding included, are this store's."""
@@ -402,7 +375,9 @@ class DenseSearcher:
                 f' "quoth encode {self._store.path.parent}" with the same settings to encode the'
                 " documents again"
             )
-        return DenseIndex.open(self.folder, model=self._identity(), config=self._config)
+        return DenseIndex.open(
+            self.folder, model=self._words.identify(self._encoder), config=self._config
+        )
 
     def _open_as_is(self) -> tuple[DenseIndex, DenseState]:
         """Open the index whichever model made it, to look at but not to search."""
@@ -412,7 +387,7 @@ class DenseSearcher:
 
     def _find_difference(self) -> str:
         """Say in what the vectors on disk differ from those that would be made now."""
-        state, model = read_state(self.folder), self._identity()
+        state, model = read_state(self.folder), self._words.identify(self._encoder)
         if state is None:
             return ""
         if state.storage != self._config.storage:
