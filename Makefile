@@ -4,13 +4,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-slow check fmt docs bench clean
+.PHONY: help demo test test-slow check fmt docs papers bench clean
 help:
 	@echo "make demo       search the Python standard library's docstrings, and ask them something"
 	@echo "make test       run the tests (make test-slow for the long ones)"
 	@echo "make check      formatter, linter and type checker"
 	@echo "make fmt        format the code"
 	@echo "make docs       regenerate the pages under docs/ that are made from code and results"
+	@echo "make papers     name every table of the four papers and what repeats it, and write docs/papers.md"
 	@echo "make bench      run the benchmarks (an hour); results go to benchmarks/*/results"
 
 $(BIN)/python:
@@ -63,6 +64,9 @@ fmt: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 docs: $(VENV)/.dev
+	$(BIN)/python docs/generate.py
+papers: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.papers --list
 	$(BIN)/python docs/generate.py
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.lexical.quality

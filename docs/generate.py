@@ -21,11 +21,13 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # for `python docs/generate.py`
 
 from benchmarks.cluster.capacity import Capacity  # noqa: E402
+from benchmarks.papers.manifest import read_papers  # noqa: E402
 
 TEMPLATES = {
     "README.md": "docs/templates/README.md.j2",
     "docs/architecture.md": "docs/templates/architecture.md.j2",
     "docs/benchmarks.md": "docs/templates/benchmarks.md.j2",
+    "docs/papers.md": "docs/templates/papers.md.j2",
     "docs/scale.md": "docs/templates/scale.md.j2",
     "weights/query-generator.md": "benchmarks/query_generator/card.md.j2",
 }
@@ -68,6 +70,7 @@ def _environment() -> Environment:
     environment.filters.update(complete=complete, mean=fmean, split=str.split)
     environment.tests["starting"] = str.startswith
     environment.globals.update(results=results, head=head, capacity=Capacity.fit(results))
+    environment.globals["papers"] = read_papers()
     environment.globals["layers"] = tomllib.loads((ROOT / "docs" / "layers.toml").read_text())
     return environment
 

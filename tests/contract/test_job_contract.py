@@ -191,9 +191,9 @@ JOBS: dict[str, tuple[Callable[[World], Run], tuple[str, ...], int]] = {
     "glow, info_nce": (
         lambda world: lambda *given: world.glow(*given, loss="info_nce"),
         ("encoder",),
-        5,
+        6,
     ),
-    "glow, bce": (lambda world: lambda *given: world.glow(*given, loss="bce"), ("encoder",), 5),
+    "glow, bce": (lambda world: lambda *given: world.glow(*given, loss="bce"), ("encoder",), 6),
     "dynamic-lm": (lambda world: world.dynamic_lm, ("model",), 6),
 }
 """By name: how it is run, which folders hold what it makes, and how many stages it has."""

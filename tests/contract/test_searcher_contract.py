@@ -57,6 +57,7 @@ def _make_dense(folder: Path, store: Store) -> Searcher:
         load_encoder=partial(_load_tiny, folder.parent / "tiny"),
         config=DenseConfig(),
         counts=lambda: pytest.fail("an encoder without weighting needs no counts"),
+        analyser=Analyser(AnalyserConfig()),
         cut=CUT,
     )
 

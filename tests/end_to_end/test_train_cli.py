@@ -117,6 +117,7 @@ def test_from_pairs_to_search(tmp_path: Path, tiny: Path, quoth: Quoth) -> None:
     found = json.loads(told.out)
     assert (found["pairs"], found["held_out_queries"], found["passages"]) == (18, 6, 24)
     assert found["steps"] == 3 and len(found["losses"]) == 3 and found["device"] == "cpu"
+    assert (found["layers"], found["layers_of_the_base"]) == (1, 2)
     assert all(0 <= found["held_out"][when]["RR@10"] <= 1 for when in ("before", "after"))
     assert not (tmp_path / "mine.training").exists()
     saved = json.loads((out / MODEL_REPORT_FILE).read_text())
@@ -125,6 +126,7 @@ def test_from_pairs_to_search(tmp_path: Path, tiny: Path, quoth: Quoth) -> None:
     again = quoth("train", "glow", *given, "--held_out", "0.25")
     assert again.code == 0 and "was trained with these very settings" in again.err
     assert "RR@10" in again.out and "6 held-out queries among 24 passages" in again.out
+    assert "1 of the base's 2 layers were kept" in again.err
 
     documents = tmp_path / "documents.jsonl"
     documents.write_text(
@@ -138,6 +140,23 @@ def test_from_pairs_to_search(tmp_path: Path, tiny: Path, quoth: Quoth) -> None:
         *("--dense.encoder", out),
     )
     assert json.loads(searched.out)["hits"][0]["docid"] == "raven"
+
+
+def test_training_is_compared_with_the_whole_base(tmp_path: Path, tiny: Path) -> None:
+    scores = {}
+    for layers in (0, 1):
+        recipe = GlowRecipe(steps=1, batch_size=4, num_layers=layers)
+        encoder = encoder_config(recipe, GlowConfig(max_subwords=48))
+        given = plan(tmp_path, tiny, f"of-{layers}", recipe=recipe, encoder=encoder, held_out=0.5)
+        scores[layers] = train_encoder(given, progress=ignore_progress)
+    assert scores[1].before == scores[0].before == scores[0].start != scores[1].start
+
+
+def test_queries_weigh_by_the_length_of_those_trained_with(tmp_path: Path, tiny: Path) -> None:
+    given = plan(tmp_path, tiny, "weighted")
+    train_encoder(given, progress=ignore_progress)
+    loaded = GlowEncoder.load(str(given.out), fast=False)
+    assert loaded.config.query_length == 3.0  # two words and a number
 
 
 def test_without_weighting_it_is_read_by_sentence_transformers(tmp_path: Path, tiny: Path) -> None:

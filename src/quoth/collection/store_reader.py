@@ -81,6 +81,16 @@ class StoreReader:
             )
         )
 
+    def num_passages_of(self, field: str) -> int:
+        """Passages of one field of live documents."""
+        return int(
+            self._db.one(
+                "SELECT count(*) FROM passages JOIN documents ON documents.row = document"
+                " WHERE removed IS NULL AND field = (SELECT id FROM fields WHERE name = ?)",
+                (field,),
+            )
+        )
+
     def fields(self) -> tuple[str, ...]:
         """Names of all fields ever seen, in order of first appearance."""
         return tuple(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Protocol
 
 from quoth.collection.batch import CutDocument
 from quoth.collection.store import Store
 from quoth.errors import IndexMoved
+from quoth.index.lexical.passage_terms import PassageTerms
 from quoth.interruption import check_interruption
 from quoth.records import TITLES, Document, Hit, Passage, Query
-from quoth.search.lexical.searcher import LexicalSearcher
 from quoth.search.rerank import ReadPassage, read_passage
 from quoth.search.snippets import PassageChoice
 from quoth.text.words import Analyser
@@ -17,11 +18,21 @@ from quoth.text.words import Analyser
 BY_VECTORS = ("dense", "hybrid")
 """Searchers whose hits have a passage that is nearest to the query."""
 
-Lexical = Callable[[bool], LexicalSearcher]
-"""Returns BM25's searcher; the flag says whether the signs of a query mean something."""
+Lexical = Callable[[bool], "TermIndex"]
+"""Returns what BM25 knows; the flag says whether the signs of a query mean something."""
 
 Nearest = Callable[[Query, Mapping[int, Document]], Mapping[int, Passage]]
 """Returns the passages of documents, by row, that are nearest to a query."""
+
+
+class TermIndex(Protocol):
+    """What BM25's index knows of queries and of the passages of documents."""
+
+    def term_weights(self, query: Query) -> Mapping[str, float]:
+        """Weigh the terms of a query."""
+
+    def passage_terms(self, rows: Iterable[int]) -> Mapping[int, PassageTerms]:
+        """Return the terms that are kept of the passages of documents, by row."""
 
 
 class PassageChooser:

@@ -332,6 +332,7 @@ class Searchers:
             load_encoder=functools.partial(self._load_encoder, self._config),
             config=self._config.dense,
             counts=self.lexical(syntax=False).counts,
+            analyser=self.analyser,
             cut=functools.partial(cut_document, config=self._config.passages),
         )
 

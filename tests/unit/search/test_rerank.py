@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ import pytest
 from quoth.collection.store import Store
 from quoth.engine.passages import PassageChooser
 from quoth.errors import ConfigError, IndexMoved
+from quoth.index.lexical.passage_terms import PassageTerms
 from quoth.records import Document, Hit, Part, Query, RankAndScore, Run
 from quoth.search.hybrid.calibration import ShareCalibration
 from quoth.search.hybrid.fusion_config import CalibrationConfig, FusionConfig
@@ -77,6 +78,16 @@ class Owls:
         return [-40.0 + 10.0 * passage.text.count("owl") for passage in passages]
 
 
+class NoTerms:
+    """Weighs no term and keeps none of any passage."""
+
+    def term_weights(self, _query: Query) -> dict[str, float]:
+        return {}
+
+    def passage_terms(self, _rows: Iterable[int]) -> dict[int, PassageTerms]:
+        return {}
+
+
 class Setting:
     """A store, a first search over it, and its reranking."""
 
@@ -100,7 +111,7 @@ class Setting:
             self.store,
             analyser=Analyser(AnalyserConfig()),
             cut=CUT,
-            term_weights=lambda _query, _syntax: {},
+            lexical=lambda _syntax: NoTerms(),
             nearest=lambda _query, _stored: {},
         )
         how = Reranking(

@@ -139,7 +139,9 @@ def train() -> None:
 
 
 @with_settings(
-    "glow", "encoder", without=[f"encoder.{name}" for name in SHARED], shown=["glow.steps"]
+    *("glow", "encoder", "analyser"),
+    without=[f"encoder.{name}" for name in SHARED],
+    shown=["glow.steps"],
 )
 def glow(
     *,
@@ -157,8 +159,9 @@ def glow(
 ) -> None:
     """Train a GLOW dual encoder from pairs of queries and passages.
 
-    Interrupted, the same command resumes from the last checkpoint. Held-out queries are searched
-    among the passages before and after training.
+    The lowest three layers of the base are trained unless glow.num_layers says otherwise. Held-out
+    queries are searched among the passages with the whole base, and after training. Interrupted,
+    the same command resumes from the last checkpoint.
     """
     from quoth.engine.models import missing_neural
     from quoth.settings.config import build_config
@@ -181,6 +184,7 @@ def glow(
         resume=resume,
         recipe=given.glow,
         encoder=encoder_config(given.glow, given.encoder),
+        analyser=given.analyser,
     )
     with show.progress_bar() as progress:
         trained = train_encoder(request, progress=progress)
@@ -297,14 +301,18 @@ def _show(trained: GlowReport) -> None:
             f"{display.count(trained.num_queries, 'held-out query', 'held-out queries')} among"
             f" {display.count(trained.num_passages, 'passage')}"
         )
+        judged = {"the base": trained.before, "at the start": trained.start, "after": trained.after}
+        scores = [each for each in judged.values() if each is not None]
         rows = [
-            [name, f"{before:.4f}", f"{after:.4f}"]
-            for name, before, after in (
-                ("RR@10", trained.before.mrr, trained.after.mrr),
-                ("nDCG@10", trained.before.ndcg, trained.after.ndcg),
-            )
+            ["RR@10", *(f"{each.mrr:.4f}" for each in scores)],
+            ["nDCG@10", *(f"{each.ndcg:.4f}" for each in scores)],
         ]
-        show.out().print(show.table(title, ["measure", "before", "after"], rows))
+        show.out().print(show.table(title, ["measure", *judged], rows))
+    if trained.num_layers < trained.base_layers:
+        show.note(
+            f"{trained.num_layers} of the base's {trained.base_layers} layers were kept and"
+            " trained; --glow.num_layers 0 keeps all"
+        )
     if trained.is_old:
         show.note(f"{trained.out} was trained with these very settings; --restart trains it again")
         return

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer
 
 from quoth.artifact import seal_file
 from quoth.engine.engine import Engine
@@ -20,11 +21,13 @@ from quoth.jobs.device import choose_device
 from quoth.jobs.glow.report import GlowReport, GlowRequest
 from quoth.jobs.job import Job, Work, run_job
 from quoth.jobs.job_folder import JobFolder
+from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.glow.files import SETTINGS_FILE, plain_config
 from quoth.models.glow.inputs import Fields
 from quoth.models.glow.network import GlowNetwork
-from quoth.models.glow.weights import WordCounts
+from quoth.models.glow.weights import CountedWords, WordCounts
+from quoth.models.pretrained import find_folder, load_tokenizer
 from quoth.search.lexical.upkeep import STATISTICS_FILE
 from quoth.search.searcher import Progress
 from quoth.text.words import Analyser, AnalyserConfig
@@ -49,9 +52,8 @@ def train_encoder(request: GlowRequest, *, progress: Progress) -> GlowReport:
     device = choose_device(request.device)
     be_quiet()
     pairs = read_pairs(request.pairs, body=request.encoder.fields[-1])
-    start = GlowEncoder.load(request.base, config=request.encoder, fast=False)
-    with _open_counts(request, pairs, start) as counted:
-        job = GlowJob(request, pairs, start, counted, device=device, progress=progress)
+    with _open_counts(request, pairs) as counted:
+        job = GlowJob(request, pairs, counted, device=device, progress=progress)
         outcome = run_job(job, restart=not request.resume)
     assert outcome.report is not None
     return replace(outcome.report, out=request.out, is_old=outcome.is_old)
@@ -63,6 +65,8 @@ class _Counted:
 
     counts: WordCounts | None = None
     basis: Mapping[str, Any] = field(default_factory=dict)
+    terms: Callable[[str], Sequence[str]] = str.split
+    """Finds the words, or the subwords, that are counted."""
 
 
 class GlowJob(Job[GlowReport]):
@@ -74,7 +78,6 @@ class GlowJob(Job[GlowReport]):
         self,
         request: GlowRequest,
         pairs: Sequence[LabelledPair],
-        start: GlowEncoder,
         counted: _Counted,
         *,
         device: torch.device,
@@ -83,13 +86,15 @@ class GlowJob(Job[GlowReport]):
         super().__init__(JobFolder.beside(request.out))
         self._request = request
         self._pairs = pairs
-        self._start = start
         self._counted = counted
         self._progress = progress
         self._device = device
         self._held = hold_out_queries(
             [pair.query for pair in pairs], share=request.held_out, seed=request.recipe.seed
         )
+        self._config = self._with_query_length(request.encoder)
+        self._base = GlowEncoder.load(request.base, fast=False)
+        self._start = GlowEncoder.load(request.base, config=self._config, fast=False)
 
     def settings(self) -> dict[str, Any]:
         """Return everything that decides what comes out."""
@@ -100,16 +105,18 @@ class GlowJob(Job[GlowReport]):
             "held_out": request.held_out,
             "statistics": dict(self._counted.basis),
             "glow": asdict(request.recipe),
-            "encoder": plain_config(request.encoder),
+            "encoder": plain_config(self._config),
+            "layers": {"of the base": self._base.num_layers, "trained": self._start.num_layers},
         }
 
     def stages(self) -> Mapping[str, Work]:
         """Return the stages, in their order."""
         return {
             "training set": self.training_set,
-            "judge before": lambda: self._judge(self._fresh()),
+            "judge before": lambda: self._judge(self._base.network, self._base),
+            "judge start": self.judge_start,
             "training": self.training,
-            "judge after": lambda: self._judge(self._trained().network),
+            "judge after": lambda: self._judge(self._trained().network, self._start),
             "save": self.save,
         }
 
@@ -134,6 +141,13 @@ class GlowJob(Job[GlowReport]):
         )
         return {}
 
+    def judge_start(self) -> dict[str, Any]:
+        """Judge what training begins with, where that is not the base as it is."""
+        is_base = plain_config(self._config) == plain_config(self._base.config)
+        if is_base and self._request.recipe.start == "pretrained":
+            return self.folder.found("judge before")
+        return self._judge(self._fresh(), self._start)
+
     def training(self) -> dict[str, Any]:
         """Train, from the last checkpoint on, and keep the encoder."""
         pairs, negatives = take_negatives(self._open_training_set())
@@ -151,7 +165,7 @@ class GlowJob(Job[GlowReport]):
             self._request.out.name,
             network,
             self._start.tokenizer,
-            self._request.encoder,
+            self._config,
             subword_counts=self._subword_counts,
         ).save(self._encoder)
         return {"pairs": len(pairs), "steps": report.steps, "losses": report.losses}
@@ -163,21 +177,25 @@ class GlowJob(Job[GlowReport]):
 
     def report(self) -> GlowReport:
         """Put together what the stages found."""
-        trained, judged = self.folder.found("training"), self._judged
-        before, after = (
-            HeldOutScores(**found) if (found := self.folder.found(name)) else None
-            for name in ("judge before", "judge after")
-        )
+        trained = self.folder.found("training")
+        judged = {name: self.folder.found(f"judge {name}") for name in ("before", "start", "after")}
+        scores = {
+            name: HeldOutScores(found["mrr"], found["ndcg"]) if found else None
+            for name, found in judged.items()
+        }
         return GlowReport(
             self._request.out,
             trained["pairs"],
-            0 if judged is None else judged.num_queries,
-            0 if judged is None else judged.num_passages,
+            judged["after"].get("queries", 0),
+            judged["after"].get("passages", 0),
             trained["steps"],
             tuple((step, loss) for step, loss in trained["losses"]),
             str(self._device),
-            before,
-            after,
+            num_layers=self._start.num_layers,
+            base_layers=self._base.num_layers,
+            before=scores["before"],
+            start=scores["start"],
+            after=scores["after"],
         )
 
     @property
@@ -226,24 +244,31 @@ class GlowJob(Job[GlowReport]):
     def _trained(self) -> GlowEncoder:
         return GlowEncoder.load(str(self._encoder), fast=False)
 
-    @functools.cached_property
-    def _judged(self) -> HeldOut | None:
-        """The held-out queries and all passages; None where nothing is held out."""
-        if not self._held:
-            return None
-        return HeldOut(
-            [(pair.query, pair.passage) for pair in self._pairs if pair.query in self._held],
-            _distinct(self._pairs),
-            inputs=self._start.inputs,
-            counts=self._counted.counts,
-            seed=self._request.recipe.seed,
-        )
+    def _with_query_length(self, config: GlowConfig) -> GlowConfig:
+        """Measure how long queries are that are trained with, where weights go by that (avl_q)."""
+        if config.weighting == "none" or config.preset != "paper" or config.query_length:
+            return config
+        queries = {pair.query for pair in self._pairs} - self._held
+        lengths = [len(self._counted.terms(query)) for query in queries]
+        return replace(config, query_length=round(sum(lengths) / max(1, len(lengths)), 4))
 
-    def _judge(self, network: GlowNetwork) -> dict[str, Any]:
-        if self._judged is None:
+    def _judge(self, network: GlowNetwork, encoder: GlowEncoder) -> dict[str, Any]:
+        """Search for held-out queries among all passages, read as an encoder reads them."""
+        if not self._held:
             return {}
         self._progress("searching for held-out queries", 0, 0)
-        return asdict(self._judged.judge(network.to(self._device), self._device))
+        counts = self._counted.counts
+        if counts is None and encoder.config.weighting != "none":
+            counts = _count(self._pairs, self._counted.terms)
+        judged = HeldOut(
+            [(pair.query, pair.passage) for pair in self._pairs if pair.query in self._held],
+            _distinct(self._pairs),
+            inputs=encoder.inputs,
+            counts=counts,
+            seed=self._request.recipe.seed,
+        )
+        scores = asdict(judged.judge(network.to(self._device), self._device))
+        return {**scores, "queries": judged.num_queries, "passages": judged.num_passages}
 
 
 def _require_free(out: Path) -> None:
@@ -255,14 +280,21 @@ def _require_free(out: Path) -> None:
 
 
 @contextlib.contextmanager
-def _open_counts(
-    request: GlowRequest, pairs: Sequence[LabelledPair], start: GlowEncoder
-) -> Iterator[_Counted]:
-    """Yield the word statistics; none where attention is not weighted."""
+def _open_counts(request: GlowRequest, pairs: Sequence[LabelledPair]) -> Iterator[_Counted]:
+    """Yield the word statistics; none where attention is not weighted.
+
+    Frequencies may be a collection's; lengths are always those of the passages trained with.
+    """
+    analyser = Analyser(request.analyser)
     if request.encoder.weighting == "none":
-        yield _Counted()
+        yield _Counted(terms=analyser.terms)
+    elif request.collection is None and _goes_by_subwords(request):
+        terms = functools.partial(_subwords, load_tokenizer(find_folder(request.base)))
+        yield _Counted(_count(pairs, terms), {"from": "pairs"}, terms)
     elif request.collection is None:
-        yield _Counted(_count(pairs, start), {"from": "pairs"})
+        counts = CountedWords(_count(pairs, analyser.terms), analyser)
+        basis = {"from": "pairs"} | _unusual(analyser)
+        yield _Counted(counts, basis, analyser.terms)
     elif _goes_by_subwords(request):
         raise ConfigError(
             "encoder.statistics is 'subwords', but a collection counts words; leave out"
@@ -271,27 +303,32 @@ def _open_counts(
     else:
         with Engine.open(request.collection) as engine:
             engine.status()  # brings the statistics up to date
+            analyser = Analyser(engine.config.analyser)
+        lengths = _count(pairs, analyser.terms).average_lengths()
         path = request.collection / "lexical" / STATISTICS_FILE
         with contextlib.closing(Statistics.open(path)) as statistics:
-            yield _Counted(statistics, {"from": "collection", **statistics.basis})
+            counts = CountedWords(statistics, analyser, lengths)
+            yield _Counted(counts, {"from": "collection", **statistics.basis}, analyser.terms)
 
 
 def _goes_by_subwords(request: GlowRequest) -> bool:
     return request.encoder.weighting != "none" and request.encoder.statistics == "subwords"
 
 
-def _count(pairs: Sequence[LabelledPair], start: GlowEncoder) -> CountedTerms:
+def _unusual(analyser: Analyser) -> dict[str, Any]:
+    """Name an analyser that is not the usual one."""
+    is_usual = analyser.config == AnalyserConfig()
+    return {} if is_usual else {"analyser": analyser.identity()}
+
+
+def _subwords(tokenizer: Tokenizer, text: str) -> list[str]:
+    return list(tokenizer.encode(text, add_special_tokens=False).tokens)
+
+
+def _count(pairs: Sequence[LabelledPair], terms: Callable[[str], Sequence[str]]) -> CountedTerms:
     """Count the words, or the subwords, of every distinct passage."""
-    analyser = Analyser(AnalyserConfig())
-    tokenizer = start.tokenizer
-
-    def terms(text: str) -> list[str]:
-        if start.config.statistics == "words":
-            return analyser.terms(text)
-        return list(tokenizer.encode(text, add_special_tokens=False).tokens)
-
     return count_terms(
-        {name: [terms(text) for text in texts] for name, texts in fields.items()}
+        {name: [list(terms(text)) for text in texts] for name, texts in fields.items()}
         for fields in _distinct(pairs)
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from quoth.jobs.job_record import JobRecord
 from quoth.models.glow.config import GlowConfig
+from quoth.text.words import AnalyserConfig
 from quoth.training.recipes.glow_config import GlowRecipe
 from quoth.training.retriever.held_out import HeldOutScores
 
@@ -21,6 +22,9 @@ class GlowRequest:
     recipe: GlowRecipe
     encoder: GlowConfig
     base: str
+    analyser: AnalyserConfig = AnalyserConfig()  # noqa: RUF009 - frozen
+    """Finds words that weigh; that of the collection goes before."""
+
     collection: Path | None = None
     held_out: float = 0.1
     device: str = "auto"
@@ -39,7 +43,16 @@ class GlowReport(JobRecord):
     steps: int
     losses: tuple[tuple[int, float], ...]
     device: str
+    num_layers: int
+    base_layers: int
+    """Layers of the encoder that was trained, and of the base, as many of whose it kept."""
+
     before: HeldOutScores | None
+    """Of the base as it is, with all its layers and without weights."""
+
+    start: HeldOutScores | None
+    """Of the network that training began with."""
+
     after: HeldOutScores | None
     is_old: bool = False
     """Whether this is the report of an earlier run with the same settings."""
@@ -48,7 +61,11 @@ class GlowReport(JobRecord):
         """Return what a user wants to know, as plain values for JSON."""
         scores = {
             name: {"RR@10": each.mrr, "nDCG@10": each.ndcg}
-            for name, each in (("before", self.before), ("after", self.after))
+            for name, each in (
+                ("before", self.before),
+                ("start", self.start),
+                ("after", self.after),
+            )
             if each is not None
         }
         return {
@@ -59,5 +76,7 @@ class GlowReport(JobRecord):
             "steps": self.steps,
             "losses": [list(each) for each in self.losses],
             "device": self.device,
+            "layers": self.num_layers,
+            "layers_of_the_base": self.base_layers,
             "held_out": scores,
         }

@@ -6,7 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from quoth.constraints import FREE, AtLeastOne, AtLeastZero, CheckedConfig, Names, OneOf, Range
+from quoth.constraints import (
+    FREE,
+    AtLeastOne,
+    AtLeastZero,
+    CheckedConfig,
+    Names,
+    NonNegative,
+    OneOf,
+    Range,
+)
 
 Pooling = Annotated[str, OneOf("mean", "cls", "pooler")]
 Towers = Annotated[str, OneOf("shared", "separate")]
@@ -39,6 +48,10 @@ class GlowConfig(CheckedConfig, title="encoder"):
 
     preset: Annotated[str, OneOf("paper", "code")] = "paper"
     """Constants of the weights: paper (raw tf, k1 2, b 0.75) or code (relative tf, .25, .4)."""
+
+    query_length: NonNegative = 0.0
+    """Mean number of words of queries (avl_q of Eq. 6); 0 takes that of the queries trained with,
+    or 6, as the released code does."""
 
     idf: Annotated[str, OneOf("non_negative", "constant")] = "constant"
     """Inverse document frequency: constant (N of 1e8, as in the paper) or non_negative."""

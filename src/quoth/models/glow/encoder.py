@@ -132,6 +132,11 @@ class GlowEncoder:
         )
 
     @property
+    def num_layers(self) -> int:
+        """Layers of a tower."""
+        return int(self.network.query_encoder.config.num_hidden_layers)  # type: ignore[union-attr,arg-type]
+
+    @property
     def width(self) -> int:
         """Length of a vector."""
         return self.config.projection or self._hidden

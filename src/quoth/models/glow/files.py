@@ -19,6 +19,7 @@ DOCUMENT_TOWER = "document"
 MERGE_FILE = "merge.safetensors"
 FIELDS_FILE = "fields.safetensors"
 PROJECTION_FILE = "projection.safetensors"
+_LATER = ("projection", "query_length")
 
 
 def find_config(folder: Path) -> GlowConfig:
@@ -58,12 +59,12 @@ def published_config(folder: Path) -> GlowConfig:
 def plain_config(config: GlowConfig) -> dict[str, Any]:
     """Return settings as values that JSON can hold.
 
-    A projection of 0 is left out: indexes that were made before there was one stay valid.
+    Fields that came later are left out at 0: indexes that were made before stay valid.
     """
     return {
         key: list(value) if isinstance(value, tuple) else value
         for key, value in asdict(config).items()
-        if key != "projection" or value
+        if value or key not in _LATER
     }
 
 

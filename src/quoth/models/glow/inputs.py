@@ -20,8 +20,8 @@ from tokenizers import Tokenizer
 from quoth.errors import ConfigError
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.network import NUM_FIELDS, TokenBatch
-from quoth.models.glow.weights import WordCounts, WordWeights, spread
-from quoth.text.words import Analyser
+from quoth.models.glow.weights import CountedWords, WordCounts, WordWeights, spread
+from quoth.text.words import Analyser, Word
 
 Fields = Mapping[str, Sequence[str]]
 """The texts of one document or passage, by field."""
@@ -74,6 +74,7 @@ class GlowInputs:
     ) -> None:
         """Use a tokenizer; the analyser finds the words that weighted attention needs.
 
+        Counts that bring the analyser of their collection (`CountedWords`) go by that one.
         Where weights go by subwords, their own counts take the place of a collection's words.
         """
         tokenizer.no_padding()
@@ -89,7 +90,7 @@ class GlowInputs:
         cap = self._config.max_query_subwords - 2
         weights = self._word_weights(counts)
         sequences = []
-        for piece in self._tokenise([("query", text) for text in texts]):
+        for piece in self._tokenise([("query", text) for text in texts], counts):
             found: list[float] | None = None
             kept = piece.cut(cap)
             if weights is not None:
@@ -106,7 +107,7 @@ class GlowInputs:
         """Tokenise documents, field by field in the configured order."""
         weights = self._word_weights(counts)
         texts = [self._texts(fields) for fields in documents]
-        pieces = iter(self._tokenise([each for own in texts for each in own]))
+        pieces = iter(self._tokenise([each for own in texts for each in own], counts))
         sequences = []
         for own in texts:
             whole = [next(pieces) for _ in own]
@@ -127,7 +128,7 @@ class GlowInputs:
     def document_words(self, fields: Fields) -> SurfaceWords:
         """Find the written word of each subword of a document."""
         texts = self._texts(fields)
-        kept = self._fit(list(self._tokenise(texts)))
+        kept = self._fit(list(self._tokenise(texts, None)))
         return self._surface(texts, caps=[len(piece.subword_ids) for piece in kept])
 
     def pad(self, sequences: Sequence[SubwordSequence]) -> TokenBatch:
@@ -173,7 +174,9 @@ class GlowInputs:
             return [(names[-1], " ".join(text for _name, text in found if text))]
         return found
 
-    def _tokenise(self, texts: Sequence[tuple[str, str]]) -> Iterator[_Piece]:
+    def _tokenise(
+        self, texts: Sequence[tuple[str, str]], counts: WordCounts | None
+    ) -> Iterator[_Piece]:
         plain = [text for _field, text in texts]
         encodings = self._tokenizer.encode_batch(plain, add_special_tokens=False)
         for (field, text), encoding in zip(texts, encodings, strict=True):
@@ -182,19 +185,11 @@ class GlowInputs:
             elif self._config.statistics == "subwords":
                 yield _Piece(field, encoding.ids, list(range(len(encoding.ids))), encoding.tokens)
             else:
-                yield _Piece(field, encoding.ids, *self._align(text, encoding.offsets))
-
-    def _align(self, text: str, offsets: Sequence[tuple[int, int]]) -> tuple[list[int], list[str]]:
-        """Find the word that each subword lies in, −1 where in none."""
-        assert self._analyser is not None
-        words = list(self._analyser.words(text))
-        word_of, at = [], 0
-        for start, end in offsets:
-            while at < len(words) and words[at].end <= start:
-                at += 1
-            inside = at < len(words) and words[at].start < end
-            word_of.append(at if inside else -1)
-        return word_of, [word.term for word in words]
+                analyser = counts.analyser if isinstance(counts, CountedWords) else self._analyser
+                assert analyser is not None
+                words = list(analyser.words(text))
+                word_of = _align(words, encoding.offsets)
+                yield _Piece(field, encoding.ids, word_of, [word.term for word in words])
 
     def _surface(self, texts: Sequence[tuple[str, str]], *, caps: Sequence[int]) -> SurfaceWords:
         """Join subwords by the tokenizer's word numbers, laid out as `_assemble` lays them out."""
@@ -253,6 +248,21 @@ class GlowInputs:
         if self._config.layout == "joined" or self._config.field_embeddings == "one":
             return 0
         return min(at, NUM_FIELDS - 1)
+
+
+def _align(words: Sequence[Word], offsets: Sequence[tuple[int, int]]) -> list[int]:
+    """Find the word that each subword lies in, −1 where in none.
+
+    >>> _align([Word("owl", 0, 4), Word("hen", 5, 8)], [(0, 2), (2, 4), (4, 5), (5, 8)])
+    [0, 0, -1, 1]
+    """
+    word_of, at = [], 0
+    for start, end in offsets:
+        while at < len(words) and words[at].end <= start:
+            at += 1
+        inside = at < len(words) and words[at].start < end
+        word_of.append(at if inside else -1)
+    return word_of
 
 
 def _readable(name: str, text: str) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from quoth.models.glow.config import GlowConfig
+from quoth.text.words import Analyser
 from quoth.vocabulary.statistics import EVERYTHING
 from quoth.vocabulary.weighting import (
     bm25f_tf,
@@ -44,6 +46,29 @@ class WordCounts(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class CountedWords:
+    """A collection's counts, the analyser that found its words, and how long encoded texts are."""
+
+    counts: WordCounts
+    analyser: Analyser
+    lengths: Mapping[str, float] = field(default_factory=dict)
+    """Mean number of terms of fields that are encoded part by part, not as documents have them."""
+
+    @property
+    def num_documents(self) -> int:
+        """Documents counted."""
+        return self.counts.num_documents
+
+    def document_frequencies(self, view: str, terms: Iterable[str]) -> Mapping[str, int]:
+        """Number of documents that hold each term; terms never seen are left out."""
+        return self.counts.document_frequencies(view, terms)
+
+    def average_lengths(self) -> Mapping[str, float]:
+        """Mean number of terms per view of what is encoded."""
+        return {**self.counts.average_lengths(), **self.lengths}
+
+
 class WordWeights:
     """Weights of words under one configuration and one collection's counts."""
 
@@ -57,13 +82,13 @@ class WordWeights:
         idfs, length = self._idfs(words), sum(words.values())
         if self._config.weights == "idf":
             return idfs
+        average = self._config.query_length or AVERAGE_QUERY_LENGTH
         if self._config.preset == "paper":
-            average = AVERAGE_QUERY_LENGTH
             return {
                 term: query_weight(tf, idf=idfs[term], length=length, average=average)
                 for term, tf in words.items()
             }
-        return self._relative(words, idfs, average=AVERAGE_QUERY_LENGTH, num_special=2)
+        return self._relative(words, idfs, average=average, num_special=2)
 
     def unknown_in_query(self, words: Counter[str]) -> float:
         """Weigh a word that no document holds, standing once in a query beside these words."""

@@ -27,11 +27,13 @@ from quoth.index.dense.index import DenseIndex
 from quoth.index.dense.rank import Found
 from quoth.index.dense.state import DenseState, read_state
 from quoth.models.glow.attention_report import report_attention
-from quoth.models.glow.weights import WordCounts
+from quoth.models.glow.weights import CountedWords
 from quoth.records import Attention, Document, Hit, Part, Passage, Query, Run
 from quoth.search.dense.record import EncodingRecord
 from quoth.search.dense.units import UnitSource, body_passages, cut_units
+from quoth.search.dense.words import OpenCounts, UnitWords
 from quoth.search.searcher import Progress
+from quoth.text.words import Analyser
 
 if TYPE_CHECKING:
     from quoth.models.glow.encoder import Encoded, GlowEncoder, Vectors
@@ -41,9 +43,6 @@ CHUNK = 128
 
 LoadEncoder = Callable[[], "GlowEncoder"]
 """Loads the model, which takes seconds."""
-
-OpenCounts = Callable[[], WordCounts]
-"""Opens the collection's word statistics, which weighted attention needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +71,14 @@ class DenseSearcher:
         load_encoder: LoadEncoder,
         config: DenseConfig,
         counts: OpenCounts,
+        analyser: Analyser,
         cut: CutDocument,
     ) -> None:
         self.folder = folder
         self._store = store
         self._load_encoder = load_encoder
         self._config = config
-        self._counts = counts
+        self._words = UnitWords(store, counts, analyser)
         self._cut = cut
         self._record = EncodingRecord(folder)
         self._index: DenseIndex | None = None
@@ -267,11 +267,10 @@ class DenseSearcher:
             return (f"{self.folder} is at change {index.change}, the store at {store.change}",)
         if not self._is_of_this_history(index, store):
             return (f"{self.folder} follows another history than the store",)
-        if index.change < store.change:
+        is_behind = index.change < store.change
+        if is_behind or set(index.rows().tolist()) == store.live_rows():
             return ()
-        if set(index.rows().tolist()) != store.live_rows():
-            return (f"{self.folder} holds other documents than the store",)
-        return ()
+        return (f"{self.folder} holds other documents than the store",)
 
     def num_behind(self, store: Store) -> int:
         """Count the changes that catching up would bring."""
@@ -349,8 +348,8 @@ class DenseSearcher:
             self._asked = (texts, encoded.vectors)
         return self._asked[1]
 
-    def _word_counts(self) -> WordCounts | None:
-        return None if self._encoder.config.weighting == "none" else self._counts()
+    def _word_counts(self) -> CountedWords | None:
+        return self._words.counted(self._encoder.config)
 
     def _is_of_this_history(self, index: DenseIndex, store: Store) -> bool:
         """Whether all rows held, those of an unfinished encoding included, are this store's."""
@@ -376,7 +375,9 @@ class DenseSearcher:
                 f' "quoth encode {self._store.path.parent}" with the same settings to encode the'
                 " documents again"
             )
-        return DenseIndex.open(self.folder, model=self._encoder.identity(), config=self._config)
+        return DenseIndex.open(
+            self.folder, model=self._words.identify(self._encoder), config=self._config
+        )
 
     def _open_as_is(self) -> tuple[DenseIndex, DenseState]:
         """Open the index whichever model made it, to look at but not to search."""
@@ -386,7 +387,7 @@ class DenseSearcher:
 
     def _find_difference(self) -> str:
         """Say in what the vectors on disk differ from those that would be made now."""
-        state, model = read_state(self.folder), self._encoder.identity()
+        state, model = read_state(self.folder), self._words.identify(self._encoder)
         if state is None:
             return ""
         if state.storage != self._config.storage:

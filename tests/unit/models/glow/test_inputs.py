@@ -12,6 +12,7 @@ from tiny_encoder import make_tokenizer
 from quoth.errors import ConfigError
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.inputs import GlowInputs, SubwordSequence
+from quoth.models.glow.weights import CountedWords
 from quoth.text.words import Analyser, AnalyserConfig
 
 TOKENIZER = make_tokenizer()
@@ -48,6 +49,16 @@ def _query(config: GlowConfig, text: str) -> SubwordSequence:
 
 def _show(sequence: SubwordSequence) -> str:
     return " ".join(TOKENIZER.id_to_token(each) for each in sequence.subword_ids)
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def test_counts_bring_the_analyser_that_found_their_words() -> None:
+    counts = CountedWords(Counts(), Analyser(AnalyserConfig(language="none")))
+    config = GlowConfig(weighting="row")
+    (stemmed,), (plain,) = (_inputs(config).queries(["owls"], each) for each in (Counts(), counts))
+    assert stemmed.weights[1] < plain.weights[1]  # "owls" itself is in no document
 
 
 # --- fields ---------------------------------------------------------------------------------------

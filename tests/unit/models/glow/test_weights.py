@@ -50,6 +50,11 @@ def test_queries_follow_equation_6() -> None:
     )
 
 
+def test_queries_are_as_long_as_those_that_were_trained_with() -> None:
+    found = _weights(query_length=2.0).query(Counter({"owl": 1, "the": 1}))
+    assert found["owl"] == pytest.approx(_idf(10) / (1 + 2 * (1 - 0.75 + 0.75 * 2 / 2)))
+
+
 def test_documents_follow_equations_7_and_8_summed_over_fields() -> None:
     fields = [("title", Counter({"owl": 1, "the": 1})), ("text", Counter({"owl": 3, "the": 27}))]
     found = _weights(field_weights={"title": 2.0}).document(fields)

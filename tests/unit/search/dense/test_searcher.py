@@ -6,7 +6,7 @@ import json
 import os
 import random
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,10 @@ from quoth.search.dense.record import EncodingRecord
 from quoth.search.dense.searcher import DenseSearcher
 from quoth.search.searcher import ignore_progress
 from quoth.text.passages import PassageConfig, cut_document
+from quoth.text.words import Analyser, AnalyserConfig
+from quoth.vocabulary.counting import count_terms
 
+ENGLISH = Analyser(AnalyserConfig())
 CUT = partial(cut_document, config=PassageConfig(max_words=8))
 
 
@@ -45,10 +48,17 @@ class Setting:
         self.folder = folder
         self.store = Store.create(folder)
         self.encoded: list[Mapping[str, Sequence[str]]] = []
+        self.counts: list[Any] = []
         self.searcher = self.open(tiny, **settings)
 
     def open(
-        self, tiny: Path, *, config: GlowConfig | None = None, dense: DenseConfig | None = None
+        self,
+        tiny: Path,
+        *,
+        config: GlowConfig | None = None,
+        dense: DenseConfig | None = None,
+        counts: Callable[[], Any] = lambda: pytest.fail("no counts are needed"),
+        analyser: Analyser = ENGLISH,
     ) -> DenseSearcher:
         def load() -> GlowEncoder:
             encoder = GlowEncoder.load(str(tiny), config=config, fast=False)
@@ -56,6 +66,7 @@ class Setting:
 
             def counting(documents: Sequence[Any], **options: Any) -> Any:
                 self.encoded += documents
+                self.counts.append(options.get("counts"))
                 return encode(documents, **options)
 
             encoder.encode_documents = counting  # type: ignore[method-assign]
@@ -66,7 +77,8 @@ class Setting:
             self.store,
             load_encoder=load,
             config=dense or DenseConfig(storage="fp32"),
-            counts=lambda: pytest.fail("no counts are needed"),
+            counts=counts,
+            analyser=analyser,
             cut=CUT,
         )
 
@@ -303,11 +315,52 @@ def test_looking_after_an_index_needs_no_encoder(setting: Setting) -> None:
         load_encoder=lambda: pytest.fail("loaded"),
         config=DenseConfig(),
         counts=lambda: pytest.fail("counted"),
+        analyser=ENGLISH,
         cut=CUT,
     )
     assert searcher.is_current(setting.store.change)
     assert searcher.describe()["encoder"] == "tiny" and searcher.describe()["documents"] == 4
     assert searcher.find_damage(setting.store, progress=ignore_progress) == ()
+
+
+# --- words that weigh -----------------------------------------------------------------------------
+
+
+def _weighted(folder: Path, tiny: Path, analyser: Analyser, *documents: Document) -> Setting:
+    counted = count_terms(
+        {name: [analyser.terms(text) for text in own] for name, own in each.fields.items()}
+        for each in documents
+    )
+    config = GlowConfig(weighting="row", max_subwords=64)
+    made = Setting(folder, tiny, config=config, counts=lambda: counted, analyser=analyser)
+    made.add(*documents)
+    made.catch_up()
+    return made
+
+
+def test_words_weigh_as_the_analyser_of_the_collection_finds_them(
+    tmp_path: Path, tiny: Path
+) -> None:
+    german = Analyser(AnalyserConfig(language="german"))
+    documents = _document("a", "Die Häuser am Hang"), _document("b", "Ein Haus und ein Hang")
+    made = _weighted(tmp_path / "c.quoth", tiny, german, *documents)
+    (counts,) = made.counts
+    inputs = made.searcher._encoder.inputs
+    often, once = inputs.queries(["häusern", "dächern"], counts)  # haus in two, dach in none
+    assert often.weights[1] < once.weights[1]
+    english = made.open(
+        tiny, config=made.searcher._encoder.config, counts=lambda: counts, analyser=ENGLISH
+    )
+    assert english.is_foreign() and not made.searcher.is_foreign()
+    made.store.close()
+
+
+def test_passages_are_as_long_as_passages_not_as_documents(tmp_path: Path, tiny: Path) -> None:
+    documents = _document("a", "owl " * 8 + "barn " * 8), _document("b", "raven at night in a barn")
+    made = _weighted(tmp_path / "c.quoth", tiny, ENGLISH, *documents)
+    assert [len(each["text"][0].split()) for each in made.encoded] == [8, 8, 6]
+    assert {each.average_lengths()["text"] for each in made.counts} == {22 / 3}
+    made.store.close()
 
 
 # --- units ----------------------------------------------------------------------------------------

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
+from quoth.training.identifiers import bag_contrast as module
 from quoth.training.identifiers.bag_contrast import SCALE, Bags, bag_contrast
+from quoth.training.split_table import TableSplit
 from quoth.vocabulary.phrases.rarity import rarities
 
 WIDTH, PHRASES = 5, 7
@@ -74,3 +77,28 @@ def test_rare_phrases_weigh_more() -> None:
     weights = rarities(np.array([90, 9, 0]))
     assert np.all(np.diff(weights) > 0)
     assert math.isclose(weights[0], math.log(102 / 91), rel_tol=1e-6)
+
+
+def test_processes_that_split_the_head_lose_and_move_as_one_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows, pooled = draw(PHRASES, 0), draw(4, 1)
+    ids = torch.randint(-1, PHRASES, (4, 2, 3), generator=torch.Generator().manual_seed(2))
+    bags = Bags(torch.linspace(0.5, 1.5, PHRASES), torch.arange(4))
+
+    def lose(own: Tensor, split: TableSplit | None) -> tuple[Tensor, Tensor]:
+        loss = bag_contrast(pooled, own, phrase_ids=ids, bags=bags, split=split)
+        return loss.detach(), torch.autograd.grad(loss, own)[0]
+
+    expected, gradient = lose(rows, None)
+    splits = [TableSplit(PHRASES, each, 3) for each in range(3)]
+    parts = [split.own(rows.detach()).requires_grad_() for split in splits]
+    sums: list[Tensor] = []
+    monkeypatch.setattr(module, "add_up", lambda own: sums.append(own.detach()) or own)
+    for part, split in zip(parts, splits, strict=True):
+        lose(part, split)
+    for part, split, own in zip(parts, splits, sums, strict=True):
+        monkeypatch.setattr(module, "add_up", (sum(sums) - own).__add__)
+        loss, moved = lose(part, split)
+        torch.testing.assert_close(loss, expected)
+        torch.testing.assert_close(moved, gradient[split.rows])

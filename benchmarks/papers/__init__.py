@@ -1,0 +1,1 @@
+"""The four papers: their tables and figures, and what repeats each here."""
