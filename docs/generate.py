@@ -1,6 +1,6 @@
 """Write the pages that are made from templates, docs/layers.toml and benchmark results.
 
-Templates are Markdown with jinja2. Those of whole pages are in docs/templates; what is told of a
+Templates are Markdown, or a drawing, with jinja2. Those of whole pages are in docs/templates; what is told of a
 benchmark is in `report.md.j2` beside its results.
 """
 
@@ -29,6 +29,7 @@ TEMPLATES = {
     "docs/benchmarks.md": "docs/templates/benchmarks.md.j2",
     "docs/papers.md": "docs/templates/papers.md.j2",
     "docs/scale.md": "docs/templates/scale.md.j2",
+    "docs/reliability.svg": "benchmarks/citations/reliability.svg.j2",
     "weights/query-generator.md": "benchmarks/query_generator/card.md.j2",
 }
 NOTICE = "<!-- made by docs/generate.py from {} and benchmarks/*/results -->\n"

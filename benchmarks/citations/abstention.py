@@ -2,12 +2,15 @@
 
 The area under the ROC curve is the chance that an answerable question scores above an unanswerable
 one, ties counted half (Mann and Whitney 1947); its interval is bootstrapped with either kind drawn
-on its own, so that the numbers of both stay as they are.
+on its own, so that the numbers of both stay as they are. Whether probabilities are what they say
+is seen in a reliability diagram, and summed up by the expected calibration error (Naeini et al.
+2015).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +52,43 @@ def ranking_interval(
     tail = (1.0 - confidence) / 2
     low, high = np.quantile(areas, [tail, 1.0 - tail])
     return Interval(float(low), float(high))
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Questions with about the same probability of an answer."""
+
+    predicted: float
+    observed: float
+    count: int
+
+
+def reliability(
+    probabilities: Sequence[float], truths: Sequence[bool], *, num_bins: int = 10
+) -> list[Bin]:
+    """Compare probabilities with how often they came true, in bins of equal width; empty ones go.
+
+    >>> reliability([0.05, 0.95, 0.93], [False, True, False])
+    [Bin(predicted=0.05, observed=0.0, count=1), Bin(predicted=0.94, observed=0.5, count=2)]
+    """
+    values, held = np.array(probabilities, dtype=np.float64), np.array(truths, dtype=np.float64)
+    numbers = np.minimum((values * num_bins).astype(np.int64), num_bins - 1)
+    return [
+        Bin(float(values[own].mean()), float(held[own].mean()), int(own.sum()))
+        for own in (numbers == number for number in range(num_bins))
+        if own.any()
+    ]
+
+
+def calibration_error(bins: Sequence[Bin]) -> float:
+    """Return the expected calibration error: how far bins are off, weighted by their questions.
+
+    >>> calibration_error([Bin(0.1, 0.0, 1), Bin(0.9, 0.5, 3)])  # (0.1 + 3 · 0.4) / 4
+    0.325
+    """
+    return sum(each.count * abs(each.predicted - each.observed) for each in bins) / sum(
+        each.count for each in bins
+    )
 
 
 def _arrays(

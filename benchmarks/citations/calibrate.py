@@ -191,7 +191,12 @@ def _encoder(given: argparse.Namespace) -> EncodeSentences:
 
 def gather_reader(given: argparse.Namespace) -> Callable[[Sequence[Question]], Numbers]:
     """Return what gathers a reader's signs."""
-    answerer = ReadingAnswerer(FittedReader.open(given.reader), AnswerConfig())
+    encoder = GlowEncoder.load(given.encoder)
+    answerer = ReadingAnswerer(
+        FittedReader.open(given.reader),
+        AnswerConfig(),
+        encode=lambda texts: encoder.encode_queries(texts).vectors,
+    )
     return lambda own: answerer.features(
         [each.text for each in own], [list(map(TitledPassage, passages_of(each))) for each in own]
     )

@@ -8,7 +8,9 @@ cited passages, whole, without titles. An answer without citations scores 0 on b
 of sub-questions whose short answer occurs, short_f1 that of the short answer alone; F1 and ROUGE-L
 are against the long reference answers, or the short ones where there are no long ones. Quality is
 measured on answerable questions, where a refusal is an answer like any other. Abstention: AUROC of
-the answer's support, answerable against unanswerable questions. Intervals are bootstrapped over
+the answer's support, answerable against unanswerable questions, and how far it is off as a
+probability (expected calibration error). `above_nearest` is the difference to the nearest sentence,
+question by question. Intervals are bootstrapped over
 questions.
 """
 
@@ -24,7 +26,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from benchmarks.citations.abstention import ranking_area, ranking_interval
+from benchmarks.citations.abstention import (
+    calibration_error,
+    ranking_area,
+    ranking_interval,
+    reliability,
+)
 from benchmarks.citations.answers import (
     exact_match,
     quotation_f1,
@@ -49,7 +56,9 @@ from quoth.records import Answer, Citation, Passage, Span
 from quoth.vocabulary.dynamic import NO_ANSWER
 
 RESULTS = Path(__file__).parent / "results" / "citations.json"
+BASELINE = "nearest"
 Record = dict[str, Any]
+Scores = dict[str, dict[str, float]]  # by qid, then by measure
 
 
 def main() -> None:
@@ -65,13 +74,15 @@ def main() -> None:
     judges: dict[str, Judge] = {"overlap": overlap}
     if "similarity" in given.judges:
         judges["similarity"] = SimilarityJudge()
-    rows = []
+    rows: list[Record] = []
+    scores: dict[tuple[str, str], Scores] = {}
     for (name, system), records in read_answers(given.out / "answers.jsonl.gz").items():
         questions = {
             each.qid: each for each in open_questions(given.questions / f"{name}.jsonl.gz")
         }
-        row = judge_system(questions, records, judges)
-        rows.append({"set": name, "system": system, **row})
+        row, scores[name, system] = judge_system(questions, records, judges)
+        compared = compare(scores[name, system], scores.get((name, BASELINE), {}))
+        rows.append({"set": name, "system": system, **row, "above_nearest": compared})
         print(json.dumps(rows[-1]), flush=True)
     if given.join:
         known = json.loads(given.results.read_text())["rows"]
@@ -93,17 +104,19 @@ def read_answers(path: Path) -> dict[tuple[str, str], list[Record]]:
 
 def judge_system(
     questions: Mapping[str, Question], records: Sequence[Record], judges: Mapping[str, Judge]
-) -> Record:
-    """Measure one system on one set."""
+) -> tuple[Record, Scores]:
+    """Measure one system on one set; also returns the scores of each answerable question."""
     pairs = [(questions[record["qid"]], record) for record in records]
     answered = [(question, record) for question, record in pairs if question.is_answerable]
     scores = defaultdict(list)
+    scores_by_qid: Scores = {}
     for question, record in answered:
-        for name, score in score_answer(question, record, judges).items():
+        scores_by_qid[question.qid] = score_answer(question, record, judges)
+        for name, score in scores_by_qid[question.qid].items():
             scores[name].append(score)
     answers = [_answer(*pair) for pair in pairs if pair[1]["citations"] is not None]
     num_quotations = sum(len(each.citations) for each in answers)
-    return {
+    row = {
         "questions": len(pairs),
         "answerable": len(answered),
         **{name: _mean(own) for name, own in scores.items()},
@@ -116,6 +129,17 @@ def judge_system(
             {"question": question.text, "answer": record["text"], "citations": record["citations"]}
             for question, record in pairs[:3]
         ],
+    }
+    return row, scores_by_qid
+
+
+def compare(own: Scores, others: Scores) -> Record:
+    """Return how much higher EM and F1 are than another system's, question by question."""
+    shared = sorted(own.keys() & others.keys())
+    return {
+        name: _mean([own[qid][name] - others[qid][name] for qid in shared])
+        for name in ("em", "f1")
+        if shared and all(name in own[qid] and name in others[qid] for qid in shared)
     }
 
 
@@ -164,7 +188,11 @@ def abstention(pairs: Sequence[tuple[Question, Record]]) -> Record | None:
     if not all(kinds):
         return None
     interval = ranking_interval(kinds[0], kinds[1], num_resamples=2_000)
-    return {"auroc": ranking_area(kinds[0], kinds[1]), **asdict(interval)}
+    found = {"auroc": ranking_area(kinds[0], kinds[1]), **asdict(interval)}
+    if all(0.0 <= support <= 1.0 for _is_answerable, support in scored):
+        bins = reliability([each for _, each in scored], [each for each, _ in scored])
+        found |= {"ece": calibration_error(bins), "bins": [asdict(each) for each in bins]}
+    return found
 
 
 def _answer(question: Question, record: Record) -> Answer:

@@ -114,10 +114,10 @@ def systems(given: argparse.Namespace, device: torch.device) -> Iterator[tuple[s
         yield "nearest", nearest(given, count=1)
         yield "nearest two", nearest(given, count=2)
     if given.reader:
-        fitted = FittedReader.open(given.reader)
-        yield "reader", reading(fitted, AnswerConfig(threshold=1.0))
-        whole = AnswerConfig(threshold=1.0, most_quotations=1, quotation_words=1_000)
-        yield "reader, one sentence", reading(fitted, whole)
+        fitted, encoder = FittedReader.open(given.reader), GlowEncoder.load(given.encoder)
+        yield "reader", reading(fitted, encoder, AnswerConfig(threshold=1.0))
+        whole = AnswerConfig(threshold=1.0, most_quotations=1, quotation_words=1_000, long_words=1)
+        yield "reader, one sentence", reading(fitted, encoder, whole)
     if not given.no_base:
         config = DynamicLMConfig(template="plain")
         model = DynamicLM.start(given.base, config=config, device=device, dtype=dtype)
@@ -149,9 +149,11 @@ def nearest(given: argparse.Namespace, *, count: int) -> Respond:
     return lambda questions: [respond_one(each) for each in questions]
 
 
-def reading(fitted: FittedReader, config: AnswerConfig) -> Respond:
+def reading(fitted: FittedReader, encoder: GlowEncoder, config: AnswerConfig) -> Respond:
     """Answer as `quoth ask` does, by reading."""
-    answerer = ReadingAnswerer(fitted, config)
+    answerer = ReadingAnswerer(
+        fitted, config, encode=lambda texts: encoder.encode_queries(texts).vectors
+    )
 
     def respond(questions: Sequence[Question]) -> list[dict[str, Any]]:
         passages = [list(map(TitledPassage, _passages(each))) for each in questions]

@@ -3,9 +3,10 @@
 Signs are weighed by a logistic regression. A language model gives four: how probable it finds the
 refusal it was trained to give, how many of the question's telling words the passages and their best
 sentence hold, and how near the nearest sentence is by the vectors of a sentence encoder. A reader
-gives two of its own beside the words: how far its best span is above "not here", and how relevant
-the most relevant passage is. Weights are fitted on
-questions with known outcome and stored beside the model; where none are, the probability of the
+gives its own beside those: how far its best span is above "not here", how relevant the most
+relevant passage is, how far the best sentence leads, and how many passages agree with its short
+answer; names and numbers of the question that no passage holds count once more. Weights are fitted
+on questions with known outcome and stored beside the model; where none are, the probability of the
 refusal decides alone. A sign may only speak its own way: more of the question in the passages never
 speaks for silence, however the questions of the fit were made.
 
@@ -30,11 +31,13 @@ FILE_NAME = "abstention.json"
 FEATURES = ("refusal", "coverage", "best sentence", "nearest sentence")
 """What the columns of features mean, where a language model answers."""
 
-READER_FEATURES = ("margin", "relevance", "coverage", "best sentence")
+READER_FEATURES = (
+    *("margin", "relevance", "coverage", "best sentence"),
+    *("nearest sentence", "known names", "lead", "agreement"),
+)
 """What they mean where a reader does."""
 
 _FOR_SILENCE = ("refusal",)  # everything else speaks against it
-_FEATURES_BEFORE = ("refusal", "coverage", "best sentence", "best score")  # of which 3 counted
 _LEAST = 1e-9
 _ROUNDS = 50
 
@@ -69,7 +72,7 @@ class Abstention:
 REFUSAL_ALONE = Abstention((1.0, 0.0, 0.0, 0.0), 0.0)
 """No calibration: what the model itself finds probable."""
 
-MARGIN_ALONE = Abstention((-0.5, 0.0, 0.0, 0.0), 0.0, READER_FEATURES)
+MARGIN_ALONE = Abstention((-0.5, *[0.0] * (len(READER_FEATURES) - 1)), 0.0, READER_FEATURES)
 """No calibration of a reader: a span beats "not here", or it does not."""
 
 
@@ -85,11 +88,37 @@ def make_features(
     return np.array([odds, *_coverages(question, passages), nearest])
 
 
+@dataclass(frozen=True, slots=True)
+class ReaderSigns:
+    """What a reader and a sentence encoder say of all passages of a question."""
+
+    margin: float
+    relevance: float
+    nearest: float
+    lead: float
+    agreement: float
+
+
 def make_reader_features(
-    question: str, passages: Sequence[str], *, margin: float, relevance: float
+    question: str, passages: Sequence[str], signs: ReaderSigns, *, titles: Sequence[str] = ()
 ) -> Numbers:  # (F,)
-    """Gather the signs that a reader gives for one question."""
-    return np.array([margin, relevance, *_coverages(question, passages)])
+    """Gather the signs that a reader gives for one question; titles may hold its names, too."""
+    return np.array(
+        [
+            *(signs.margin, signs.relevance, *_coverages(question, passages), signs.nearest),
+            *(known_names(question, [*passages, *titles]), signs.lead, signs.agreement),
+        ]
+    )
+
+
+def known_names(question: str, texts: Sequence[str]) -> float:
+    """Return the share of a question's names and numbers that texts hold; 1 where it has none.
+
+    >>> known_names("Who built Ravenna in 402?", ["Ravenna was built by many."])
+    0.5
+    """
+    names = {stem: 1.0 for stem, weight in telling_words(question).items() if weight > 1.0}
+    return coverage(names, " ".join(texts))
 
 
 def _coverages(question: str, passages: Sequence[str]) -> tuple[float, float]:
@@ -145,12 +174,14 @@ def open_abstention(folder: Path, *, without: Abstention = REFUSAL_ALONE) -> Abs
     path = folder / FILE_NAME
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        weights = tuple(map(float, content["weights"]))
-        named = tuple(content["features"])
-        is_before = named == _FEATURES_BEFORE and weights[-1] == 0.0  # fitted without scores
+        pairs = zip(content["features"], map(float, content["weights"]), strict=True)
+        named = {name: weight for name, weight in pairs if weight != 0.0}
         expected = without.features
-        if named != expected and not (is_before and expected == FEATURES):
-            raise ConfigError(f"it weighs {', '.join(named)}; this release {', '.join(expected)}")
+        if unknown := named.keys() - set(expected):
+            raise ConfigError(
+                f"it weighs {', '.join(sorted(unknown))}; this release {', '.join(expected)}"
+            )
+        weights = tuple(named.get(name, 0.0) for name in expected)
         return Abstention(weights, float(content["bias"]), expected)
     except FileNotFoundError:
         return without

@@ -69,7 +69,25 @@ def coverage(weights: Mapping[str, float], text: str) -> float:
 
 def stems(text: str) -> set[str]:
     """Return the stems of all words of a text."""
-    return {_stem(found) for found in _WORD.findall(text)}
+    return set(count_stems(text))
+
+
+def count_stems(text: str) -> Counter[str]:
+    """Count the stems of all words of a text.
+
+    >>> count_stems("An owl and owls")
+    Counter({'owl': 2, 'an': 1, 'and': 1})
+    """
+    return Counter(_stem(found) for found in _WORD.findall(text))
+
+
+def are_alike(one: set[str], other: set[str]) -> bool:
+    """Whether all stems of one answer stand in the other; not where either has none.
+
+    >>> are_alike({"poe"}, {"edgar", "poe"}), are_alike({"poe"}, {"swift"}), are_alike(set(), set())
+    (True, False, False)
+    """
+    return bool(one and other) and (one <= other or other <= one)
 
 
 def sentences_of(passages: Sequence[str]) -> list[Sentence]:

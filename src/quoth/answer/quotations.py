@@ -15,7 +15,7 @@ from itertools import combinations
 
 import numpy as np
 
-from quoth.answer.nearness import stems
+from quoth.answer.nearness import are_alike, stems
 from quoth.answer.reading import Findings
 from quoth.records import Span
 from quoth.vocabulary.dynamic import Source
@@ -69,7 +69,9 @@ def choose_quotations(
     for at in ordered[: 2 * limits.most]:
         is_near = findings.probabilities[at] >= limits.share * findings.probabilities[ordered[0]]
         text, short = " ".join(findings.sentences[at].text.casefold().split()), _short(findings, at)
-        is_said = text in said or any(_says_same(short, each.short) for each in chosen.values())
+        is_said = text in said or any(
+            are_alike(stems(short), stems(each.short)) for each in chosen.values()
+        )
         if len(chosen) < limits.most and is_near and not is_said:
             said.add(text)
             source = _quote_at_length(findings, at, limits) if at_length else None
@@ -109,12 +111,6 @@ def _short(findings: Findings, at: int) -> str:
     span, sentence = findings.spans[at], findings.sentences[at]
     start = sentence.span.start
     return "" if span is None else sentence.text[span.start - start : span.end - start]
-
-
-def _says_same(short: str, other: str) -> bool:
-    """Whether all words of one short answer stand in the other."""
-    one, two = stems(short), stems(other)
-    return bool(one and two) and (one <= two or two <= one)
 
 
 def _overlap(one: Source, other: Source) -> bool:

@@ -14,12 +14,18 @@ from pathlib import Path
 
 import numpy as np
 
-from quoth.answer.abstain import MARGIN_ALONE, Abstention, make_reader_features, open_abstention
+from quoth.answer.abstain import (
+    MARGIN_ALONE,
+    Abstention,
+    ReaderSigns,
+    make_reader_features,
+    open_abstention,
+)
 from quoth.answer.answerer import Answerer, AnswerStream
 from quoth.answer.cite import Piece, cite
 from quoth.answer.config import AnswerConfig
 from quoth.answer.guidance import Guide, best_passages, find_short
-from quoth.answer.nearness import Numbers
+from quoth.answer.nearness import EncodeSentences, Numbers, sentence_cosines
 from quoth.answer.quotations import QuotationLimits, choose_quotations, disagree
 from quoth.answer.reading import Findings, Place, find_answer, open_weights
 from quoth.models.reader.inputs import TitledText
@@ -28,6 +34,7 @@ from quoth.records import Answer, Passage, ShortAnswer, Span
 from quoth.vocabulary.dynamic import Source
 
 _LEAST_MARGIN = -60.0  # of passages without any text
+_ENCODED = 8  # sentences whose nearness is looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +64,19 @@ class ReadingAnswerer:
     """Answers with a reader."""
 
     def __init__(
-        self, fitted: FittedReader, config: AnswerConfig, *, writer: Answerer | None = None
+        self,
+        fitted: FittedReader,
+        config: AnswerConfig,
+        *,
+        writer: Answerer | None = None,
+        encode: EncodeSentences | None = None,
     ) -> None:
-        """Quote sentences as they stand, or let a language model write in their phrases."""
+        """Quote sentences as they stand, or let a language model write in their phrases.
+
+        `encode` is the encoder that abstention was fitted with.
+        """
         self._writer = writer
+        self._encode = encode
         self._reader = fitted.reader
         self._weights = fitted.weights
         self._abstention = fitted.abstention
@@ -168,12 +184,26 @@ class ReadingAnswerer:
     def _signs(
         self, question: str, passages: Sequence[TitledPassage], findings: Findings
     ) -> Numbers:
-        return make_reader_features(
-            question,
-            [each.passage.text for each in passages],
+        signs = ReaderSigns(
             margin=float(np.maximum(findings.margin, _LEAST_MARGIN)),
             relevance=float(np.maximum(findings.relevance, _LEAST_MARGIN)),
+            nearest=self._nearest(question, findings),
+            lead=findings.lead,
+            agreement=findings.agreement,
         )
+        texts, titles = [each.passage.text for each in passages], [each.title for each in passages]
+        return make_reader_features(question, texts, signs, titles=titles)
+
+    def _nearest(self, question: str, findings: Findings) -> float:
+        """Return the cosine of the question and the nearest of the most probable sentences.
+
+        Encoding all sentences would take as long as reading them.
+        """
+        if self._encode is None or not findings.sentences:
+            return 0.0
+        best = np.argsort(-findings.probabilities, kind="stable")[:_ENCODED].tolist()
+        sentences = [findings.sentences[at] for at in best]
+        return float(sentence_cosines(question, sentences, encode=self._encode).max())
 
 
 def _first_of_each_document(passages: Sequence[Passage]) -> tuple[Passage, ...]:

@@ -182,7 +182,6 @@ def test_a_calibration_by_the_signs_of_before_is_read_where_it_means_the_same(
         "",
         "[]",
         "{}",
-        '{"features": ["refusal"], "weights": [1.0], "bias": 0.0}',
         json.dumps(
             {
                 "features": ["refusal", "coverage", "best sentence", "nearest sentence"],

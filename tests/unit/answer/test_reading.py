@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -239,14 +240,37 @@ def test_titles_are_read_and_never_quoted() -> None:
 
 def test_abstention_is_fitted_to_a_readers_signs(tmp_path: Path) -> None:
     chance = np.random.default_rng(0)
-    features = chance.normal(size=(200, 4))
+    features = chance.normal(size=(200, len(READER_FEATURES)))
     labels = (features[:, 0] + 0.5 * chance.normal(size=200) < 0).tolist()
     fitted = fit_abstention(features, labels, names=READER_FEATURES)
     assert fitted.weights[0] < -1.0 and max(fitted.weights) <= 0.0
     save_abstention(tmp_path, fitted)
     assert open_abstention(tmp_path, without=MARGIN_ALONE) == fitted
-    with pytest.raises(Damaged, match="it weighs margin"):
+    with pytest.raises(Damaged, match=r"it weighs .*margin"):
         open_abstention(tmp_path)
+
+
+def test_signs_that_an_older_fit_did_not_know_have_no_weight(tmp_path: Path) -> None:
+    older = {"features": READER_FEATURES[:2], "weights": [-1.0, -0.5], "bias": 0.25}
+    (tmp_path / "abstention.json").write_text(json.dumps(older))
+    opened = open_abstention(tmp_path, without=MARGIN_ALONE)
+    assert opened.weights[:2] == (-1.0, -0.5) and not any(opened.weights[2:])
+
+
+def test_nearness_lead_and_agreement_speak_for_an_answer() -> None:
+    passages = titled("Owls hunt at night.", "At night they fly.", "Hens sleep.")
+    fitted = FittedReader(cast(Reader, FakeReader({"night": 9.0})), SPANS, MARGIN_ALONE)
+    answerer = ReadingAnswerer(
+        fitted,
+        AnswerConfig(),
+        encode=lambda texts: np.array([[1.0, "Hens" in each] for each in texts], dtype=np.float32),
+    )
+    (found,) = answerer.features(["When do owls of Ravenna hunt?"], [passages])
+    signs = dict(zip(READER_FEATURES, found.tolist(), strict=True))
+    assert signs["nearest sentence"] == pytest.approx(1.0) and signs["agreement"] == 1.0
+    assert signs["lead"] > 1.0 and signs["known names"] == 0.0
+    bare = ReadingAnswerer(fitted, AnswerConfig()).features(["When?"], [passages])
+    assert dict(zip(READER_FEATURES, bare[0].tolist(), strict=True))["nearest sentence"] == 0.0
 
 
 # --- passages ------------------------------------------------------------------------------------
@@ -263,3 +287,13 @@ def test_several_passages_of_a_document_are_read() -> None:
     )
     assert [each.passage.text for each in found] == [texts[0], texts[1], texts[3]]
     assert {each.title for each in found} == {"Owls"}
+
+
+def test_a_document_that_holds_more_of_the_question_gives_more_passages() -> None:
+    owls = [Passage("o", "text", Span(at, at + 9), "Owls hunt", at) for at in range(9)]
+    hens = [Passage("h", "text", Span(at, at + 9), "Hens rest", at) for at in range(9)]
+    hits = [Hit("h", 1.0, hens[0]), Hit("o", 0.5, owls[4])]
+    documents = {"o": (Document("o", {}), owls), "h": (Document("h", {}), hens)}
+    found = passages_to_read("Do owls hunt?", hits, documents, per_document=3)
+    assert [each.passage.docid for each in found] == ["h", *["o"] * 5]
+    assert found[1].passage == owls[4], "what was shown comes first"

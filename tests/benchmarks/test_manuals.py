@@ -1,0 +1,59 @@
+"""The questions to manuals, and at which stage an answer to one is said to have failed."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from benchmarks.manuals.questions import ManualQuestion, open_manual_questions
+from benchmarks.manuals.run import failed_stage, judge
+
+from quoth.records import Answer, Citation, Passage, Span
+
+DOCID = "benchmarks/.cache/manuals/corpus/man/owl.1.txt"
+TEXT = "The owl hunts, mostly at night. It has two wings."
+ASKED = ManualQuestion("q", "test", "When does it hunt?", ("man/owl.1.txt",), r"(?i)at\s+NIGHT")
+
+
+def passage(text: str = TEXT, docid: str = DOCID) -> Passage:
+    return Passage(docid, "text", Span(0, len(text)), text)
+
+
+def quoting(words: str, source: Passage) -> Answer:
+    start = source.text.index(words)
+    citation = Citation(Span(0, len(words)), source, Span(start, start + len(words)))
+    return Answer(words, (citation,), (source,), support=0.5)
+
+
+@pytest.mark.parametrize(
+    ("answer", "stage"),
+    [
+        (quoting("mostly at night", passage()), ""),
+        (quoting("The owl hunts", passage()), "writer"),
+        (quoting("It has two wings.", passage()), "reader"),
+        (quoting("It is a bird.", passage("It is a bird.")), "passages"),
+        (quoting("mostly at night", passage(docid="corpus/man/bat.1.txt")), "search"),
+    ],
+)
+def test_a_failure_is_put_down_to_the_first_stage_that_lost_the_answer(
+    answer: Answer, stage: str
+) -> None:
+    assert failed_stage(ASKED, answer) == stage
+    refused, spoken = judge(ASKED, answer, refused=True), judge(ASKED, answer, refused=False)
+    assert refused == ("refused", stage or "abstention")
+    assert spoken == (("wrong", stage) if stage else ("right", ""))
+
+
+def test_where_there_is_no_answer_refusing_is_right() -> None:
+    nobody = ManualQuestion("q", "test", "Who asked?", (), "")
+    answer = quoting("The owl hunts", passage())
+    assert judge(nobody, answer, refused=True) == ("right", "")
+    assert judge(nobody, answer, refused=False) == ("wrong", "abstention")
+
+
+def test_there_are_enough_questions_of_both_kinds_in_both_halves() -> None:
+    asked = open_manual_questions()
+    counts = Counter((each.split, each.is_answerable) for each in asked)
+    assert min(counts.values()) >= 10 and counts["test", True] >= 40
+    assert len({each.question for each in asked}) == len(asked) >= 100
+    assert all(bool(each.answer) == each.is_answerable for each in asked)
