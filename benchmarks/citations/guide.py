@@ -19,6 +19,7 @@ import gzip
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -35,16 +36,22 @@ from quoth.answer.answerer import Answerer, AnswerSettings
 from quoth.answer.cite import Piece, cite
 from quoth.answer.config import AnswerConfig, DecodingConfig
 from quoth.answer.guidance import Guide, best_passages
-from quoth.answer.nearness import Sentence, sentence_cosines, sentences_of
+from quoth.answer.nearness import (
+    EncodeSentences,
+    Sentence,
+    sentence_cosines,
+    sentences_of,
+)
 from quoth.answer.reading import Findings
 from quoth.models.dynamic_lm.dynamic_lm import open_dynamic_lm
-from quoth.records import Passage, Span
+from quoth.records import Answer, Passage, Span
 
 QUESTIONS, FINDINGS = "guided.jsonl.gz", "guided-findings.json.gz"
 STRENGTHS = (0.25, 0.5, 1.0, 2.0, 4.0)
 NUM_PASSAGES = 5
 PER_SOURCE = 40
 SAMPLES = 2_000
+READ_AT_ONCE = 16
 
 Records = list[dict[str, Any]]
 
@@ -119,22 +126,31 @@ def read_all(questions: Sequence[Question], name: str) -> Iterator[dict[str, Any
     answerer = ReadingAnswerer(FittedReader.open(folder), AnswerConfig(threshold=1.0))
     encoder = open_sentence_encoder(find_folder(DEFAULT_NAME))
     assert encoder is not None, "the embedded encoder is a BERT"
-    for question in questions:
-        passages = [TitledPassage(each) for each in passages_of(question)]
-        (findings,) = answerer.find([question.text], [passages])
-        (answer,) = answerer.answer([question.text], [passages])
-        sentences = sentences_of(question.passages)
-        cosines = sentence_cosines(question.text, sentences, encode=encoder.encode)
-        near = zip(sentences, cosines.tolist(), strict=True)
-        yield {
-            "answer": answer.text,
-            "sentences": [
-                [each.passage, each.span.start, each.span.end] for each in findings.sentences
-            ],
-            "probabilities": findings.probabilities.round(7).tolist(),
-            "spans": [[each.start, each.end] if each else None for each in findings.spans],
-            "cosines": {each.text: round(cosine, 5) for each, cosine in near},
-        }
+    for at in range(0, len(questions), READ_AT_ONCE):
+        own = questions[at : at + READ_AT_ONCE]
+        asked = [each.text for each in own]
+        passages = [list(map(TitledPassage, passages_of(each))) for each in own]
+        found = answerer.find(asked, passages)
+        answers = answerer.answer_found(asked, passages, found)
+        yield from map(partial(_found, encode=encoder.encode), own, found, answers)
+
+
+def _found(
+    question: Question, findings: Findings, answer: Answer, *, encode: EncodeSentences
+) -> dict[str, Any]:
+    """Write down what was found for one question."""
+    sentences = sentences_of(question.passages)
+    cosines = sentence_cosines(question.text, sentences, encode=encode)
+    near = zip(sentences, cosines.tolist(), strict=True)
+    return {
+        "answer": answer.text,
+        "sentences": [
+            [each.passage, each.span.start, each.span.end] for each in findings.sentences
+        ],
+        "probabilities": findings.probabilities.round(7).tolist(),
+        "spans": [[each.start, each.end] if each else None for each in findings.spans],
+        "cosines": {each.text: round(cosine, 5) for each, cosine in near},
+    }
 
 
 def findings_of(question: Question, record: Mapping[str, Any]) -> Findings:

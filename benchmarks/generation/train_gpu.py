@@ -125,6 +125,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--valid", type=int, default=256, help="held-out chunks that are measured")
     parser.add_argument("--report-every", type=int, default=20)
     parser.add_argument("--checkpoint-every", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=0, help="processes that make batches")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
@@ -215,6 +216,7 @@ def train_arm(
         device=device,
         progress=tell,
         checkpoint=folder.with_suffix(".steps") if given.checkpoint_every else None,
+        workers=given.workers,
     )
     seconds = time.perf_counter() - began
     trained.save(folder)

@@ -48,6 +48,7 @@ GIVEN = Namespace(
     choice=0.0,
     sentence=0.0,
     budget=32,
+    workers=0,
     quote_share=0.75,
     encoder_layers=1,
     start=None,

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from quoth.answer.config import DecodingConfig
-from quoth.answer.splices import OpenQuotation
+from quoth.answer.splices import OpenQuotation, Place
 from quoth.answer.tokens import Token
 from quoth.interruption import check_interruption
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
@@ -244,8 +244,17 @@ class _Text:
         self.offered_vectors = vectors[index]  # (C, D)
         lengths = [len(vocabulary.candidates[row].subword_ids) for row in self.rows]
         self.offered_lengths = torch.tensor(lengths, dtype=torch.long, device=vectors.device)
+        self._guidance = self._by_row(self._prompt.guidance)
+        self._rows_by_start = self._index_starts() if self._prompt.splice_penalty else {}
         for row in self.rows:
             self._last_best.setdefault(row, self._num_tokens)
+
+    def _index_starts(self) -> dict[Place, list[int]]:
+        found: dict[Place, list[int]] = {}
+        for at, row in enumerate(self.rows):
+            for source in self.vocabulary.candidates[row].sources:
+                found.setdefault((source.passage, source.span.start), []).append(at)
+        return found
 
     def token(self, token_id: int, num_subwords: int, logarithm: float) -> Token:
         """Make a token of its id among subwords and phrases on offer."""
@@ -269,12 +278,16 @@ class _Text:
         if not self._written and self.rows:
             self._adjust_beginning(scores, num_subwords)
         if self._prompt.guidance:
-            scores[num_subwords:] += self._by_row(self._prompt.guidance).to(scores.device)
+            scores[num_subwords:] += self._guidance.to(scores.device)
         if self._prompt.splice_penalty and self._quotation.is_open:
-            candidates = self.vocabulary.candidates
-            elsewhere = [not self._quotation.goes_on(candidates[row]) for row in self.rows]
-            taken = self._prompt.splice_penalty * torch.tensor(elsewhere, device=scores.device)
-            scores[num_subwords:] -= taken
+            elsewhere = torch.full((len(self.rows),), self._prompt.splice_penalty)
+            elsewhere[self._going_on()] = 0.0
+            scores[num_subwords:] -= elsewhere.to(scores.device)
+
+    def _going_on(self) -> list[int]:
+        """List which of the rows on offer stand right behind what was quoted."""
+        starts = self._quotation.next_starts
+        return [at for place in starts for at in self._rows_by_start.get(place, ())]
 
     def _adjust_beginning(self, scores: Tensor, num_subwords: int) -> None:
         if self._prompt.phrase_first:

@@ -86,8 +86,16 @@ class ReadingAnswerer:
         self, questions: Sequence[str], passages: Sequence[Sequence[TitledPassage]]
     ) -> list[Answer]:
         """Answer each question from its own passages, best hit first; all are read together."""
+        return self.answer_found(questions, passages, self.find(questions, passages))
+
+    def answer_found(
+        self,
+        questions: Sequence[str],
+        passages: Sequence[Sequence[TitledPassage]],
+        found: Sequence[Findings],
+    ) -> list[Answer]:
+        """Answer each question by what was found in its passages."""
         streams = [AnswerStream(each) for each in questions]
-        found = self.find(questions, passages)
         for stream, own, findings in zip(streams, passages, found, strict=True):
             stream.source = self._write(own, findings, stream)
         return [stream.answer() for stream in streams]

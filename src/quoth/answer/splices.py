@@ -31,21 +31,20 @@ class OpenQuotation:
         """Whether a sentence was begun and not ended."""
         return bool(self._ends)
 
+    @property
+    def next_starts(self) -> set[Place]:
+        """Where phrases begin that stand right behind what was written."""
+        return {(passage, end + gap) for passage, end in self._ends for gap in (0, 1)}
+
     def goes_on(self, candidate: Candidate) -> bool:
         """Whether a phrase stands, somewhere, right behind what was written."""
-        return any(
-            (each.passage, each.span.start - gap) in self._ends
-            for each in candidate.sources
-            for gap in (0, 1)
-        )
+        starts = self.next_starts
+        return any((each.passage, each.span.start) in starts for each in candidate.sources)
 
     def quote(self, candidate: Candidate) -> None:
         """Follow a phrase; one of elsewhere may go on wherever it stands."""
-        followed = [
-            each
-            for each in candidate.sources
-            if {(each.passage, each.span.start - gap) for gap in (0, 1)} & self._ends
-        ]
+        starts = self.next_starts
+        followed = [each for each in candidate.sources if (each.passage, each.span.start) in starts]
         ends = {(each.passage, each.span.end) for each in followed or candidate.sources}
         self._quoted = frozenset() if candidate.ends_sentence else frozenset(ends)
         self._ends, self._run = self._quoted, []

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +26,7 @@ from quoth.models.dynamic_lm.network import DynamicNetwork
 from quoth.training.batching import Batches
 from quoth.training.loop import Progress, TrainingReport, seeded, train
 from quoth.training.quoting.batches import BatchMaker, DynamicBatch
+from quoth.training.quoting.batches_ahead import BatchesAhead
 from quoth.training.quoting.joined_runs import join_runs
 from quoth.training.quoting.losses import (
     MixedTerms,
@@ -238,10 +238,12 @@ def train_dynamic_lm(
     progress: Callable[[DynamicProgress], None] | None = None,
     checkpoint: Path | None = None,
     until: int | None = None,
+    workers: int = 0,
 ) -> tuple[DynamicLM, DynamicLMReport]:
     """Train a copy of a model, going on from the latest checkpoint where there is one.
 
-    `until` stops after that step, as an interruption would, and writes a checkpoint.
+    `until` stops after that step, as an interruption would, and writes a checkpoint. Batches are
+    made by as many processes as there are `workers`, 0 for a thread.
     """
     curve: list[DynamicProgress] = []
     with seeded(config.seed, device) as generator:
@@ -254,7 +256,8 @@ def train_dynamic_lm(
             if progress is not None:
                 progress(curve[-1])
 
-        with closing(_Ahead(BatchMaker(dynamic_set, config, mark=model.passage_marker))) as ahead:
+        maker = BatchMaker(dynamic_set, config, mark=model.passage_marker)
+        with closing(BatchesAhead(maker, workers=workers)) as ahead:
             report = train(
                 module,
                 _Numbers(),
@@ -299,27 +302,6 @@ class _Numbers(Batches):
 
     def __getitem__(self, number: int) -> NDArray[np.int64]:
         return np.array([number])
-
-
-class _Ahead:
-    """Makes the next batch while the present one is learnt."""
-
-    def __init__(self, maker: BatchMaker) -> None:
-        self._maker = maker
-        self._worker = ThreadPoolExecutor(1)
-        self._next: tuple[int, Future[DynamicBatch]] | None = None
-
-    def take(self, number: int) -> DynamicBatch:
-        """Return a batch, and begin with the one after it."""
-        waiting = self._next
-        if waiting is None or waiting[0] != number:
-            waiting = (number, self._worker.submit(self._maker.__getitem__, number))
-        self._next = (number + 1, self._worker.submit(self._maker.__getitem__, number + 1))
-        return waiting[1].result()
-
-    def close(self) -> None:
-        """Let the worker go."""
-        self._worker.shutdown(cancel_futures=True)
 
 
 class _Tally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from quoth.selfsupervision.phrase_matching import SubwordText
 from quoth.selfsupervision.phrase_sampling import MixedSample
 from quoth.selfsupervision.sampling_config import PhraseSamplingConfig
 from quoth.training.quoting.batches import BatchMaker, DynamicBatch, make_batch
+from quoth.training.quoting.batches_ahead import BatchesAhead
 from quoth.training.quoting.negatives_config import NegativesConfig
 from quoth.training.quoting.phrase_negatives import PhraseString, key_ids, make_columns, phrase_key
 from quoth.training.quoting.set import DynamicSet, Quotation
@@ -155,3 +157,13 @@ def test_a_quotation_is_offered_the_phrases_of_its_own_passages() -> None:
         mine = (firsts < 60) if is_first else (firsts >= 60)
         assert batch.offered[row].tolist() == mine.tolist()
     assert not BatchMaker(made, replace(recipe, quote_columns="batch"))[0].offered.numel()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_batches_made_ahead_are_those_made_at_once(dynamic_set: DynamicSet, workers: int) -> None:
+    maker = BatchMaker(dynamic_set, RECIPE)
+    with closing(BatchesAhead(maker, workers=workers)) as ahead:
+        for number in (0, 1, 2, 5):
+            found, expected = ahead.take(number), maker[number]
+            assert torch.equal(found.mixed_ids, expected.mixed_ids)
+            assert found.phrases == expected.phrases
