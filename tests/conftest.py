@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import fcntl
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 # What passes here passes everywhere; `--hypothesis-profile explore` looks for new cases.
 _SLOW = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("same-everywhere", derandomize=True, **_SLOW)
+settings.register_profile("same-everywhere", max_examples=50, derandomize=True, **_SLOW)
 settings.register_profile("explore", max_examples=1_000, **_SLOW)
 settings.load_profile("same-everywhere")
+
+
+@pytest.fixture(scope="session")
+def shared_cache(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A cache for XDG_CACHE_HOME in which all workers find the language model converted once."""
+    from quoth.models.language_models import EMBEDDED_NAME, find_language_model
+
+    base = tmp_path_factory.getbasetemp()
+    cache = (base if worker_id == "master" else base.parent) / "shared-cache"
+    cache.mkdir(exist_ok=True)
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        find_language_model(EMBEDDED_NAME, cache=cache / "quoth")
+    return cache
 
 
 @pytest.fixture(autouse=True)

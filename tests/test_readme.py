@@ -67,12 +67,17 @@ def find_commands(block: Block) -> str:
     return "\n".join(line for line in lines if not _ELSEWHERE.match(line.strip()))
 
 
+@pytest.fixture
+def caches(shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands find the language model converted, which takes long."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shared_cache))
+
+
 def _environment(folder: Path) -> dict[str, str]:
     return {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(folder / "home"),
-        "XDG_CACHE_HOME": str(folder / "cache"),
     }
 
 
@@ -96,6 +101,7 @@ def _write_notes(home: Path) -> None:
         (home / "notes" / name).write_text(text, encoding="utf-8")
 
 
+@pytest.mark.usefixtures("caches")
 @pytest.mark.parametrize("page", [README, USAGE], ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_command_works(page: Path, tmp_path: Path) -> None:
     blocks = find_blocks(page.read_text(encoding="utf-8"))

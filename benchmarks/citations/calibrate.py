@@ -27,11 +27,13 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.citations.abstention import ranking_area
+from benchmarks.citations.cosines import open_cosines
 from benchmarks.citations.pack import CACHE, Question, open_questions, save_questions
 from benchmarks.citations.unanswerable import NUM_PASSAGES, Asked, Scene, make_cases
 from quoth.answer.abstain import FEATURES, READER_FEATURES, fit_abstention, save_abstention
 from quoth.answer.answerer import Answerer, AnswerSettings
 from quoth.answer.config import AnswerConfig
+from quoth.answer.nearness import EncodeSentences
 from quoth.answer.reading_answerer import FittedReader, ReadingAnswerer, TitledPassage
 from quoth.models.dynamic_lm.dynamic_lm import open_dynamic_lm
 from quoth.models.glow.encoder import GlowEncoder
@@ -56,6 +58,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path)
     parser.add_argument("--reader", type=Path, help="fit a reader instead of a language model")
     parser.add_argument("--encoder", default=DEFAULT_NAME, help="name, or its folder")
+    parser.add_argument("--cosines", type=Path, help="in its place: what cosines.py wrote")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
     given = parser.parse_args()
@@ -173,13 +176,17 @@ def gather_model(given: argparse.Namespace) -> Callable[[Sequence[Question]], Nu
     dtype = getattr(torch, given.dtype)
     model = open_dynamic_lm(given.model, base=given.base, device=device, dtype=dtype)
     model.network.merge()
-    encoder = GlowEncoder.load(given.encoder)
-    answerer = Answerer(
-        model, AnswerSettings(), encode=lambda texts: encoder.encode_queries(texts).vectors
-    )
+    answerer = Answerer(model, AnswerSettings(), encode=_encoder(given))
     return lambda own: answerer.features(
         [each.text for each in own], [passages_of(each) for each in own]
     )
+
+
+def _encoder(given: argparse.Namespace) -> EncodeSentences:
+    if given.cosines:
+        return open_cosines(given.cosines)
+    encoder = GlowEncoder.load(given.encoder)
+    return lambda texts: encoder.encode_queries(texts).vectors
 
 
 def gather_reader(given: argparse.Namespace) -> Callable[[Sequence[Question]], Numbers]:

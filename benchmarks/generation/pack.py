@@ -5,9 +5,10 @@
 Texts are the training articles of Wikipedia in chunks of 512 subwords, with eight related chunks
 each (for forward maximum matching): benchmarks/.cache/generation/texts-N.bin, and valid.bin of the
 validation articles. Quotations are made of squad-train-slice's and medquad's training questions
-with BM25 neighbours, and of sentences rebuilt from other passages of the training articles:
-quotes.bin, and quotes-valid.bin for two in a hundred documents. Nothing of any dev or test set is
-read. Files stay below 14 MB, so that they can be carried to another machine.
+and of some of each source in text/reading with BM25 neighbours, and of sentences rebuilt from other
+passages of the training articles: quotes.bin, and quotes-valid.bin for two in a hundred documents.
+Nothing of any dev or test set is read. Files stay below 14 MB, so that they can be carried to
+another machine.
 """
 
 from __future__ import annotations
@@ -56,7 +57,21 @@ PIECE = PassageConfig(max_words=120)
 HELD_OUT = 0.02
 COPYRIGHTED = ("ADAM", "MPlusDrugs", "MPlusHerbsSuppls")
 MAX_POSITIONS = 8192
+READING = (
+    "squadshifts_new_wiki",
+    "squadshifts_amazon",
+    "squadshifts_reddit",
+    "squad_train_pieces",
+    "sleepqa",
+    "timeqa_human",
+    "tweetqa_train",
+    "friendsqa",
+    "iirc_ni",
+)
 _ANALYSER = Analyser(AnalyserConfig())
+
+Asked = tuple[str, tuple[str, ...], str]
+"""A question, its answers, and the document that holds them."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +92,11 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=2, help="files of texts")
     parser.add_argument("--bytes", type=int, default=FILE_BYTES, help="most bytes of a file's ids")
     parser.add_argument("--medquad", type=int, default=3000, help="questions of medquad")
+    parser.add_argument("--reading", type=int, default=1500, help="questions of a reading source")
     parser.add_argument("--covers", type=int, default=8000, help="sentences tried to be rebuilt")
+    parser.add_argument(
+        "--support", type=int, default=SUPPORT, help="related chunks of each, which FMM looks into"
+    )
     parser.add_argument("--only", choices=("texts", "quotes"), default=None)
     given = parser.parse_args()
     inputs = DynamicLMInputs(
@@ -87,7 +106,7 @@ def main() -> None:
     )
     articles = list(read_articles(given.data / "text" / "lm_train.jsonl.zst"))
     order = np.random.default_rng(0).permutation(len(articles)).tolist()
-    packer = Packer(inputs, given.out)
+    packer = Packer(inputs, given.out, support=given.support)
     if given.only != "quotes":
         valid = read_lines(given.data / "text" / "lm_valid.jsonl.gz")
         packer.pack_texts([str(row["text"]) for row in valid], "valid")
@@ -95,8 +114,9 @@ def main() -> None:
         pack_text_files(packer, texts, files=given.files, most=given.bytes)
     if given.only != "texts":
         writer = QuoteWriter(inputs, QuotingConfig())
-        records = squad_records(given.data / "ir" / "squad-train-slice")
+        records = make_records(*squad_questions(given.data / "ir" / "squad-train-slice"))
         records += medquad_records(given.data / "ir" / "medquad", count=given.medquad)
+        records += reading_records(given.data / "text" / "reading", count=given.reading)
         covers = cover_records([articles[at] for at in order[:1500]], count=given.covers)
         packer.pack_quotes(writer, records, covers)
 
@@ -104,9 +124,10 @@ def main() -> None:
 class Packer:
     """Writes training sets for one tokenizer."""
 
-    def __init__(self, inputs: DynamicLMInputs, out: Path) -> None:
+    def __init__(self, inputs: DynamicLMInputs, out: Path, *, support: int = SUPPORT) -> None:
         self._inputs = inputs
         self._out = out
+        self._support = support
         vocabulary = range(inputs.tokenizer.get_vocab_size())
         self._kinds = SubwordKinds.of([inputs.tokenizer.decode([each]) for each in vocabulary])
 
@@ -124,7 +145,7 @@ class Packer:
     def pack_texts(self, texts: Sequence[str], name: str) -> None:
         """Pack texts with their related chunks."""
         chunks = self.chunks(texts)
-        related = find_related(chunks)
+        related = find_related(chunks, count=self._support)
         self._save(name, chunks, related, [], {"articles": len(texts)})
 
     def pack_quotes(
@@ -181,8 +202,13 @@ def pack_text_files(packer: Packer, texts: Sequence[str], *, files: int, most: i
         packer.pack_texts(texts[first:at], f"texts-{number}")
 
 
-def find_related(chunks: Sequence[SubwordText]) -> NDArray[np.int64]:  # (N, K)
+def find_related(
+    chunks: Sequence[SubwordText], *, count: int = SUPPORT
+) -> NDArray[np.int64]:  # (N, K)
     """Find the chunks nearest to each chunk by BM25 on its rarest subwords, itself left out."""
+    related = np.full((len(chunks), count), -1, dtype=np.int64)
+    if not count:
+        return related
     own = [[str(each) for each in chunk.subword_ids.tolist()] for chunk in chunks]
     document_counts: dict[str, int] = {}
     for ids in own:
@@ -195,23 +221,21 @@ def find_related(chunks: Sequence[SubwordText]) -> NDArray[np.int64]:  # (N, K)
         )[:QUERY_SUBWORDS]
         for ids in own
     ]
-    rows = search_rows(own, queries, k=min(SUPPORT + 1, len(chunks)))
-    related = np.full((len(chunks), SUPPORT), -1, dtype=np.int64)
+    rows = search_rows(own, queries, k=min(count + 1, len(chunks)))
     for at, found in enumerate(rows.tolist()):
-        others = [row for row in found if row != at][:SUPPORT]
+        others = [row for row in found if row != at][:count]
         related[at, : len(others)] = others
     return related
 
 
-def squad_records(folder: Path) -> list[QuoteRecord]:
+def squad_questions(folder: Path) -> tuple[list[Asked], list[Piece]]:
     """Read questions with the answers that stand in their passages."""
-    pieces = read_pieces(folder)
     answers = {row["_id"]: row for row in read_lines(folder / "queries.jsonl.gz")}
     questions = [
         (answers[qid]["text"], tuple(answers[qid]["answers"]), docid)
         for qid, docid in read_pairs(folder)
     ]
-    return make_records(questions, pieces)
+    return questions, read_pieces(folder)
 
 
 def medquad_records(folder: Path, *, count: int) -> list[QuoteRecord]:
@@ -235,6 +259,31 @@ def medquad_records(folder: Path, *, count: int) -> list[QuoteRecord]:
     return make_records(questions, pieces, other_titles=True)
 
 
+def reading_records(folder: Path, *, count: int) -> list[QuoteRecord]:
+    """Read questions of other kinds, with passages that BM25 finds among those of their source."""
+    records: list[QuoteRecord] = []
+    for name in READING:
+        questions, pieces = reading_questions(folder / f"{name}.jsonl.zst")
+        chosen = np.random.default_rng(4).permutation(len(questions))[:count]
+        records += make_records([questions[at] for at in chosen], pieces)
+    return records
+
+
+def reading_questions(path: Path) -> tuple[list[Asked], list[Piece]]:
+    """Read the questions of one source, and the pieces of its passages."""
+    rows = list(read_articles(path))
+    docid_by_text = {row["passage"]: str(at) for at, row in enumerate(rows)}
+    pieces = [
+        Piece(docid, "", piece)
+        for text, docid in docid_by_text.items()
+        for piece in cut_pieces(text)
+    ]
+    questions = [
+        (row["question"], tuple(row["answers"]), docid_by_text[row["passage"]]) for row in rows
+    ]
+    return questions, pieces
+
+
 def first_statement(text: str) -> str:
     """Find the first sentence that is neither a question nor a list, without its stop.
 
@@ -249,7 +298,7 @@ def first_statement(text: str) -> str:
 
 
 def make_records(
-    questions: Sequence[tuple[str, tuple[str, ...], str]],
+    questions: Sequence[Asked],
     pieces: Sequence[Piece],
     *,
     other_titles: bool = False,

@@ -10,7 +10,7 @@ losses), `output_only` (phrases are read as subwords, self-retrieval), `negative
 Table 5), `fmm:NAME` (one of its rows with FMM), `sampling:NAME` (n_words, n_ids, fmm), `no_text`,
 `no_kl`; and answers that quote: `cited`, `cited_unfold` (phrases are read as subwords),
 `cited_batch` (phrases of the whole batch are offered) and `cited_plain` (no phrases). `--choice`
-weighs the loss among phrases alone.
+weighs the loss among phrases alone, `--sentence` the one among sentences.
 `--start FOLDER` goes on from what another arm wrote.
 
 Needs torch, transformers, tokenizers, safetensors, numpy, numba and what `pack` wrote. With
@@ -48,6 +48,7 @@ from quoth.training.quoting.set import (
     Continuations,
     DynamicSet,
     SubwordTable,
+    make_quotations,
     make_table,
     open_dynamic_set,
 )
@@ -74,7 +75,7 @@ def main() -> None:
     valid = first_rows(open_dynamic_set(given.data / "valid.bin").texts, given)
     quotes = quotes_valid = None
     if any(arm.startswith("cited") for arm in arms):
-        quotes = open_dynamic_set(given.data / "quotes.bin")
+        quotes = first_quotations(open_dynamic_set(given.data / "quotes.bin"), given.quotes)
         quotes_valid = open_dynamic_set(given.data / "quotes-valid.bin")
     continuations = Continuations()
     for arm in arms:
@@ -106,11 +107,16 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--accumulate", type=int, default=1)
     parser.add_argument("--rate", type=float, default=5e-4)
     parser.add_argument(
-        "--choice", type=float, default=0.0, help="weight of the loss among phrases"
+        "--choice", type=float, default=1.0, help="weight of the loss among phrases"
+    )
+    parser.add_argument(
+        "--sentence", type=float, default=1.0, help="weight of the loss among sentences"
     )
     parser.add_argument("--tuning", choices=("lora", "full"), default="lora")
     parser.add_argument("--rank", type=int, default=8)
     parser.add_argument("--dropout", type=float, default=0.0, help="of the adapters")
+    parser.add_argument("--quotes", type=int, default=0, help="quotations learnt; 0 for all")
+    parser.add_argument("--budget", type=int, default=128, help="see `candidate_budget`")
     parser.add_argument("--quote-share", type=float, default=CITED_SHARE, help="of cited arms")
     parser.add_argument("--reach", type=float, default=3.0, help="see models/dynamic_lm/config.py")
     parser.add_argument("--encoder-layers", type=int, default=0)
@@ -147,6 +153,8 @@ def recipe_of(arm: str, given: argparse.Namespace) -> DynamicLMRecipe:
         accumulate=given.accumulate,
         learning_rate=given.rate,
         choice_weight=given.choice,
+        sentence_weight=given.sentence,
+        candidate_budget=given.budget,
         report_every=given.report_every,
         checkpoint_every=given.checkpoint_every,
         seed=given.seed,
@@ -159,17 +167,17 @@ def recipe_of(arm: str, given: argparse.Namespace) -> DynamicLMRecipe:
         return replace(recipe, sampling=longest, negatives=TABLE_5[name])
     if kind == "sampling":
         return replace(recipe, sampling=replace(recipe.sampling, method=name))  # type: ignore[arg-type]
-    cited = replace(recipe, quote_share=given.quote_share, negatives=TABLE_5["self_retrieval"])
+    cited = replace(recipe, quote_share=given.quote_share)
     known = {
         "quoth": recipe,
-        "plain": replace(recipe, mixed_weight=0.0, kl_weight=0.0, choice_weight=0.0),
+        "plain": recipe.without_phrases(),
         "output_only": replace(recipe, kl_weight=0.0, negatives=TABLE_5["self_retrieval"]),
         "no_text": replace(recipe, plain_weight=0.0),
         "no_kl": replace(recipe, kl_weight=0.0),
         "cited": cited,
         "cited_unfold": replace(cited, kl_weight=0.0),
         "cited_batch": replace(cited, quote_columns="batch"),
-        "cited_plain": replace(cited, mixed_weight=0.0, kl_weight=0.0, choice_weight=0.0),
+        "cited_plain": cited.without_phrases(),
     }
     if arm not in known:
         raise SystemExit(f"no arm {arm}; choose of {', '.join(known)}, negatives:, fmm:, sampling:")
@@ -309,8 +317,9 @@ def measure_quotes(
 ) -> dict[str, float]:
     """Measure held-out quotations, teacher-forced: losses, and how many phrases are found."""
     alone = replace(recipe, quote_share=1.0, quote_batch_size=4)
-    module = DynamicModule(model.network, alone).eval()
-    maker = BatchMaker(quotes, alone)
+    unfolds = model.config.phrase_input == "unfold"
+    module = DynamicModule(model.network, alone, unfolds=unfolds).eval()
+    maker = BatchMaker(quotes, alone, mark=model.passage_marker)
     numbers = range(max(1, min(count, len(quotes.quotations)) // 4))
     losses = [float(module(maker[number].to(model.device))) for number in numbers]
     found = module.tally.report(Progress(0, float(np.mean(losses)), 0.0))
@@ -327,6 +336,14 @@ def open_texts(given: argparse.Namespace) -> DynamicSet:
     if given.chunk_subwords >= 512:
         return joined
     return replace(joined, texts=shorten(joined.texts, given.chunk_subwords))
+
+
+def first_quotations(packed: DynamicSet, count: int) -> DynamicSet:
+    """Keep the first quotations, which were shuffled when packed; 0 keeps all."""
+    if not 0 < count < len(packed.quotations):
+        return packed
+    kept = make_quotations([packed.quotations[row] for row in range(count)])
+    return replace(packed, quotations=kept)
 
 
 def shorten(texts: SubwordTable, length: int) -> SubwordTable:
@@ -347,7 +364,8 @@ def tell(done: DynamicProgress) -> None:
     """Print one line."""
     print(
         f"  {done.step}: loss {done.loss:.3f} (mixed {done.mixed:.3f}, plain {done.plain:.3f},"
-        f" kl {done.kl:.3f}), phrases {done.phrase_share:.3f} of choices,"
+        f" kl {done.kl:.3f}, choice {done.choice:.3f}, sentence {done.sentence:.3f} found"
+        f" {done.sentence_recall:.3f}), phrases {done.phrase_share:.3f} of choices,"
         f" recall {done.phrase_recall:.3f}, precision {done.phrase_precision:.3f},"
         f" {done.columns:.0f} columns",
         flush=True,

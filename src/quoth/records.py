@@ -268,6 +268,10 @@ class ShortAnswer:
     probability: float
 
 
+SURE = 0.6
+"""The support from which on an answer is called probable."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """Generated text with a citation for every quotation in it, in order and apart.
@@ -282,6 +286,21 @@ class Answer:
     support: float = 1.0
     abstained: bool = False
     short: ShortAnswer | None = None
+    disagrees: bool = False
+    """Whether what is quoted gives different answers, each of them probable."""
+
+    @property
+    def confidence(self) -> str:
+        """Return how sure it is, in the words that users see.
+
+        >>> [Answer("Owls.", (), support=each).confidence for each in (0.9, 0.5)]
+        ['probably', 'not sure']
+        >>> Answer("The documents do not say.", (), abstained=True).confidence
+        'the documents do not say'
+        """
+        if self.abstained:
+            return "the documents do not say"
+        return "probably" if self.support >= SURE else "not sure"
 
 
 @dataclass(frozen=True, slots=True)

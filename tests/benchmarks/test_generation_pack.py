@@ -46,6 +46,8 @@ GIVEN = Namespace(
     dropout=0.0,
     reach=3.0,
     choice=0.0,
+    sentence=0.0,
+    budget=32,
     quote_share=0.75,
     encoder_layers=1,
     start=None,
@@ -126,5 +128,5 @@ def test_an_arm_is_trained_saved_and_measured(arm: str, tmp_path: Path) -> None:
     assert [each["step"] for each in content["curve"]] == [1, 2]
     assert content["plain_loss"][0] != content["plain_loss"][1]
     assert ("quotations_held_out" in content) == (arm == "cited")
-    assert bool(made.subword_ids) == (arm != "cited")
+    assert made.subword_ids
     open_dynamic_lm(tmp_path / name, base=tmp_path / "base", device=torch.device("cpu"))

@@ -44,7 +44,7 @@ PAIRS = [
     QueryPair("three mouse hunts in the barn", "three mouse hunt", "words"),
 ]
 RECIPE = QueryGeneratorRecipe(
-    steps=400, batch_size=8, learning_rate=5e-3, dropout=0.0, holdout=0.0, source_caps={}
+    steps=250, batch_size=8, learning_rate=5e-3, dropout=0.0, holdout=0.0, source_caps={}
 )
 
 

@@ -19,7 +19,7 @@ from quoth.records import Document
 from quoth.server.routes import create_app
 from quoth.settings.server import ServerConfig
 
-EXAMPLES = 20
+EXAMPLES = 12
 REFUSED = {400, 404, 405, 413, 422}
 OPERATIONS = (
     *("POST /search", "POST /explain", "POST /answer", "POST /documents"),

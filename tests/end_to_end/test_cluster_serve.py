@@ -306,10 +306,10 @@ def test_the_command_serves_a_collection_from_a_cluster(sharded: Path, cluster: 
                 data=json.dumps({"query": "owl"}).encode(),
                 headers={"Content-Type": "application/json"},
             )
-            with urllib.request.urlopen(request, timeout=60) as response:
+            with urllib.request.urlopen(request, timeout=300) as response:
                 assert len(json.loads(response.read())["hits"]) == 10
             server.send_signal(signal.SIGINT)
-            server.wait(60)
+            server.wait(300)
         finally:
             server.kill()
-            drain.join(60)
+            drain.join(300)

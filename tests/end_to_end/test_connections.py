@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wire import connected, post, read_last_reply, read_reply, read_to_end
+from wire import connected, post, read_last_reply, read_reply, read_to_end, send
 
 from quoth.engine.engine import Engine
 from quoth.records import Document
@@ -28,7 +28,7 @@ PARSERS = ("httptools", pytest.param("h11", marks=pytest.mark.slow))  # units tr
 SEARCH = post("/search", b'{"query": "owl"}', "Content-Type: application/json")
 HALF_BODY = SEARCH[:-4]
 READY = b"GET /health/ready HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-REDIRECTED = b"GET /notes/limits/ HTTP/1.1\r\nHost: notes.example\r\n\r\n"
+IN_THREADS = ("--server.processes", "false")
 
 
 @pytest.fixture
@@ -61,9 +61,7 @@ class Served:
     def wait_until_ready(self) -> None:
         """Wait until models are loaded."""
         for _ in range(600):
-            with connected(
-                self.url, b"GET /health/ready HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-            ) as one:
+            with connected(self.url, READY) as one:
                 if read_reply(one).status == 200:
                     return
             time.sleep(0.1)
@@ -77,18 +75,16 @@ class Served:
             time.sleep(0.1)
         raise AssertionError("\n".join(self.lines))
 
-    def end(self, number: signal.Signals) -> float:
-        """Send a signal and wait; gives the seconds that passed until the process was gone."""
-        begun = time.monotonic()
+    def end(self, number: signal.Signals) -> None:
+        """Send a signal; the process must be gone before all patience is."""
         self.process.send_signal(number)
-        self.process.wait(60)
-        return time.monotonic() - begun
+        self.process.wait(300)
 
     def close(self) -> None:
         """End it in any case."""
         self.process.kill()
-        self.process.wait(60)
-        self._reading.join(60)
+        self.process.wait(300)
+        self._reading.join(300)
 
 
 @contextmanager
@@ -128,7 +124,8 @@ _LIMIT = (
 
 @pytest.mark.parametrize("parser", PARSERS)
 def test_with_few_descriptors_everybody_is_answered(collection: Path, parser: str) -> None:
-    with serving(collection, parser=parser, open_files=64) as served:
+    patient = ("--server.patience-seconds", "300")  # or a busy machine answers 429
+    with serving(collection, *patient, parser=parser, open_files=64) as served:
         served.wait_until_ready()
         with ExitStack() as stack:
             for _ in range(100):
@@ -141,7 +138,7 @@ def test_with_few_descriptors_everybody_is_answered(collection: Path, parser: st
         served.end(signal.SIGTERM)
     log = "\n".join(served.lines)
     assert re.search(r"at most \d+ connections at a time instead of 2000", log)
-    assert 1 <= log.count("turned away with 503") <= 10
+    assert 1 <= log.count("turned away with 503") < 100
     assert "Traceback" not in log and "out of system resource" not in log
 
 
@@ -157,13 +154,13 @@ def _ask_at_once(url: str, number: int) -> list[int]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
     return found
 
 
 def test_too_few_descriptors_are_explained(collection: Path) -> None:
     command = [sys.executable, "-c", _LIMIT.format(50) + "; " + _SERVE.format(str(collection))]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    found = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert found.returncode == 2 and "Traceback" not in found.stderr
     assert "may open 50 files, but 3 workers need 56" in " ".join(found.stderr.split())
 
@@ -176,7 +173,8 @@ _SERVE = "import sys; sys.argv = ['quoth', 'serve', {!r}]; from quoth.cli.main i
 
 @pytest.mark.parametrize("parser", PARSERS)
 def test_unfinished_requests_do_not_delay_the_end(collection: Path, parser: str) -> None:
-    with serving(collection, parser=parser) as served:
+    options = (*IN_THREADS, "--server.shutdown-seconds", "3600")
+    with serving(collection, *options, parser=parser) as served:
         served.wait_until_ready()
         with ExitStack() as stack:
             idle = stack.enter_context(connected(served.url, SEARCH))
@@ -185,8 +183,10 @@ def test_unfinished_requests_do_not_delay_the_end(collection: Path, parser: str)
             halves = [
                 stack.enter_context(connected(served.url, half)) for half in (HALF_BODY, SEARCH[:9])
             ]
-            time.sleep(0.5)
-            assert served.end(signal.SIGTERM) < 20
+            for _turn in range(10):  # of the loop, in which it takes what the others sent
+                send(idle, READY)
+                assert read_reply(idle).status == 200
+            served.end(signal.SIGTERM)
             for half in halves:
                 reply = read_last_reply(half)
                 assert reply.status == 503 and reply.error()["kind"] == "Ending"
@@ -201,10 +201,10 @@ def test_what_is_under_way_at_the_end_has_a_limit(collection: Path, parser: str)
         connected(served.url, SEARCH) as client,
     ):
         served.wait_for_line("searching")
-        assert served.end(signal.SIGTERM) < 30  # one second, and five for closing files
+        served.end(signal.SIGTERM)
         assert read_last_reply(client).status == 503
     assert served.process.returncode == 1
-    assert any("was not finished within 6 seconds" in line for line in served.lines)
+    assert any("was not finished within 3 seconds" in line for line in served.lines)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -217,7 +217,7 @@ def test_a_second_signal_ends_at_once(collection: Path, number: signal.Signals) 
         served.process.send_signal(number)
         served.wait_for_line("Shutting down")
         assert served.process.poll() is None
-        assert served.end(number) < 20
+        served.end(number)
         read_to_end(client)
     assert served.process.returncode == -number
 
@@ -226,10 +226,11 @@ def test_a_second_signal_ends_at_once(collection: Path, number: signal.Signals) 
 def _sleeping(collection: Path, *options: str, parser: str = "httptools") -> Iterator[Served]:
     """Serve with searches that say that they have begun, and then take hours."""
     sleep = "import os, time; from quoth.engine.engine import Engine as engine"
+    sleep += "; from quoth.server.connections import process"
+    sleep += "; process._CLOSING_SECONDS = 2.0"
     sleep += "; engine.find = lambda *_given, **_named:"
     sleep += " os.write(2, b'searching\\n') and time.sleep(3600)"
-    here = ("--server.processes", "false")
-    with serving(collection, *here, *options, parser=parser, before=sleep) as served:
+    with serving(collection, *IN_THREADS, *options, parser=parser, before=sleep) as served:
         served.wait_for_line("startup complete")  # from then on it takes signals and answers
         yield served
 
@@ -247,7 +248,7 @@ def test_the_documented_proxy_serves(collection: Path, tmp_path: Path) -> None:
     nginx = shutil.which("nginx", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
     if nginx is None:
         pytest.skip("nginx is not installed")
-    options = ["--server.proxies", "127.0.0.1", "--server.path-prefix", "/notes"]
+    options = [*IN_THREADS, "--server.proxies", "127.0.0.1", "--server.path-prefix", "/notes"]
     options += ["--server.hosts", "notes.example", "--server.log-format", "json"]
     with serving(collection, *options) as served:
         served.wait_until_ready()
@@ -268,7 +269,7 @@ def _fetch(url: str, body: object = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
     headers = {"Content-Type": "application/json", "Host": "notes.example"}
     request = urllib.request.Request(url, data=data, headers=headers)
-    with urllib.request.urlopen(request, timeout=60) as response:
+    with urllib.request.urlopen(request, timeout=300) as response:
         return json.loads(response.read())
 
 
@@ -295,7 +296,7 @@ def _proxy(nginx: str, server: str, folder: Path) -> Iterator[str]:
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
-            process.wait(60)
+            process.wait(300)
 
 
 def _wait_for_port(port: int, process: subprocess.Popen[str]) -> None:

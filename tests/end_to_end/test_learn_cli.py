@@ -80,11 +80,12 @@ def telling_queries() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def direct(world: World, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The report of an undisturbed learning."""
-    report = world.learn(world.copy(tmp_path_factory.mktemp("direct")))
+def direct(world: World, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A collection that learnt undisturbed, for one test to move away, and the report."""
+    collection = world.copy(tmp_path_factory.mktemp("direct"))
+    report = world.learn(collection)
     assert report is not None and report["installed"], "resuming must cover installing"
-    return report
+    return collection, report
 
 
 def without_times(value: Any) -> Any:
@@ -103,10 +104,10 @@ def searches(collection: Path, settings: Any = ()) -> list[Any]:
         ]
 
 
-def test_learning_helps_is_installed_and_reports(world: World, tmp_path: Path) -> None:
-    collection = world.copy(tmp_path)
-    report = world.learn(collection)
-    assert report is not None and report["installed"], report["reason"]
+def test_learning_helps_is_installed_and_reports(
+    direct: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    collection, report = direct
     assert report["encoder_after"] == "learned-1" and "the rule:" in report["reason"]
     known = {row["searcher"]: row for row in report["quality"] if row["queries"] == "known items"}
     assert known["dense"]["after"]["mean"] > known["dense"]["before"]["mean"]
@@ -130,12 +131,13 @@ def test_learning_helps_is_installed_and_reports(world: World, tmp_path: Path) -
 
 
 def test_two_runs_with_one_seed_give_one_report(
-    world: World, direct: dict[str, Any], tmp_path: Path
+    world: World, direct: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
+    _collection, report = direct
     again = world.learn(world.copy(tmp_path))
-    assert without_times(again) == without_times(direct)
+    assert without_times(again) == without_times(report)
     other = world.learn(world.copy(tmp_path / "other"), seed=5)
-    assert without_times(other) != without_times(direct)
+    assert without_times(other) != without_times(report)
 
 
 def _interrupt(monkeypatch: pytest.MonkeyPatch, *places: tuple[str, str]) -> list[Any]:
@@ -287,12 +289,16 @@ def test_changed_settings_or_documents_begin_anew(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collection = world.copy(tmp_path)
-    _interrupt(monkeypatch, ("after", "queries"))
+    left = _interrupt(monkeypatch, ("after", "queries"), ("after", "queries"))
     with pytest.raises(KeyboardInterrupt):
         world.learn(collection)
     told: list[str] = []
-    with Engine.open(collection, settings=[world.settings(temperature=0.9)]) as engine:
-        assert job.learn(engine, LearnRequest(), note=told.append).report is not None
+    with (
+        Engine.open(collection, settings=[world.settings(temperature=0.9)]) as engine,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        job.learn(engine, LearnRequest(), note=told.append)
+    assert left == []  # queries were written again
     assert any("learn.temperature" in each for each in told)
     with Engine.open(collection) as engine:
         engine.add_documents(make_documents(51)[50:])

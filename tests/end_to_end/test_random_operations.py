@@ -110,8 +110,8 @@ class CollectionMachine(RuleBasedStateMachine):
 
 
 CollectionMachine.TestCase.settings = settings(
-    max_examples=30,
-    stateful_step_count=25,
+    max_examples=12,
+    stateful_step_count=20,
     deadline=None,
     print_blob=True,  # a failing run prints what reproduces it
     suppress_health_check=list(HealthCheck),

@@ -74,7 +74,7 @@ operation = st.one_of(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     storage=st.sampled_from(STORAGES),
     exact_limit=st.sampled_from([0, 1_000]),  # a graph this small leads to an exact search too

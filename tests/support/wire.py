@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-SECONDS = 60.0
+SECONDS = 300.0
 """Generous: how long a client waits before a test fails."""
 
 
@@ -56,9 +56,11 @@ def read_reply(client: socket.socket) -> Reply:
     status_line, *lines = head.decode().split("\r\n")
     headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
     length = int(headers["content-length"])
-    while len(rest) < length:
-        rest += _receive(client, rest)
-    return Reply(int(status_line.split()[1]), headers, rest[:length], rest[length:])
+    body = bytearray(rest)
+    while len(body) < length:
+        body += _receive(client, body)
+    status = int(status_line.split()[1])
+    return Reply(status, headers, bytes(body[:length]), bytes(body[length:]))
 
 
 def read_last_reply(client: socket.socket) -> Reply:
@@ -69,11 +71,11 @@ def read_last_reply(client: socket.socket) -> Reply:
 
 def read_to_end(client: socket.socket) -> bytes:
     """Read until the server closes the connection."""
-    found = b""
+    found = bytearray()
     with suppress(ConnectionResetError):
         while piece := client.recv(65_536):
             found += piece
-    return found
+    return bytes(found)
 
 
 def post(path: str, body: bytes = b"", *headers: str) -> bytes:
@@ -82,7 +84,7 @@ def post(path: str, body: bytes = b"", *headers: str) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def _receive(client: socket.socket, before: bytes) -> bytes:
-    piece = client.recv(65_536)
-    assert piece, f"the connection was closed after {before[:1000]!r}"
+def _receive(client: socket.socket, before: bytes | bytearray) -> bytes:
+    piece = client.recv(1_048_576)
+    assert piece, f"the connection was closed after {bytes(before[:1000])!r}"
     return piece

@@ -14,10 +14,11 @@ import numpy as np
 
 from quoth.answer.abstain import REFUSAL_ALONE, Abstention, make_features
 from quoth.answer.beginnings import handicaps
-from quoth.answer.candidates import make_vocabulary
+from quoth.answer.candidates import Rank, make_vocabulary
 from quoth.answer.cite import Piece, Writer, cite
 from quoth.answer.config import AnswerConfig, CandidateConfig, DecodingConfig
 from quoth.answer.generate import Decoder, Prompt
+from quoth.answer.guidance import Guide
 from quoth.answer.nearness import EncodeSentences, Numbers, sentence_cosines, sentences_of
 from quoth.answer.phrase_vector_cache import PhraseVectorCache
 from quoth.answer.vectors import PhraseVectors
@@ -102,7 +103,7 @@ class Answerer:
         inputs = self._model.inputs
         ids = (*inputs.opening, *inputs.tokenise(prefix.rstrip()).subword_ids)
         texts = [passage.text for passage in passages]
-        vocabulary = self._vocabulary(prefix, texts)
+        vocabulary = self._vocabulary(prefix, texts, most=self._settings.candidates.max_continued)
         room = self._model.max_positions - self._settings.decoding.max_subwords
         if room < 1:
             raise ConfigError(
@@ -116,6 +117,27 @@ class Answerer:
             for at, token in step:
                 yield from writer.write(token, decoder.vocabulary(at))
         yield from writer.close()
+
+    def write(
+        self,
+        questions: Sequence[str],
+        passages: Sequence[Sequence[Passage]],
+        *,
+        guides: Sequence[Guide],
+    ) -> Iterator[tuple[int, Piece]]:
+        """Answer as one batch, guided by what a reader found; that there are answers is known.
+
+        Pieces come with the number of their question.
+        """
+        asked = zip(questions, passages, guides, strict=True)
+        prepared = [
+            self._prepare(question, own, with_vectors=False, guide=guide)
+            for question, own, guide in asked
+        ]
+        streams = [AnswerStream(each) for each in questions]
+        readable = [number for number, each in enumerate(prepared) if each.passages]
+        decoder = self._decoder([prepared[number] for number in readable])
+        yield from self._write(decoder, readable, streams)
 
     def features(
         self, questions: Sequence[str], passages: Sequence[Sequence[Passage]]
@@ -194,7 +216,12 @@ class Answerer:
         return decoder.beginning_probabilities(refusal) if count else []
 
     def _prepare(
-        self, question: str, passages: Sequence[Passage], *, with_vectors: bool
+        self,
+        question: str,
+        passages: Sequence[Passage],
+        *,
+        with_vectors: bool,
+        guide: Guide | None = None,
     ) -> _Prepared:
         """Write a question's prompt, encode the phrases of its passages and weigh sentences."""
         self._settings.answer.check(question)
@@ -205,7 +232,7 @@ class Answerer:
         cosines = np.zeros(len(sentences))
         if with_vectors and self._encode is not None:
             cosines = sentence_cosines(question, sentences, encode=self._encode)
-        vocabulary = self._vocabulary(question, texts)
+        vocabulary = self._vocabulary(question, texts, rank=guide.rank if guide else None)
         prompt = Prompt(
             tuple(inputs.prompt(question, texts)) if texts else (),
             vocabulary,
@@ -213,18 +240,30 @@ class Answerer:
             handicaps(vocabulary, sentences, cosines, penalty=rules.far_penalty),
             phrase_first=rules.phrase_first,
             splice_penalty=rules.splice_penalty,
+            passages=tuple(texts),
+            guidance=guide.bonuses(vocabulary) if guide else (),
         )
         return _Prepared(tuple(kept), prompt, float(cosines.max(initial=-1.0)) if texts else 0.0)
 
-    def _vocabulary(self, question: str, texts: Sequence[str]) -> DynamicVocabulary:
+    def _vocabulary(
+        self,
+        question: str,
+        texts: Sequence[str],
+        *,
+        rank: Rank | None = None,
+        most: int | None = None,
+    ) -> DynamicVocabulary:
+        """Offer the phrases of texts, `most` of them where that is not as for answers."""
+        own = self._candidates()
         if not self._settings.decoding.phrases:
             return DynamicVocabulary.of([])
         return make_vocabulary(
             question,
             texts,
             tokenise=self._model.inputs.tokenise_all,
-            config=self._candidates(),
+            config=own if most is None else replace(own, max_candidates=most),
             per_passage=self._model.config.marker != "none",
+            rank=rank,
         )
 
     def _candidates(self) -> CandidateConfig:
@@ -274,6 +313,7 @@ class AnswerStream:
         self.abstains = False
         self.is_continuation = False
         self.short: ShortAnswer | None = None
+        self.disagrees = False
         self.source: Iterator[Piece] = iter(())
 
     def __iter__(self) -> Iterator[Piece]:
@@ -293,7 +333,7 @@ class AnswerStream:
         refused = not answer.text or answer.text.startswith(NO_ANSWER)
         if refused:
             return Answer(NO_ANSWER, (), self.passages, self.support, abstained=True)
-        return replace(answer, support=self.support, short=self.short)
+        return replace(answer, support=self.support, short=self.short, disagrees=self.disagrees)
 
 
 @dataclass(frozen=True, slots=True)

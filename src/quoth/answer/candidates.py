@@ -24,20 +24,31 @@ from quoth.vocabulary.dynamic import Candidate, DynamicVocabulary, Source
 Tokenise = Callable[[Sequence[str]], list[TokenisedText]]
 """Texts to subwords with the characters that each covers."""
 
+Rank = Callable[[Sequence[Sentence]], list[int]]
+"""Orders sentences by how soon their phrases are offered."""
+
 _CHARS_PER_SUBWORD = 24  # of a row; a stretch with longer ones is rare and left out
 
 
 def find_candidates(
-    question: str, passages: Sequence[str], *, tokenise: Tokenise, config: CandidateConfig
+    question: str,
+    passages: Sequence[str],
+    *,
+    tokenise: Tokenise,
+    config: CandidateConfig,
+    rank: Rank | None = None,
 ) -> list[Candidate]:
     """List the phrases of passages, those nearest to the question first; equal ones may repeat.
 
-    At most `max_candidates` different strings are among them.
+    At most `max_candidates` different strings are among them. `rank` orders the sentences, None by
+    the words of the question.
     """
     sentences = sentences_of(passages)
+    texts = [each.text for each in sentences]
+    ordered = rank(sentences) if rank else rank_sentences(question, texts)
     found: list[Candidate] = []
     known: set[str] = set()
-    for at in rank_sentences(question, [each.text for each in sentences]):
+    for at in ordered:
         if len(known) >= config.max_candidates:
             break
         for candidate in _phrases_of(sentences[at], tokenise, config):
@@ -54,9 +65,10 @@ def make_vocabulary(
     tokenise: Tokenise,
     config: CandidateConfig,
     per_passage: bool = False,
+    rank: Rank | None = None,
 ) -> DynamicVocabulary:
     """Offer the phrases of passages; with `per_passage`, equal ones of two passages are two."""
-    candidates = find_candidates(question, passages, tokenise=tokenise, config=config)
+    candidates = find_candidates(question, passages, tokenise=tokenise, config=config, rank=rank)
     return DynamicVocabulary.of(candidates, per_passage=per_passage)
 
 

@@ -43,6 +43,18 @@ class AnswerConfig(CheckedConfig, title="answer"):
     """What finds the sentences that answer, which are then quoted: the shipped reader, or the
     folder of another; empty leaves answers to the language model."""
 
+    wording: Annotated[str, OneOf("quoted", "written")] = "quoted"
+    """quoted: the sentences that the reader found, as they stand; written: the language model
+    writes the answer in phrases of their passages, guided by what the reader found."""
+
+    guidance: NonNegative = 1.0
+    """How much the reader counts in what is written: added to a phrase's score for every 1.0 by
+    which the logarithm of its sentence's probability is higher."""
+
+    written_passages: AtLeastOne = 3
+    """Most passages that the language model reads to write; those of the most probable
+    sentences."""
+
     passages_per_document: AtLeastOne = 3
     """Passages of each document that are read for a question."""
 
@@ -54,6 +66,10 @@ class AnswerConfig(CheckedConfig, title="answer"):
 
     quotation_words: AtLeastOne = 25
     """Longer sentences are quoted from one comma, or its like, to another around the answer."""
+
+    long_words: AtLeastOne = 45
+    """Most words of a quotation with its neighbour, where a question asks how or why; fewer than
+    `quotation_words` never join sentences."""
 
     prompt_subwords: Annotated[int, Range(64)] = 900
     """Most subwords of the passages in the prompt; later passages are cut, then left out."""
@@ -110,6 +126,9 @@ class CandidateConfig(CheckedConfig, title="candidates"):
 
     max_candidates: AtLeastZero = 1_000
     """Most phrases offered; those of the sentences nearest to the question come first."""
+
+    max_continued: AtLeastZero = 25_000
+    """Most phrases offered where a text is continued, by `quoth generate`."""
 
     def conflicts(self) -> Iterator[str]:
         """Say where the shortest phrase is longer than the longest."""

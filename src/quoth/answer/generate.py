@@ -18,17 +18,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from quoth.answer.config import DecodingConfig
+from quoth.answer.splices import OpenQuotation
 from quoth.answer.tokens import Token
 from quoth.interruption import check_interruption
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.vocabulary.dynamic import DynamicVocabulary
+
+Decode = Callable[[Sequence[int]], str]
+"""Subwords to text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,13 @@ class Prompt:
     """Whether the text begins with a phrase, where any is on offer."""
 
     splice_penalty: float = 0.0
-    """Taken off the scores of phrases that do not go on where the phrase before them ended."""
+    """Taken off the scores of phrases that do not go on where what is quoted before them ended."""
+
+    passages: tuple[str, ...] = ()
+    """What the phrases were cut from, to follow quotations where splices are penalised."""
+
+    guidance: tuple[float, ...] = ()
+    """Added to the scores of the first rows at every step: what a reader says of their places."""
 
 
 def generate(
@@ -75,7 +85,7 @@ class Decoder:
         self._end_ids = frozenset(model.inputs.end_ids)
         banned = sorted(model.inputs.special_ids - self._end_ids)
         self._banned = torch.tensor(banned, dtype=torch.long, device=self._device)
-        self._texts = [_Text(prompt, config) for prompt in prompts]
+        self._texts = [_Text(prompt, config, model.inputs.text) for prompt in prompts]
         self._live = list(range(len(prompts)))  # the text of each row of the batch
         self._cache = model.network.new_cache()
         self._chosen: list[Token] = []
@@ -207,10 +217,10 @@ class Decoder:
 class _Text:
     """One text in the making: what it has written, and what it is offered."""
 
-    def __init__(self, prompt: Prompt, config: DecodingConfig) -> None:
+    def __init__(self, prompt: Prompt, config: DecodingConfig, decode: Decode) -> None:
         self._config = config
         self._prompt = prompt
-        self._before: int | None = None  # the phrase that was written last, if one was
+        self._quotation = OpenQuotation(prompt.passages, decode)
         self._chance = torch.Generator().manual_seed(config.seed)
         self._written: list[int] = []
         self._stretches: set[tuple[int, ...]] = set()
@@ -255,29 +265,31 @@ class _Text:
             scores[token_id] = -torch.inf
 
     def adjust(self, scores: Tensor, num_subwords: int) -> None:
-        """Change scores (V + C,) in place, for what a text begins with and what is spliced."""
+        """Change scores (V + C,) in place: what a text begins with, guidance, what is spliced."""
         if not self._written and self.rows:
             self._adjust_beginning(scores, num_subwords)
-        penalty = self._prompt.splice_penalty
-        if not penalty or self._before is None:
-            return
-        before = self.vocabulary.candidates[self._before]
-        if not before.ends_sentence:
+        if self._prompt.guidance:
+            scores[num_subwords:] += self._by_row(self._prompt.guidance).to(scores.device)
+        if self._prompt.splice_penalty and self._quotation.is_open:
             candidates = self.vocabulary.candidates
-            elsewhere = [not candidates[row].goes_on(before) for row in self.rows]
-            scores[num_subwords:] -= penalty * torch.tensor(elsewhere, device=scores.device)
+            elsewhere = [not self._quotation.goes_on(candidates[row]) for row in self.rows]
+            taken = self._prompt.splice_penalty * torch.tensor(elsewhere, device=scores.device)
+            scores[num_subwords:] -= taken
 
     def _adjust_beginning(self, scores: Tensor, num_subwords: int) -> None:
         if self._prompt.phrase_first:
             scores[:num_subwords] = -torch.inf
-        handicaps = self._prompt.handicaps
-        known = len(handicaps)  # rows that joined since have none
-        taken = [handicaps[row] if row < known else 0.0 for row in self.rows]
-        scores[num_subwords:] -= torch.tensor(taken, device=scores.device)
+        scores[num_subwords:] -= self._by_row(self._prompt.handicaps).to(scores.device)
+
+    def _by_row(self, values: Sequence[float]) -> Tensor:  # (C,)
+        """Return the values of the rows on offer; rows that joined since have none."""
+        known = len(values)
+        return torch.tensor([values[row] if row < known else 0.0 for row in self.rows])
 
     def append(self, token: Token) -> None:
         """Write a token; then let the offer grow or shrink as configured."""
-        self._before = token.row
+        if self._prompt.splice_penalty:
+            self._follow(token)
         span = self._config.no_repeat_subwords
         for subword in token.subword_ids:
             self._written.append(subword)
@@ -290,6 +302,12 @@ class _Text:
             self._uses[token.row] += 1
             self._last_best[token.row] = self._num_tokens
         self._change_offer(token.row)
+
+    def _follow(self, token: Token) -> None:
+        if token.row is None:
+            self._quotation.write(token.subword_ids)
+        else:
+            self._quotation.quote(self.vocabulary.candidates[token.row])
 
     def note_best(self, phrase_scores: Tensor) -> None:
         """Remember which phrases are among the best, where others are to be off-loaded."""

@@ -26,6 +26,7 @@ EncodeSentences = Callable[[Sequence[str]], NDArray[np.float32]]
 Numbers = NDArray[np.float64]
 
 _WORD = re.compile(r"[^\W_]+")
+_BLOCK = re.compile(r"\S(?:(?!\n[ \t]*\n)[\s\S])*")
 _STEM = 6
 
 
@@ -72,15 +73,17 @@ def stems(text: str) -> set[str]:
 
 
 def sentences_of(passages: Sequence[str]) -> list[Sentence]:
-    """Return the sentences of all passages, in order.
+    r"""Return the sentences of all passages, in order; an empty line ends one, as a stop does.
 
-    >>> [each.text for each in sentences_of(["Owls hunt. Hens sleep.", "Ravens speak."])]
-    ['Owls hunt.', 'Hens sleep.', 'Ravens speak.']
+    >>> [each.text for each in sentences_of(["# Owls\n\nOwls hunt. Hens sleep.", "Ravens speak."])]
+    ['# Owls', 'Owls hunt.', 'Hens sleep.', 'Ravens speak.']
     """
     return [
-        Sentence(number, span, text[span.start : span.end])
+        Sentence(number, Span(start, start + len(found)), found)
         for number, text in enumerate(passages)
-        for span in split_sentences(text)
+        for block in _BLOCK.finditer(text)
+        for span in split_sentences(block[0])
+        for start, found in [(block.start() + span.start, block[0][span.start : span.end])]
     ]
 
 

@@ -1,8 +1,9 @@
 """Answer questions by reading: the sentences that answer, quoted, and the short answer in them.
 
 A reader scores every sentence of the passages; whether there is an answer is decided by its signs,
-and if so the most probable sentences are quoted as they stand. Nothing is generated, so that a
-whole answer takes no longer than reading.
+and if so the most probable sentences are quoted as they stand, and a whole answer takes no longer
+than reading. Given a language model, the answer is written by it instead, in phrases of those
+passages, whose scores the reader raises (`guidance.py`).
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from pathlib import Path
 import numpy as np
 
 from quoth.answer.abstain import MARGIN_ALONE, Abstention, make_reader_features, open_abstention
-from quoth.answer.answerer import AnswerStream
-from quoth.answer.cite import Piece
+from quoth.answer.answerer import Answerer, AnswerStream
+from quoth.answer.cite import Piece, cite
 from quoth.answer.config import AnswerConfig
+from quoth.answer.guidance import Guide, best_passages, find_short
 from quoth.answer.nearness import Numbers
-from quoth.answer.quotations import QuotationLimits, choose_quotations
+from quoth.answer.quotations import QuotationLimits, choose_quotations, disagree
 from quoth.answer.reading import Findings, Place, find_answer, open_weights
 from quoth.models.reader.inputs import TitledText
 from quoth.models.reader.reader import Reader
@@ -54,7 +56,11 @@ class FittedReader:
 class ReadingAnswerer:
     """Answers with a reader."""
 
-    def __init__(self, fitted: FittedReader, config: AnswerConfig) -> None:
+    def __init__(
+        self, fitted: FittedReader, config: AnswerConfig, *, writer: Answerer | None = None
+    ) -> None:
+        """Quote sentences as they stand, or let a language model write in their phrases."""
+        self._writer = writer
         self._reader = fitted.reader
         self._weights = fitted.weights
         self._abstention = fitted.abstention
@@ -65,7 +71,7 @@ class ReadingAnswerer:
     ) -> list[Answer]:
         """Answer each question from its own passages, best hit first; all are read together."""
         streams = [AnswerStream(each) for each in questions]
-        found = self._find(questions, passages)
+        found = self.find(questions, passages)
         for stream, own, findings in zip(streams, passages, found, strict=True):
             stream.source = self._write(own, findings, stream)
         return [stream.answer() for stream in streams]
@@ -80,14 +86,14 @@ class ReadingAnswerer:
         self, questions: Sequence[str], passages: Sequence[Sequence[TitledPassage]]
     ) -> Numbers:  # (N, F)
         """Return what abstention is decided by, for fitting it."""
-        asked = zip(questions, passages, self._find(questions, passages), strict=True)
+        asked = zip(questions, passages, self.find(questions, passages), strict=True)
         return np.stack([self._signs(*each) for each in asked])
 
     def _read_and_write(
         self, passages: Sequence[TitledPassage], stream: AnswerStream
     ) -> Iterator[Piece]:
         """Read when the first piece is asked for."""
-        (findings,) = self._find([stream.question], [passages])
+        (findings,) = self.find([stream.question], [passages])
         yield from self._write(passages, findings, stream)
 
     def _write(
@@ -102,19 +108,42 @@ class ReadingAnswerer:
         stream.abstains = not findings.sentences or 1.0 - stream.support > self._config.threshold
         if stream.abstains:
             stream.passages = _first_of_each_document(stream.passages)
-        else:
+        elif self._writer is None:
             yield from self._quote(passages, findings, stream)
+        else:
+            yield from self._compose(self._writer, passages, findings, stream)
+
+    def _compose(
+        self,
+        writer: Answerer,
+        passages: Sequence[TitledPassage],
+        findings: Findings,
+        stream: AnswerStream,
+    ) -> Iterator[Piece]:
+        """Let a language model write from the passages of the most probable sentences."""
+        chosen = best_passages(findings, most=self._config.written_passages)
+        stream.passages = tuple(passages[at].passage for at in chosen)
+        guide = Guide.of(findings, chosen, strength=self._config.guidance)
+        for _number, piece in writer.write([stream.question], [stream.passages], guides=[guide]):
+            yield piece
+        answer = cite(stream.pieces, stream.passages)
+        stream.short = find_short(answer, findings.short, chosen, support=stream.support)
 
     def _quote(
         self, passages: Sequence[TitledPassage], findings: Findings, stream: AnswerStream
     ) -> Iterator[Piece]:
         """Write what is quoted, each stretch with its place."""
         limits = QuotationLimits(
-            self._config.most_quotations, self._config.quotation_share, self._config.quotation_words
+            self._config.most_quotations,
+            self._config.quotation_share,
+            self._config.quotation_words,
+            self._config.long_words,
         )
+        chosen = choose_quotations(stream.question, findings, limits)
+        stream.disagrees = disagree(stream.question, [each.short for each in chosen])
         numbers = {passage: at for at, passage in enumerate(stream.passages)}
         begin = 0
-        for source in choose_quotations(findings, limits):
+        for source in (each.source for each in chosen):
             passage = passages[source.passage].passage
             gap = " " if begin else ""
             text = gap + passage.text[source.span.start : source.span.end]
@@ -123,9 +152,10 @@ class ReadingAnswerer:
             begin += len(text)
             yield Piece(text, (Source(numbers[passage], source.span),))
 
-    def _find(
+    def find(
         self, questions: Sequence[str], passages: Sequence[Sequence[TitledPassage]]
     ) -> list[Findings]:
+        """Read the passages of each question, and say where the answers stand."""
         for question in questions:
             self._config.check(question)
         texts = [[TitledText(each.title, each.passage.text) for each in own] for own in passages]

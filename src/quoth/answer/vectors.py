@@ -55,10 +55,10 @@ class PhraseVectors:
 
     def _as_read(self, candidate: Candidate) -> Subwords:
         """Return the subwords to encode: with the passage's marker, if the model wants it."""
-        if self._model.config.marker == "none" or not candidate.sources:
+        if not candidate.sources:
             return candidate.subword_ids
-        passage = candidate.sources[0].passage
-        return tuple(self._model.inputs.mark(candidate.subword_ids, passage=passage))
+        marker = self._model.passage_marker(candidate.sources[0].passage)
+        return (*candidate.subword_ids, *marker)
 
     def _encode(self, phrases: Sequence[Subwords]) -> None:
         rows, lengths = share_rows(phrases)

@@ -42,6 +42,8 @@ def answer_text(answer: Answer, *, before: str = "") -> Group:
     if answer.abstained:
         return Group(*_abstention_lines(answer))
     parts: list[RenderableType] = [Text.assemble((make_safe(before), "dim"), _marked(answer))]
+    if not before:
+        parts.append(Text(_confidence(answer), style="dim"))
     for passage, number in number_sources(answer).items():
         parts.append(Text())
         parts.append(_source_heading(passage, number))
@@ -59,6 +61,12 @@ def _marked(answer: Answer) -> Text:
     if start >= 0:
         shown.stylize("bold", start, start + len(short))
     return shown
+
+
+def _confidence(answer: Answer) -> str:
+    """Say how sure an answer is, and where the documents disagree."""
+    told = f"{answer.confidence.capitalize()} (support {answer.support:.2f})."
+    return f"{told} The documents disagree." if answer.disagrees else told
 
 
 def _source_heading(passage: Passage, number: int) -> Text:

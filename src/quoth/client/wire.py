@@ -157,6 +157,7 @@ def read_answer(record: Mapping[str, Any]) -> Answer:
         record["support"],
         abstained=record["abstained"],
         short=_read_short(record["short"]),
+        disagrees=record["disagrees"],
     )
 
 

@@ -68,11 +68,18 @@ class Asking:
             from quoth.answer.reading_answerer import ReadingAnswerer, TitledPassage
 
             shown = [TitledPassage(each) for each in passages_of(hits)]
-            return ReadingAnswerer(reader, config.answer).stream(question, passages or shown)
-        answerer = self._answerer(
-            replace(config, decoding=config.answer.for_answering(config.decoding))
-        )
+            writer = self._writer(config)
+            answering = ReadingAnswerer(reader, config.answer, writer=writer)
+            return answering.stream(question, passages or shown)
+        answerer = self._answerer(_for_answering(config))
         return answerer.stream(question, passages_of(hits), threshold=config.answer.threshold)
+
+    def _writer(self, config: Config) -> Answerer | None:
+        """Open the language model where it is to write; None where it has not learned to quote."""
+        if config.answer.wording != "written":
+            return None
+        answerer = self._answerer(_for_answering(config))
+        return None if self._models[config.answer.model].notice else answerer
 
     def reads(self, config: Config) -> bool:
         """Whether a reader answers, which takes several passages of a document."""
@@ -126,18 +133,8 @@ class Asking:
     def _encode(self, sentences: Sequence[str]) -> NDArray[np.float32]:
         """Encode as when abstention was fitted: by the embedded encoder, whatever searches."""
         if self._encode_sentences is None:
-            self._encode_sentences = self._open_encoder()
+            self._encode_sentences = self._loaded.sentence_encoder()
         return self._encode_sentences(sentences)
-
-    def _open_encoder(self) -> EncodeSentences:
-        from quoth.models.bert import open_sentence_encoder
-        from quoth.models.pretrained import DEFAULT_NAME, find_folder
-
-        opened = open_sentence_encoder(find_folder(DEFAULT_NAME))
-        if opened is not None:
-            return opened.encode
-        encoder = self._loaded.encoder(DEFAULT_NAME)  # another kind, in a folder of that name
-        return lambda sentences: encoder.encode_queries(sentences).vectors
 
 
 class AnswerInProgress:
@@ -198,6 +195,10 @@ def _reader_folder(name: str) -> Path | None:
         if name == SHIPPED_READER:  # not installed, or an older release
             return None
         raise
+
+
+def _for_answering(config: Config) -> Config:
+    return replace(config, decoding=config.answer.for_answering(config.decoding))
 
 
 def passages_of(hits: Sequence[Hit]) -> list[Passage]:

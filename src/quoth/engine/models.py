@@ -10,6 +10,7 @@ from quoth.errors import MissingExtra
 from quoth.search.generative.state import identify_model
 
 if TYPE_CHECKING:
+    from quoth.answer.nearness import EncodeSentences
     from quoth.models.glow.encoder import GlowEncoder
     from quoth.models.query_generator.generator import QueryGenerator
     from quoth.search.generative.files import GenerativeModel
@@ -36,6 +37,17 @@ class LoadedModels:
             be_quiet()
             self._encoders[name] = GlowEncoder.load(name)
         return self._encoders[name]
+
+    def sentence_encoder(self) -> EncodeSentences:
+        """Return the encoder that answers are weighed with: the embedded one, whatever searches."""
+        from quoth.models.bert import open_sentence_encoder
+        from quoth.models.pretrained import DEFAULT_NAME, find_folder
+
+        opened = open_sentence_encoder(find_folder(DEFAULT_NAME))
+        if opened is not None:
+            return opened.encode
+        encoder = self.encoder(DEFAULT_NAME)  # another kind, in a folder of that name
+        return lambda sentences: encoder.encode_queries(sentences).vectors
 
     def generator(self, name: str) -> QueryGenerator:
         """Return a query generator."""

@@ -36,6 +36,8 @@ class MixedSample:
     phrases: Ids  # (phrases, 2) start and end, in order, apart from each other
     learn_from: int = 1
     """The first subword that is learnt; what stands before it is only read."""
+    markers: tuple[bytes, ...] = ()
+    """What each phrase is encoded with behind it, as keys; none where all are encoded bare."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,11 @@ NO_ANSWER = "The documents do not say."
 """What is said where the passages hold no answer; the language model is trained to say it too."""
 
 
+def ends_sentence(text: str) -> bool:
+    """Whether what follows a text is another sentence."""
+    return text.rstrip(_CLOSING).endswith(_SENTENCE_ENDS)
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """Where a candidate stands: the number of its passage, best hit first, and the stretch there.
@@ -48,18 +53,7 @@ class Candidate:
         >>> [Candidate(text, (), ()).ends_sentence for text in (" at night.”", " at night")]
         [True, False]
         """
-        return self.text.rstrip(_CLOSING).endswith(_SENTENCE_ENDS)
-
-    def goes_on(self, before: Candidate) -> bool:
-        """Whether it stands, somewhere, right behind where another one does.
-
-        >>> owl = Candidate(" barn owl", (), (Source(1, Span(4, 12)),))
-        >>> hunts = Candidate(" hunts at", (), (Source(0, Span(0, 8)), Source(1, Span(13, 21))))
-        >>> hunts.goes_on(owl), owl.goes_on(hunts)
-        (True, False)
-        """
-        ends = {(each.passage, each.span.end + gap) for each in before.sources for gap in (0, 1)}
-        return any((each.passage, each.span.start) in ends for each in self.sources)
+        return ends_sentence(self.text)
 
 
 @dataclass(frozen=True, slots=True)

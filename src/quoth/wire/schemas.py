@@ -133,7 +133,9 @@ class AnswerResponse(BaseModel):
     """An answer with a citation for every quotation, and the passages it was made from.
 
     `marked` is the text with the number of a source after each quotation, `unquoted` what no
-    citation covers; a server adds how long each stage took.
+    citation covers. `confidence` says in words how sure it is: "probably", "not sure" or "the
+    documents do not say"; `disagrees` whether the quotations give different answers. A server adds
+    how long each stage took.
     """
 
     question: str
@@ -141,6 +143,8 @@ class AnswerResponse(BaseModel):
     marked: str
     abstained: bool
     support: float
+    confidence: str
+    disagrees: bool
     short: ShortAnswerBody | None = None
     notice: str
     citations: list[CitationBody]

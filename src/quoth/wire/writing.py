@@ -70,6 +70,8 @@ def answer_response(
         marked=with_markers(answer),
         abstained=answer.abstained,
         support=answer.support,
+        confidence=answer.confidence,
+        disagrees=answer.disagrees,
         short=None if answer.short is None else _short(answer.short),
         notice=shown.notice,
         citations=[_citation(each, numbers[each.passage]) for each in answer.citations],

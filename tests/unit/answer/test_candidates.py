@@ -31,7 +31,7 @@ def find(passages: list[str], question: str = "owl", **config: Any) -> list[Cand
     return find_candidates(question, passages, tokenise=INPUTS.tokenise_all, config=chosen)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(ANY_TEXT, max_size=3), st.sampled_from(["ngrams", "chunks"]), st.integers(1, 2))
 def test_every_phrase_is_its_source_character_for_character(
     passages: list[str], source: str, least: int

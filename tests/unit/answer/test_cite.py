@@ -72,7 +72,7 @@ def check(answer: Answer) -> None:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_every_citation_slices_equal_for_any_texts_and_tokens(data: st.DataObject) -> None:
     texts = data.draw(st.lists(PASSAGE_TEXT, max_size=3))

@@ -16,6 +16,7 @@ from torch import Tensor
 from quoth.answer.candidates import make_vocabulary
 from quoth.answer.config import CandidateConfig, DecodingConfig
 from quoth.answer.generate import Decoder, Prompt, draw_from_nucleus, generate
+from quoth.answer.splices import OpenQuotation
 from quoth.answer.tokens import Token
 from quoth.answer.vectors import PhraseVectors
 from quoth.models.dynamic_lm.config import DynamicLMConfig
@@ -35,7 +36,7 @@ def make_prompt(model: DynamicLM, question: str, texts: list[str], scale: float 
     )
     vectors = PhraseVectors(model).encode(vocabulary, texts)
     prompt = tuple(model.inputs.prompt(question, texts))
-    return Prompt(prompt, vocabulary, vectors * scale)
+    return Prompt(prompt, vocabulary, vectors * scale, passages=tuple(texts))
 
 
 @pytest.fixture(scope="module")
@@ -325,15 +326,27 @@ def test_a_sentence_is_not_put_together_from_two_places(
             replace(each, phrase_first=True, splice_penalty=splice_penalty) for each in prompts
         ]
         for prompt, text in zip(given, generate(model, given, config=GREEDY), strict=True):
-            for one, two in pairwise(text):
-                if one.row is None or two.row is None:
+            quotation = OpenQuotation(prompt.passages, model.inputs.text)
+            for token in text:
+                if token.row is None:
+                    quotation.write(token.subword_ids)
                     continue
-                before, after = (prompt.vocabulary.candidates[each.row] for each in (one, two))
-                found += not before.ends_sentence and not after.goes_on(before)
+                candidate = prompt.vocabulary.candidates[token.row]
+                found += quotation.is_open and not quotation.goes_on(candidate)
+                quotation.quote(candidate)
         return found
 
     assert splices(0.0) > 0
     assert splices(1000.0) == 0
+
+
+def test_guidance_counts_at_every_step(model: DynamicLM, prompts: list[Prompt]) -> None:
+    for prompt in prompts:
+        rows = range(len(prompt.vocabulary.candidates))
+        only = tuple(1000.0 if row == 1 else 0.0 for row in rows)
+        config = replace(GREEDY, no_repeat_subwords=0)
+        (guided,) = generate(model, [replace(prompt, guidance=only)], config=config)
+        assert len(guided) > 1 and all(token.row == 1 for token in guided[:2])
 
 
 def test_handicaps_count_where_a_text_begins_and_nowhere_else(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -19,7 +20,7 @@ from quoth.answer.abstain import (
 )
 from quoth.answer.config import AnswerConfig
 from quoth.answer.passages import passages_to_read
-from quoth.answer.quotations import QuotationLimits, choose_quotations, trim
+from quoth.answer.quotations import Quotation, QuotationLimits, choose_quotations, trim
 from quoth.answer.reading import SIGNS, find_answer, open_weights, save_weights, softmax
 from quoth.answer.reading_answerer import FittedReader, ReadingAnswerer, TitledPassage
 from quoth.errors import ConfigError, Damaged
@@ -32,6 +33,7 @@ from quoth.vocabulary.dynamic import NO_ANSWER, Source
 OWLS = "Barn owls hunt at night. Ravens speak. Hens sleep."
 SWIFTS = "Swifts sleep on the wing. They hunt by day."
 SPANS = (1.0, 0.0, 0.0, 0.0)
+LIMITS = QuotationLimits(most=3, share=0.4, words=30, long_words=40)
 
 
 def read(text: str, answers: dict[str, float], *, silence: float = 0.0) -> Reading:
@@ -111,18 +113,19 @@ def test_weights_are_kept_with_the_reader(tmp_path: Path) -> None:
 # --- choosing what is quoted ---------------------------------------------------------------------
 
 
-def quoted(answers: dict[str, float], limits: QuotationLimits) -> list[str]:
-    texts = [OWLS, SWIFTS]
+def quoted(
+    answers: dict[str, float],
+    limits: QuotationLimits,
+    question: str = "When do they hunt?",
+    texts: Sequence[str] = (OWLS, SWIFTS),
+) -> list[str]:
     found = find_answer(texts, [read(each, answers) for each in texts], weights=SPANS)
-    return [
-        texts[each.passage][each.span.start : each.span.end]
-        for each in choose_quotations(found, limits)
-    ]
+    chosen = [each.source for each in choose_quotations(question, found, limits)]
+    return [texts[each.passage][each.span.start : each.span.end] for each in chosen]
 
 
 def test_further_sentences_are_quoted_where_they_are_nearly_as_probable() -> None:
-    one = QuotationLimits(most=1, share=0.4, words=30)
-    some = QuotationLimits(most=3, share=0.4, words=30)
+    one, some = replace(LIMITS, most=1), LIMITS
     assert quoted({"night": 9.0, "day": 9.0}, one) == ["Barn owls hunt at night."]
     both = quoted({"night": 9.0, "day": 8.9}, some)
     assert both == ["Barn owls hunt at night.", "They hunt by day."]
@@ -133,8 +136,38 @@ def test_further_sentences_are_quoted_where_they_are_nearly_as_probable() -> Non
 
 def test_what_is_said_twice_is_quoted_once() -> None:
     found = find_answer([OWLS, OWLS], [read(OWLS, {"night": 9.0})] * 2, weights=SPANS)
-    limits = QuotationLimits(most=3, share=0.4, words=30)
-    assert choose_quotations(found, limits) == [Source(0, Span(0, 24))]
+    (only,) = choose_quotations("When do owls hunt?", found, LIMITS)
+    assert only == Quotation(Source(0, Span(0, 24)), "night")
+    again = ("Owls hunt at night.", "At night the owl wakes.")
+    assert quoted({"night": 9.0}, LIMITS, texts=again) == ["At night the owl wakes."]
+
+
+def test_what_is_asked_at_length_is_answered_with_the_neighbour() -> None:
+    texts = ("Barn owls listen. They turn an ear. Hens sleep.",)
+    how = "How do owls hunt?"
+    both = quoted({"listen": 9.0, "ear": 2.0}, LIMITS, how, texts)
+    assert both == ["Barn owls listen. They turn an ear."]
+    assert quoted({"ear": 9.0, "listen": 2.0}, LIMITS, how, texts) == both, "the one before"
+    tight = replace(LIMITS, long_words=5)
+    assert quoted({"listen": 9.0, "ear": 2.0}, tight, how, texts) == ["Barn owls listen."]
+    assert quoted({"listen": 9.0, "ear": 2.0}, LIMITS, "Who listens?", texts) == [
+        "Barn owls listen."
+    ]
+
+
+def test_what_announces_something_goes_with_what_follows() -> None:
+    announced = ("Owls sleep. There are two:\n\nSome hoot.\n\nSome do not.",)
+    found = quoted({"two:": 9.0, "hoot": 2.0}, LIMITS, "How many owls?", announced)
+    assert found == ["There are two:\n\nSome hoot."]
+
+
+def test_answers_that_contradict_each_other_are_marked() -> None:
+    texts = ("It was built in 1856.", "It was built in 1902.")
+    answers = {"1856": 9.0, "1902": 8.9}
+    (answer,) = make(answers).answer(["When was it built?"], [titled(*texts)])
+    assert answer.text == " ".join(texts) and answer.disagrees
+    (answer,) = make({"1856": 9.0}).answer(["When was it built?"], [titled(*texts)])
+    assert answer.text == texts[0] and not answer.disagrees
 
 
 @pytest.mark.parametrize("words", [3, 6, 9, 40])

@@ -156,7 +156,7 @@ def test_threads_that_write_the_same_passage_do_not_share_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = PhraseVectorCache(tmp_path, model="m", max_bytes=1_000_000)
-    both_write, savez = threading.Barrier(2, timeout=60), np.savez
+    both_write, savez = threading.Barrier(2, timeout=300), np.savez
     names: list[str] = []
 
     def save(stream: Any, **arrays: Any) -> None:

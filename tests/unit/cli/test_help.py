@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 import typer
@@ -31,6 +32,7 @@ def _commands(group: typer.Typer, *before: str) -> Iterator[tuple[str, ...]]:
 COMMANDS = list(_commands(app))
 
 
+@cache
 def _page(*arguments: str) -> str:
     result = RUNNER.invoke(app, list(arguments))
     assert result.exit_code == 0, result.output

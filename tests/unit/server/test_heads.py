@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from small_server import GET, WIRES, Wire
 from wire import connected, post, read_last_reply, read_reply, send
@@ -10,9 +12,13 @@ from quoth.server.connections.refusals import MAX_HEAD_BYTES, MAX_HEADERS
 from quoth.settings.server import ServerConfig
 
 
-@pytest.fixture(params=WIRES, ids="-".join)
-def wire(request: pytest.FixtureRequest) -> Wire:
-    return Wire.installed(*request.param)
+@pytest.fixture(params=WIRES, ids="-".join, scope="module")
+def url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of one server for all tests of a parser and a loop."""
+    if not Wire.is_installed(*request.param):
+        pytest.skip(f"{' or '.join(request.param)} is not installed")
+    with Wire(*request.param).serve(ServerConfig()) as served:
+        yield served
 
 
 @pytest.mark.parametrize(
@@ -33,28 +39,26 @@ def wire(request: pytest.FixtureRequest) -> Wire:
     ],
     ids=["line", "header", "long-headers", "many-headers", "extension", "trailer"],
 )
-def test_what_has_no_end_is_refused(wire: Wire, begun: bytes, piece: bytes) -> None:
-    with wire.serve(ServerConfig()) as url:
-        with connected(url, begun) as client:
-            sent = 0
-            while sent < 64 * 1024 * 1024 and send(client, piece):
-                sent += len(piece)
-            assert sent < 64 * 1024 * 1024
-        with connected(url, GET) as client:
-            assert read_reply(client).status == 200
+def test_what_has_no_end_is_refused(url: str, begun: bytes, piece: bytes) -> None:
+    with connected(url, begun) as client:
+        sent = 0
+        while sent < 64 * 1024 * 1024 and send(client, piece):
+            sent += len(piece)
+        assert sent < 64 * 1024 * 1024
+    with connected(url, GET) as client:
+        assert read_reply(client).status == 200
 
 
-def test_a_large_head_is_answered_431(wire: Wire) -> None:
+def test_a_large_head_is_answered_431(url: str) -> None:
     many = b"".join(b"X-%d: a\r\n" % at for at in range(MAX_HEADERS))
     long = b"X: " + b"a" * MAX_HEAD_BYTES + b"\r\n"
-    with wire.serve(ServerConfig()) as url:
-        for headers in (many, long):
-            with connected(url, GET[:-2] + headers + b"\r\n") as client:
-                reply = read_last_reply(client)
-                assert reply.status == 431 and reply.error()["kind"] == "TooLarge"
-        few = b"".join(b"X-%d: a\r\n" % at for at in range(MAX_HEADERS - 1))
-        with connected(url, GET[:-2] + few + b"\r\n") as client:
-            assert read_reply(client).status == 200
+    for headers in (many, long):
+        with connected(url, GET[:-2] + headers + b"\r\n") as client:
+            reply = read_last_reply(client)
+            assert reply.status == 431 and reply.error()["kind"] == "TooLarge"
+    few = b"".join(b"X-%d: a\r\n" % at for at in range(MAX_HEADERS - 1))
+    with connected(url, GET[:-2] + few + b"\r\n") as client:
+        assert read_reply(client).status == 200
 
 
 @pytest.mark.parametrize(
@@ -72,18 +76,15 @@ def test_a_large_head_is_answered_431(wire: Wire) -> None:
         b"no HTTP at all\r\n\r\n",
     ],
 )
-def test_what_a_proxy_could_understand_otherwise_is_refused(wire: Wire, head: bytes) -> None:
-    with wire.serve(ServerConfig()) as url, connected(url, head + b"0\r\n\r\n" + GET) as client:
+def test_what_a_proxy_could_understand_otherwise_is_refused(url: str, head: bytes) -> None:
+    with connected(url, head + b"0\r\n\r\n" + GET) as client:
         reply = read_last_reply(client)
         assert reply.status == 400 and reply.error()["kind"] == "BadRequest"
         assert reply.rest == b""  # what came after it was not served
 
 
-def test_requests_in_a_row_are_answered_in_a_row(wire: Wire) -> None:
-    with (
-        wire.serve(ServerConfig()) as url,
-        connected(url, GET + post("/length", b"four") + GET) as client,
-    ):
+def test_requests_in_a_row_are_answered_in_a_row(url: str) -> None:
+    with connected(url, GET + post("/length", b"four") + GET) as client:
         reply = read_reply(client)
         data = reply.rest
         while data.count(b"HTTP/1.1 200 ") < 2 or not data.endswith(b'"here"'):
@@ -91,8 +92,8 @@ def test_requests_in_a_row_are_answered_in_a_row(wire: Wire) -> None:
         assert reply.body == b'"here"' and b"\r\n\r\n4HTTP/1.1 200 " in data
 
 
-def test_a_wish_for_another_protocol_is_ignored(wire: Wire) -> None:
+def test_a_wish_for_another_protocol_is_ignored(url: str) -> None:
     for wish in (b"websocket", b"h2c"):
         asked = GET[:-2] + b"Connection: Upgrade\r\nUpgrade: " + wish + b"\r\n\r\n"
-        with wire.serve(ServerConfig()) as url, connected(url, asked) as client:
+        with connected(url, asked) as client:
             assert read_reply(client).body == b'"here"'

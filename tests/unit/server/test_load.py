@@ -53,7 +53,7 @@ class Block:
 
     def __call__(self, _engine: Engine) -> str:
         self.begun.set()
-        assert self.free.wait(30)
+        assert self.free.wait(300)
         return "done"
 
 
@@ -79,12 +79,12 @@ def test_a_wait_that_would_be_too_long_is_refused_before_the_queue_is_full(
 def test_what_does_not_fit_the_queue_is_refused_until_it_has_room(pool: WorkerPool) -> None:
     block = Block()
     futures = [pool.submit(block) for _job in range(3)]
-    assert block.begun.wait(30) and pool.length == 2
+    assert block.begun.wait(300) and pool.length == 2
     with pytest.raises(Overloaded):
         pool.submit(block)
     block.free.set()
-    assert [future.result(30) for future in futures] == ["done"] * 3
-    assert pool.submit(lambda _engine: 5).result(30) == 5
+    assert [future.result(300) for future in futures] == ["done"] * 3
+    assert pool.submit(lambda _engine: 5).result(300) == 5
     assert pool.length == 0
 
 
@@ -95,8 +95,8 @@ def test_what_waits_too_long_never_begins(pool: WorkerPool) -> None:
         asyncio.run(pool.run(begun.append, seconds=0.01))
     assert pool.length == 0  # its place is free again
     block.free.set()
-    first.result(30)
-    pool.submit(lambda _engine: None).result(30)
+    first.result(300)
+    pool.submit(lambda _engine: None).result(300)
     assert begun == []
 
 
@@ -116,7 +116,7 @@ def test_closing_finishes_what_was_taken_on(engine: Engine) -> None:
     closing = threading.Thread(target=pool.close)
     closing.start()
     block.free.set()
-    closing.join(30)
+    closing.join(300)
     assert [future.result(0) for future in futures] == ["done"] * 3
 
 
@@ -125,17 +125,17 @@ def test_each_worker_has_an_engine_of_its_own(engine: Engine) -> None:
     barrier = threading.Barrier(3)
 
     def work(own: Engine) -> tuple[int, Any]:
-        barrier.wait(30)  # so that no worker does two
+        barrier.wait(300)  # so that no worker does two
         return id(own), own._models
 
-    found = [future.result(30) for future in [pool.submit(work) for _job in range(3)]]
+    found = [future.result(300) for future in [pool.submit(work) for _job in range(3)]]
     pool.close()
     assert len({number for number, _models in found}) == 3
     assert all(models is found[0][1] for _number, models in found)
 
 
 def test_an_overloaded_server_says_so_and_recovers(engine: Engine) -> None:
-    app = create_app(engine, ServerConfig(workers=1, queue=1))
+    app = create_app(engine, ServerConfig(workers=1, queue=1, patience_seconds=300))
     block = Block()
     original = Engine.status
     with pytest.MonkeyPatch.context() as patch:
@@ -147,14 +147,14 @@ def test_an_overloaded_server_says_so_and_recovers(engine: Engine) -> None:
             waiting = [threads.submit(client.get, "/status") for _request in range(4)]
             refused = [next_done(waiting) for _request in range(2)]
             for response in refused:
-                assert response.status_code == 429 and response.headers["retry-after"] == "1"
+                assert response.status_code == 429 and int(response.headers["retry-after"]) >= 1
                 assert response.json()["error"]["kind"] == "Overloaded"
             unread = client.post("/search", content=b"{", headers=JSON)  # refused before it is read
             assert unread.status_code == 429 and unread.headers["retry-after"]
             assert client.get("/stats").json()["queue"]["length"] == 1
             assert client.get("/health/live").status_code == 200
             block.free.set()
-            assert [future.result(30).status_code for future in waiting] == [200, 200]
+            assert [future.result(300).status_code for future in waiting] == [200, 200]
             patch.setattr(Engine, "status", original)
             assert client.get("/status").json()["documents"] == 40
             assert client.get("/stats").json()["queue"]["length"] == 0
@@ -186,7 +186,7 @@ def test_concurrent_searches_give_what_single_ones_do(engine: Engine) -> None:
     expected = {
         query: [(hit.docid, hit.score) for hit in engine.search(query)] for query in queries
     }
-    app = create_app(engine, ServerConfig(workers=4))
+    app = create_app(engine, ServerConfig(workers=4, patience_seconds=300))
     with TestClient(app, base_url="http://127.0.0.1") as client, ThreadPoolExecutor(8) as threads:
 
         def ask(query: str) -> list[tuple[str, float]]:
@@ -200,7 +200,8 @@ def test_concurrent_searches_give_what_single_ones_do(engine: Engine) -> None:
 
 def test_readers_see_whole_changes_only(engine: Engine) -> None:
     """Two documents always change together; a reader must never see one without the other."""
-    app = create_app(engine, ServerConfig(workers=3), allow_writes=True)
+    config = ServerConfig(workers=3, patience_seconds=300)  # on a busy machine, too
+    app = create_app(engine, config, allow_writes=True)
     over = threading.Event()
     with TestClient(app, base_url="http://127.0.0.1") as client, ThreadPoolExecutor(3) as threads:
 
@@ -220,10 +221,10 @@ def test_readers_see_whole_changes_only(engine: Engine) -> None:
 
         assert client.post("/documents", json=pair(0)).is_success
         watching = [threads.submit(watch, reader) for reader in range(3)]
-        for number in range(1, 25):
+        for number in range(1, 9):
             assert client.post("/documents", json=pair(number)).json()["updated"] == 2
         over.set()
-        assert all(future.result(60) > 0 for future in watching)
+        assert all(future.result(300) > 0 for future in watching)
 
 
 def test_two_servers_share_a_collection_that_one_of_them_writes(engine: Engine) -> None:
@@ -251,7 +252,7 @@ def test_a_reader_that_looked_while_indexes_caught_up_looks_again(engine: Engine
 
         def _catch_up(self, store: Store) -> None:
             committed.set()
-            assert free.wait(30)
+            assert free.wait(300)
             super()._catch_up(store)
 
     reader = share_engine(engine, StageTimes())()
@@ -259,10 +260,10 @@ def test_a_reader_that_looked_while_indexes_caught_up_looks_again(engine: Engine
         new = Document("new", {"text": ("fresh",)})
         assert reader.search("fresh") == ()
         writing = threads.submit(writer.add_documents, [new])
-        assert committed.wait(30)
+        assert committed.wait(300)
         assert reader.search("fresh") == ()
         free.set()
-        assert writing.result(30).added == 1
+        assert writing.result(300).added == 1
         assert [hit.docid for hit in reader.search("fresh")] == ["new"]
 
 

@@ -58,7 +58,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 @pytest.fixture(scope="module")
 def client(engine: Engine) -> Iterator[TestClient]:
-    app = create_app(engine, ServerConfig(workers=3))
+    app = create_app(engine, ServerConfig(workers=3, patience_seconds=300))
     with TestClient(app, base_url="http://127.0.0.1") as client:
         while client.get("/health/ready").status_code != 200:
             time.sleep(0.01)
@@ -158,7 +158,7 @@ class Slow(GlowEncoder):
     def encode_queries(self, texts: Sequence[str], *, counts: Any = None) -> Encoded:
         self.batches.append(tuple(texts))
         self.begun.set()
-        assert self.free.wait(30)
+        assert self.free.wait(300)
         if "bad" in texts:
             raise ValueError("cannot read this")
         lengths = tuple(map(len, texts))
@@ -180,15 +180,15 @@ def together() -> SlowTogether:
 def test_who_comes_while_others_are_encoded_goes_together(together: SlowTogether) -> None:
     with ThreadPoolExecutor(8) as threads:
         first = threads.submit(together.encode_queries, ["one"])
-        assert together.begun.wait(30)
+        assert together.begun.wait(300)
         rest = [threads.submit(together.encode_queries, ["x" * at, "y"]) for at in range(5)]
         while len(together._waiting) < 5:
             time.sleep(0.001)
         together.free.set()
-        assert first.result(30).lengths == (3,)
+        assert first.result(300).lengths == (3,)
         for at, future in enumerate(rest):
-            assert future.result(30).lengths == (at, 1)
-            assert future.result(30).vectors[:, 0].tolist() == [at, 1]
+            assert future.result(300).lengths == (at, 1)
+            assert future.result(300).vectors[:, 0].tolist() == [at, 1]
     assert [len(batch) for batch in together.batches] == [1, 10]
 
 

@@ -25,11 +25,11 @@ from quoth.server.workers.models import share_engine
 from quoth.server.workers.pool import WorkerPool
 from quoth.settings.server import ServerConfig
 
-LONG = 120.0
+LONG = 300.0
 """Seconds after which a test gives up; none should take a tenth of it."""
 
 ENOUGH = 1.0
-"""Seconds in which a free worker begins its job, on a busy machine, too."""
+"""Seconds in which a worker that is idle begins its job, on a busy machine, too."""
 
 
 @pytest.fixture
@@ -60,7 +60,11 @@ class Busy:
 
 
 def _pool(engine: Engine, **given: Any) -> WorkerPool:
-    return WorkerPool("test", share_engine(engine, StageTimes()), workers=1, capacity=9, **given)
+    """Make a pool whose one worker has begun, so that its next job begins at once."""
+    make = share_engine(engine, StageTimes())
+    pool = WorkerPool("test", make, workers=1, capacity=9, **given)
+    pool.submit(lambda _engine: None).result(LONG)
+    return pool
 
 
 def test_work_that_takes_too_long_stops_and_frees_its_worker(engine: Engine) -> None:
@@ -226,6 +230,7 @@ def test_too_many_questions_are_refused_while_others_wait(
     monkeypatch.setattr(Engine, "load_language_model", lambda _engine: None)
     app = create_app(engine, ServerConfig(workers=1, answer_patience_seconds=ENOUGH))
     with TestClient(app, base_url="http://127.0.0.1") as client:
+        _wait_until_ready(client)
         asking = threading.Thread(
             target=client.post, args=("/answer",), kwargs={"json": {"question": "when?"}}
         )

@@ -1,11 +1,7 @@
-"""One of two processes that share a vocabulary; the test compares them with one that has it all.
-
-python softmax_worker.py <folder> <rank>
-"""
+"""One of two processes that share a vocabulary; the test compares them with one that has it all."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import torch
@@ -52,9 +48,8 @@ def solve(problem: dict[str, Tensor], split: VocabularySplit | None = None) -> d
     }
 
 
-def main() -> None:
+def run_part(folder: Path, rank: int) -> None:
     """Do the part of one process."""
-    folder, rank = Path(sys.argv[1]), int(sys.argv[2])
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=2
@@ -63,7 +58,3 @@ def main() -> None:
     problem |= {name: problem[name][own] for name in ("head", "bias")}
     save_file(solve(problem, VocabularySplit(CUT * rank)), folder / f"{rank}.safetensors")
     torch.distributed.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main()

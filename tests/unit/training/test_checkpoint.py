@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from forking import run_together
 from safetensors.torch import load_file
 from tests.unit.training import training_worker as worker
 
@@ -23,8 +22,7 @@ def test_training_resumes_exactly_in_another_process(tmp_path: Path) -> None:
     recipe, loop = worker.resume_settings()
     whole = worker.run(recipe, loop)
     worker.run(recipe, loop, folder=tmp_path / "checkpoints", until=3)
-    command = [sys.executable, str(Path(worker.__file__)), "resume", str(tmp_path)]
-    subprocess.run(command, check=True, timeout=120)
+    assert run_together(worker.resume, [(tmp_path,)]) == [0]
     resumed = load_file(tmp_path / "resumed.safetensors")
     for name, parameter in whole.named_parameters():
         assert torch.equal(parameter, resumed[name]), name

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from forking import run_together
 from safetensors.torch import load_file
 from tests.unit.training import training_worker as worker
 from torch import nn
@@ -136,9 +135,7 @@ def test_alone_gathering_changes_nothing() -> None:
 
 def test_two_processes_learn_together(tmp_path: Path) -> None:
     """Apart, they are one process that adds up two batches; gathering, they see more negatives."""
-    command = [sys.executable, worker.__file__, "pair", str(tmp_path)]
-    running = [subprocess.Popen([*command, str(rank)]) for rank in range(2)]
-    assert [each.wait(timeout=120) for each in running] == [0, 0]
+    assert run_together(worker.run_pair, [(tmp_path, rank) for rank in range(2)]) == [0, 0]
     alone = worker.run(*worker.pair_settings(gather=False, accumulate=2))
     for gather in (False, True):
         first, second = (load_file(tmp_path / f"{rank}-{gather}.safetensors") for rank in range(2))

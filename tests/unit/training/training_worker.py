@@ -1,12 +1,7 @@
-"""A small training run that tests start in processes of their own: alone, interrupted, or in pairs.
-
-python training_worker.py resume <folder>
-python training_worker.py pair <folder> <rank>
-"""
+"""A small training run that tests start in processes of their own: interrupted, or in pairs."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -106,15 +101,16 @@ def save(pairs: GlowPairs, path: Path) -> None:
     save_file({name: each.detach() for name, each in pairs.named_parameters()}, path)
 
 
-def main() -> None:
-    """Do what the arguments say."""
-    what, folder = sys.argv[1], Path(sys.argv[2])
+def resume(folder: Path) -> None:
+    """Go on from the checkpoints of a folder, and write what was trained."""
     torch.set_num_threads(1)
-    if what == "resume":
-        recipe, loop = resume_settings()
-        save(run(recipe, loop, folder=folder / "checkpoints"), folder / "resumed.safetensors")
-        return
-    rank = int(sys.argv[3])
+    recipe, loop = resume_settings()
+    save(run(recipe, loop, folder=folder / "checkpoints"), folder / "resumed.safetensors")
+
+
+def run_pair(folder: Path, rank: int) -> None:
+    """Train as one of two processes, and write what was trained."""
+    torch.set_num_threads(1)
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=2
     )
@@ -122,7 +118,3 @@ def main() -> None:
         recipe, loop = pair_settings(gather=gather, accumulate=1)
         save(run(recipe, loop), folder / f"{rank}-{gather}.safetensors")
     torch.distributed.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main()

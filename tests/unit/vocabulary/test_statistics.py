@@ -44,7 +44,7 @@ def _write(path: Path, added: Iterable[FieldTerms], *, change: int) -> None:
         statistics.commit(change=change, basis={"log": str(change)})
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(batches, st.sampled_from([1, 300_000]))
 def test_counts_after_any_adds_and_removes_equal_a_recount(
     tmp_path_factory: pytest.TempPathFactory,

@@ -19,6 +19,7 @@ from quoth.answer.answerer import AnswerSettings
 from quoth.artifact import FILE_NAME, seal_file
 from quoth.engine.engine import Engine
 from quoth.engine.language_model import find_base
+from quoth.engine.models import LoadedModels
 from quoth.engine.writing import install_model
 from quoth.errors import ConfigError
 from quoth.jobs.job import Job, Work, run_job
@@ -255,7 +256,13 @@ class DynamicJob(Job[DynamicReport]):
         config = self._engine.config
         settings = AnswerSettings(answer=config.answer, candidates=config.candidates)
         asked = self._samples.questions[: self._settings.training.judged]
-        fitted = fit_to_questions(self._trained, asked, settings, progress=self._progress)
+        fitted = fit_to_questions(
+            self._trained,
+            asked,
+            settings,
+            encode=LoadedModels().sentence_encoder(),
+            progress=self._progress,
+        )
         if fitted is not None:
             return fitted, f"fitted to {len(asked):,} held-out questions, with and without answer"
         if self._start.abstention not in (None, REFUSAL_ALONE):

@@ -14,6 +14,7 @@ import torch
 
 from quoth.answer.abstain import Abstention, fit_abstention
 from quoth.answer.answerer import Answerer, AnswerSettings
+from quoth.answer.nearness import EncodeSentences
 from quoth.jobs.quoting.report import HeldOutMeasures, PhraseScores
 from quoth.jobs.quoting.samples import HeldOutQuestion
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
@@ -58,7 +59,7 @@ def _score(model: DynamicLM, held_out: DynamicSet, *, share: float, count: int) 
     )
     unfolds = model.config.phrase_input == "unfold"
     module = DynamicModule(model.network, recipe, unfolds=unfolds).eval()
-    maker = BatchMaker(held_out, recipe)
+    maker = BatchMaker(held_out, recipe, mark=model.passage_marker)
     size = min(_BATCH, count)
     numbers = range(count // size)
     for number in numbers:
@@ -74,12 +75,16 @@ def fit_to_questions(
     questions: Sequence[HeldOutQuestion],
     settings: AnswerSettings,
     *,
+    encode: EncodeSentences,
     progress: Progress,
 ) -> Abstention | None:
-    """Fit abstention to held-out questions with and without an answer; None where too few."""
+    """Fit abstention to held-out questions with and without an answer; None where too few.
+
+    `encode` is what answering encodes sentences with: nearness is the strongest of the signs.
+    """
     if len(questions) < FEWEST_QUESTIONS:
         return None
-    answerer = Answerer(model, settings)
+    answerer = Answerer(model, settings, encode=encode)
     cases = [(each.question, each.answered, False) for each in questions]
     cases += [(each.question, each.refused, True) for each in questions]
     features = []

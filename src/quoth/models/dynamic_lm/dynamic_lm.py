@@ -113,6 +113,12 @@ class DynamicLM:
         network.train(was_training)
         return vectors
 
+    def passage_marker(self, passage: int) -> list[int]:
+        """Return the subwords that phrases of a passage are encoded with behind them."""
+        if self.config.marker == "none":
+            return []
+        return self.inputs.mark((), passage=passage)
+
     def save(self, folder: Path, *, dtype: str = "bf16") -> None:
         """Write what was trained, in bf16 or fp32; the base is named, unless it was trained."""
         save_network(

@@ -162,14 +162,22 @@ class DynamicNetwork(nn.Module):
         chosen = phrase_vectors[:, -self.width :][rows].to(embedded.dtype)
         return torch.where(is_phrase[..., None], chosen, embedded)
 
-    def states(self, embedded: Tensor, *, mask: Tensor, cache: Any = None) -> Tensor:  # (B, T, D)
+    def states(
+        self,
+        embedded: Tensor,
+        *,
+        mask: Tensor,
+        cache: Any = None,
+        positions: Tensor | None = None,
+    ) -> Tensor:  # (B, T, D)
         """Return the final hidden states of (B, T, D) embedded tokens.
 
         `mask` (B, T_all) covers what the cache holds as well; padding is on the left or the right.
-        Positions count what is not padding. A cache from `new_cache` is extended in place.
+        Positions count what is not padding, unless given (B, T); then `mask` (B, 1, T, T) may say
+        what each token sees. A cache from `new_cache` is extended in place.
         """
         backbone = cast(nn.Module, self.language_model.base_model)
-        return run_backbone(backbone, embedded, mask=mask, cache=cache)
+        return run_backbone(backbone, embedded, mask=mask, cache=cache, positions=positions)
 
     def new_cache(self) -> Any:
         """Start what `states` keeps of the tokens it was given."""
@@ -229,14 +237,20 @@ class DynamicNetwork(nn.Module):
 
 
 def run_backbone(
-    backbone: nn.Module, embedded: Tensor, *, mask: Tensor, cache: Any
+    backbone: nn.Module,
+    embedded: Tensor,
+    *,
+    mask: Tensor,
+    cache: Any,
+    positions: Tensor | None = None,
 ) -> Tensor:  # (B, T, D)
     """Run a causal transformer over embedded tokens; `cache` may be None."""
-    positions = positions_of(mask)[:, -embedded.shape[1] :]
+    if positions is None:
+        mask, positions = mask.long(), positions_of(mask)[:, -embedded.shape[1] :]
     with steady_kernels(embedded.device):
         found = backbone(
             inputs_embeds=embedded,
-            attention_mask=mask.long(),
+            attention_mask=mask,
             position_ids=positions,
             past_key_values=cache,
             use_cache=cache is not None,

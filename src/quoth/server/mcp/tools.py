@@ -43,7 +43,8 @@ _SEARCH = (
 )
 _ASK = (
     "Answer a question in the documents' own words. Every quotation says which document, field and"
-    " characters it stands in. Where the documents hold no answer, it says so (abstained)."
+    " characters it stands in. Where the documents hold no answer, it says so (abstained);"
+    " confidence says how sure it is, disagrees that quotations give different answers."
 )
 _FETCH = (
     "Read a stretch of a document: what stands around or after a passage that was found. Without a"

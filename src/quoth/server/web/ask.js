@@ -222,11 +222,13 @@ function openCitation(citation, answer) {
 function makeSupport(answer) {
   if (typeof answer.support !== "number") return null;
   const percent = Math.round(answer.support * 100);
+  const sure = answer.confidence === "not sure" ? "Not sure" : "Probably";
+  const told = answer.disagrees ? `${sure}. The documents disagree.` : `${sure}.`;
   return make(
     "p",
     { class: "support", title: "How likely the documents hold an answer, as estimated" },
     make("span", { class: "bar", share: answer.support }, make("i")),
-    `${percent} % likely that these documents hold an answer`,
+    `${told} ${percent} % likely that these documents hold an answer`,
   );
 }
 

@@ -7,8 +7,9 @@ negatives are drawn from seed, epoch and sample.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from quoth.training.quoting.phrase_negatives import (
     PhraseString,
     candidate_strings,
     make_columns,
+    marked,
     negative_strings,
     phrase_key,
     phrase_prefix,
@@ -33,6 +35,9 @@ from quoth.training.quoting.set import DynamicSet
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
 
 _PHRASES, _NEGATIVES, _QUOTATIONS = 0, 1, 2  # what chance is drawn for
+
+Mark = Callable[[int], Sequence[int]]
+"""The number of a passage to the subwords of its marker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,7 @@ class DynamicBatch:
     mixed_rows: Tensor  # (N,) places that predict a token
     targets: Tensor  # (N,)
     after_rows: Tensor  # (N,) plain places where the same text has been read
+    prompt_lengths: Tensor  # (B,) tokens that both begin with, none of them a phrase
     literal_rows: Tensor  # (N,) plain places that predict the last subword of the target
     blocked: Tensor  # (blocked, 2) which of the N, and a column that is right there as well
     column_ids: Tensor  # (R, L) strings to encode
@@ -55,6 +61,8 @@ class DynamicBatch:
     column_rows: Tensor  # (C,)
     column_ends: Tensor  # (C,)
     offered: Tensor  # (N, C) bool: columns that count; (0, 0) where all do
+    sentence_places: Tensor  # (R,) which of the N begins a quotation
+    sentence_columns: Tensor  # (K, 3) which of the R, sentence (0 answers), column beginning in it
     phrases: tuple[bytes, ...]
     """What each column spells."""
     is_quotation: bool
@@ -74,14 +82,20 @@ class DrawnSample(NamedTuple):
 
     sample: MixedSample
     strings: list[PhraseString]
+    told: tuple[tuple[int, PhraseString], ...] = ()
+    """Which of them begin in which of the sentences that are told apart."""
 
 
 class BatchMaker:
     """An endless, seeded sequence of batches; `maker[number]` is always the same."""
 
-    def __init__(self, dynamic_set: DynamicSet, recipe: DynamicLMRecipe) -> None:
+    def __init__(
+        self, dynamic_set: DynamicSet, recipe: DynamicLMRecipe, *, mark: Mark | None = None
+    ) -> None:
+        """`mark` where phrases of passages are encoded with a marker, as when answering."""
         self._set = dynamic_set
         self._recipe = recipe
+        self._mark = mark
         needs = [
             (recipe.quote_share < 1, len(dynamic_set.texts), "texts"),
             (recipe.quote_share > 0, len(dynamic_set.quotations), "quotations"),
@@ -113,6 +127,7 @@ class BatchMaker:
             num_subwords=self._set.num_subwords,
             blocks=self._recipe.negatives.mask_valid_alternatives,
             offered=offered,
+            told=[each.told for each in drawn],
             is_quotation=is_quotation,
         )
 
@@ -154,19 +169,26 @@ class BatchMaker:
         ids = np.concatenate((quotation.prompt_ids, quotation.target_ids))
         if not self._recipe.mixed_weight:
             return DrawnSample(MixedSample(ids, _no_phrases(), before), [])
-        sample = MixedSample(ids, quotation.phrases[:, :2] + before, before)
+        start, end, passage, place = quotation.phrases.T
+        markers = tuple(map(self._marker, passage.tolist()))
+        sample = MixedSample(ids, quotation.phrases[:, :2] + before, before, markers)
         chance = self._chance(_QUOTATIONS, epoch, row)
         strings = self._negatives(sample, -1, chance)
-        start, end, passage, place = quotation.phrases.T
-        strings += candidate_strings(
+        found = candidate_strings(
             quotation.passages,
             np.column_stack((passage, place, end - start)),
             opens_word=self._set.opens_word,
             budget=self._recipe.candidate_budget,
             max_subwords=self._recipe.max_candidate_subwords,
             chance=chance,
+            sentences=quotation.sentences,
         )
-        return DrawnSample(sample, strings)
+        offered = {place: marked(string, self._marker(place[0])) for place, string in found.items()}
+        told = _begin_in(quotation.sentences, offered) if self._recipe.sentence_weight else ()
+        return DrawnSample(sample, [*strings, *chain(*offered.values())], told)
+
+    def _marker(self, passage: int) -> bytes:
+        return phrase_key(self._mark(passage)) if self._mark else b""
 
     def _negatives(
         self, sample: MixedSample, row: int, chance: np.random.Generator
@@ -191,11 +213,13 @@ def make_batch(
     num_subwords: int,
     blocks: bool = False,
     offered: Flags | None = None,
+    told: Sequence[Sequence[tuple[int, PhraseString]]] = (),
     is_quotation: bool = False,
 ) -> DynamicBatch:
     """Pad samples on the right, and say which place predicts what.
 
-    `offered` (B, C) says which columns count in which sample, None that all do.
+    `offered` (B, C) says which columns count in which sample, None that all do; `told` which
+    strings begin in which of a sample's sentences.
     """
     laid = [_lay_out(sample, columns, num_subwords=num_subwords) for sample in samples]
     plain_ids, plain_mask = _pad([sample.subword_ids for sample in samples])
@@ -208,6 +232,7 @@ def make_batch(
     counts = np.zeros((0, 0), dtype=np.bool_)
     if offered is not None:
         counts = np.repeat(offered, [len(each.learnt) for each in laid], axis=0)
+    sentence_places, sentence_columns = _sentence_columns(laid, first, told, columns, num_subwords)
     return DynamicBatch(
         plain_ids=plain_ids,
         plain_mask=plain_mask,
@@ -218,6 +243,7 @@ def make_batch(
         mixed_rows=_tensor([laid[at].learnt - 1 + at * narrow for at in rows]),
         targets=_tensor([laid[at].token_ids[laid[at].learnt] for at in rows]),
         after_rows=_tensor([laid[at].last[laid[at].learnt - 1] + at * wide for at in rows]),
+        prompt_lengths=torch.tensor([max(each.learn_from, 1) for each in samples]),
         literal_rows=_tensor([laid[at].last[laid[at].learnt] - 1 + at * wide for at in rows]),
         blocked=_tensor([blocked[at] + np.array([first[at], 0]) for at in rows if blocks], (0, 2)),
         column_ids=torch.from_numpy(columns.subword_ids),
@@ -225,6 +251,8 @@ def make_batch(
         column_rows=torch.from_numpy(columns.rows),
         column_ends=torch.from_numpy(columns.ends),
         offered=torch.from_numpy(counts),
+        sentence_places=torch.from_numpy(sentence_places),
+        sentence_columns=torch.from_numpy(sentence_columns),
         phrases=tuple(columns.column_by_phrase),
         is_quotation=is_quotation,
     )
@@ -261,8 +289,9 @@ def _lay_out(sample: MixedSample, columns: PhraseColumns, *, num_subwords: int) 
         begins[start + 1 : end] = False
     starts = np.flatnonzero(begins)
     token_ids = ids[starts]
-    for start, end in sample.phrases.tolist():
-        column = columns.column_by_phrase[phrase_key(ids[start:end])]
+    markers = sample.markers or (b"",) * len(sample.phrases)
+    for (start, end), marker in zip(sample.phrases.tolist(), markers, strict=True):
+        column = columns.column_by_phrase[phrase_key(ids[start:end]) + marker]
         token_ids[np.searchsorted(starts, start)] = num_subwords + column
     learnt = np.flatnonzero(starts >= max(sample.learn_from, 1))
     return _LaidOut(token_ids, np.append(starts[1:], len(ids)) - 1, learnt)
@@ -287,6 +316,43 @@ def _own_columns(
             named = [columns.column_by_phrase[phrase_prefix(key, length)] for length in lengths]
             offered[row, named] = True
     return offered
+
+
+def _begin_in(
+    sentences: Ids, strings: Mapping[tuple[int, int], Sequence[PhraseString]]
+) -> tuple[tuple[int, PhraseString], ...]:
+    """Find the strings that begin in each sentence."""
+    return tuple(
+        (number, string)
+        for number, (passage, first, last) in enumerate(sentences.tolist())
+        for (own, place), found in strings.items()
+        if own == passage and first <= place < last
+        for string in found
+    )
+
+
+def _sentence_columns(
+    laid: Sequence[_LaidOut],
+    first: Ids,  # (B + 1,) where the learnt tokens of each sample begin among the N
+    told: Sequence[Sequence[tuple[int, PhraseString]]],
+    columns: PhraseColumns,
+    num_subwords: int,
+) -> tuple[Ids, Ids]:  # (R,), (K, 3)
+    """Say where each quotation's first phrase is predicted, and by which columns its sentences."""
+    places: list[int] = []
+    rows: list[tuple[int, int, int]] = []
+    for row, own in enumerate(told):
+        quoted = np.flatnonzero(laid[row].token_ids[laid[row].learnt] >= num_subwords)
+        if not len(quoted) or not any(number == 0 for number, _string in own):
+            continue
+        found = {
+            (len(places), number, columns.column_by_phrase[phrase_prefix(key, length)])
+            for number, (key, lengths) in own
+            for length in lengths
+        }
+        rows += sorted(found)
+        places.append(int(first[row] + quoted[0]))
+    return np.array(places, dtype=np.int64), np.array(rows, dtype=np.int64).reshape(-1, 3)
 
 
 def _no_phrases() -> Ids:

@@ -109,6 +109,37 @@ def divergences(
     return _by_chunks(_divergence_chunk, scorer, (mixed_states, plain_states), chunk)
 
 
+class SentenceTerms(NamedTuple):
+    """The losses of sentences told apart, and which were found."""
+
+    losses: Tensor  # (R,)
+    is_right: Tensor  # (R,) bool: the sentence that answers has the highest score
+
+
+def sentence_terms(
+    scorer: Scorer,
+    states: Tensor,  # (R, D)
+    columns: Tensor,  # (K, 3) which of the R, sentence (0 is right), column
+    *,
+    phrase_vectors: Tensor,  # (C, D)
+) -> SentenceTerms:
+    """Return −log p of the right sentence among some, by the phrases that begin in each."""
+    rows, sentences, own = columns.T
+    with torch.autocast(states.device.type, enabled=False):
+        found = scorer.phrase_scores(states.float(), phrase_vectors.float())[rows, own]
+    wide = int(sentences.max()) + 1 if len(sentences) else 1
+    groups = rows * wide + sentences
+    size = len(states) * wide
+    highest = found.new_full((size,), float("-inf"))
+    highest = highest.scatter_reduce(0, groups, found.detach(), "amax")
+    total = found.new_zeros(size).index_add(0, groups, (found - highest[groups]).exp())
+    exists = total > 0
+    scores = torch.where(exists, total.clamp_min(1e-30).log() + highest, float("-inf"))
+    scores = scores.view(-1, wide)  # (R, S)
+    losses = scores.logsumexp(1) - scores[:, 0]
+    return SentenceTerms(losses, scores.detach().argmax(1) == 0)
+
+
 def mean_or_zero(losses: Tensor) -> Tensor:
     """Average losses; of none, give a zero that still belongs to the graph."""
     return losses.mean() if len(losses) else losses.sum()

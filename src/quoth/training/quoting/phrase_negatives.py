@@ -87,11 +87,12 @@ def negative_strings(
     """
     strings: list[PhraseString] = []
     least = 1 if config.single_subwords else 2
-    for start, end in sample.phrases.tolist():
+    markers = sample.markers or (b"",) * len(sample.phrases)
+    for (start, end), marker in zip(sample.phrases.tolist(), markers, strict=True):
         gold = phrase_key(sample.subword_ids[start:end])
         length = end - start
         shorter = tuple(range(least, length)) if config.prefixes else ()
-        strings.append(PhraseString(gold, (length, *shorter)))
+        strings += marked(PhraseString(gold, (length, *shorter)), marker)
         longer: list[Sequence[int] | Ids] = []
         if config.self_retrieval:
             longer.append(sample.subword_ids[end : end + config.extension])
@@ -108,8 +109,23 @@ def negative_strings(
             )
         for own in longer:
             lengths = tuple(range(length + 1, length + len(own) + 1))
-            strings.append(PhraseString(gold + phrase_key(own), lengths))
+            strings += marked(PhraseString(gold + phrase_key(own), lengths), marker)
     return strings
+
+
+def marked(string: PhraseString, marker: bytes) -> list[PhraseString]:
+    """Put a marker behind each of a string's prefixes, which then are strings of their own.
+
+    >>> found = marked(PhraseString(phrase_key([7, 8, 9]), (2, 3)), phrase_key([5]))
+    >>> [(key_ids(key).tolist(), lengths) for key, lengths in found]
+    [([7, 8, 5], (3,)), ([7, 8, 9, 5], (4,))]
+    """
+    if not marker:
+        return [string]
+    return [
+        PhraseString(phrase_prefix(string.key, length) + marker, (length + len(marker) // _WIDTH,))
+        for length in string.lengths
+    ]
 
 
 def candidate_strings(
@@ -120,11 +136,13 @@ def candidate_strings(
     budget: int,
     max_subwords: int,
     chance: np.random.Generator,
-) -> list[PhraseString]:
-    """List the stretches of whole words of some passages that are offered, by where they begin.
+    sentences: Ids | None = None,  # (sentences, 3): passage, first and last place
+) -> dict[tuple[int, int], PhraseString]:
+    """Find the stretches of whole words of some passages that are offered, by where they begin.
 
     All that begin inside or just before a quoted phrase are among them: they overlap it, begin it
-    or extend it. Others are drawn up to the budget of beginnings.
+    or extend it; and those that begin one of some sentences. Others are drawn up to the budget of
+    beginnings.
     """
     places = [
         (number, int(at))
@@ -136,15 +154,17 @@ def candidate_strings(
         for number, place, length in quoted.tolist()
         for each in range(place - max_subwords + 1, place + length)
     }
+    if sentences is not None:
+        near |= {(number, first) for number, first, _last in sentences.tolist()}
     far = [place for place in places if place not in near]
     drawn = chance.permutation(len(far))[: max(0, budget - len(near))]
     chosen = {*near, *(far[at] for at in drawn)}
-    strings = (
-        _stretches(passages[number], at, max_subwords)
+    strings = {
+        (number, at): _stretches(passages[number], at, max_subwords)
         for number, at in places
         if (number, at) in chosen
-    )
-    return [each for each in strings if each.lengths]
+    }
+    return {place: each for place, each in strings.items() if each.lengths}
 
 
 def make_columns(strings: Iterable[PhraseString]) -> PhraseColumns:

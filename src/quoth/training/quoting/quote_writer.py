@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,6 +31,7 @@ JOINT = " Also:"
 """What is written between two quoted sentences."""
 
 _HEADING = "Write a sentence about {}."
+_WORD = re.compile(r"\w{3,}")
 _CLAUSE_END = re.compile(r"[,;:](?=\s)")
 
 
@@ -110,6 +111,7 @@ class QuoteWriter:
     ) -> Quotation | None:
         passages = self._choose_passages(records, chance)
         tokenised = self._read_all(passages)
+        sentences = self._rivals(records[0], passages, tokenised) if len(records) == 1 else []
         target: list[int] = []
         phrases: list[tuple[int, int, int, int]] = []
         for record in dict.fromkeys(records):
@@ -132,9 +134,32 @@ class QuoteWriter:
             target += tokenised[number].subword_ids[first:last]
         target.append(self._inputs.end_id)
         question = " ".join(record.question for record in dict.fromkeys(records))
-        return self._sample(
-            question, passages, _as_passages(passages, tokenised), target=target, phrases=phrases
-        )
+        read = _as_passages(passages, tokenised)
+        found = self._sample(question, passages, read, target=target, phrases=phrases)
+        return replace(found, sentences=np.array(sentences, dtype=np.int64).reshape(-1, 3))
+
+    def _rivals(
+        self, record: QuoteRecord, passages: Sequence[str], tokenised: Sequence[TokenisedText]
+    ) -> list[tuple[int, int, int]]:
+        """Find the sentence that answers, and those nearest to the question that do not."""
+        right = _sentence_holding(record)
+        if right is None:
+            return []
+        asked = set(_WORD.findall(record.question.casefold()))
+        hidden = [answer.casefold() for answer in record.answers]
+        rivals: list[tuple[int, tuple[int, int, int]]] = []
+        for number, (text, own) in enumerate(zip(passages, tokenised, strict=True)):
+            for span in split_sentences(text):
+                said = text[span.start : span.end].casefold()
+                if not any(each in said for each in hidden):
+                    shared = len(asked & set(_WORD.findall(said)))
+                    rivals.append((-shared, (number, *_places_of(own, span))))
+        rivals.sort()
+        number = passages.index(record.passage)
+        return [
+            (number, *_places_of(tokenised[number], right)),
+            *(place for _shared, place in rivals[: self._config.rival_sentences]),
+        ]
 
     def _choose_passages(
         self, records: Sequence[QuoteRecord], chance: np.random.Generator
@@ -217,18 +242,26 @@ def tile(opens: Sequence[bool], *, max_subwords: int) -> list[tuple[int, int]]:
 
 def _quoted_span(record: QuoteRecord, config: QuotingConfig, *, is_short: bool) -> Span | None:
     """Find what is quoted: the answer, or the first sentence that holds one."""
+    sentence = _sentence_holding(record)
+    if sentence is None:
+        return None
+    text = record.passage[sentence.start : sentence.end]
+    found = ((_find_words(text, each), each) for each in record.answers)
+    at, answer = next((at, each) for at, each in found if at >= 0)
+    held = Span(sentence.start + at, sentence.start + at + len(answer))
+    if is_short:
+        return held
+    limit = config.max_sentence_words
+    is_long = bool(limit) and len(text.split()) > limit
+    return _clauses(record.passage, sentence, held) if is_long else sentence
+
+
+def _sentence_holding(record: QuoteRecord) -> Span | None:
+    """Find the first sentence that holds an answer."""
     for sentence in split_sentences(record.passage):
         text = record.passage[sentence.start : sentence.end]
-        for answer in record.answers:
-            at = _find_words(text, answer)
-            if at < 0:
-                continue
-            held = Span(sentence.start + at, sentence.start + at + len(answer))
-            if is_short:
-                return held
-            limit = config.max_sentence_words
-            is_long = bool(limit) and len(text.split()) > limit
-            return _clauses(record.passage, sentence, held) if is_long else sentence
+        if any(_find_words(text, answer) >= 0 for answer in record.answers):
+            return sentence
     return None
 
 
@@ -266,6 +299,12 @@ def _subwords_of(tokenised: TokenisedText, span: Span, *, is_spaced: bool) -> tu
         (at for at, start in enumerate(tokenised.starts) if start >= span.end + 1),
         len(tokenised.starts),
     )
+    return first, last
+
+
+def _places_of(tokenised: TokenisedText, span: Span) -> tuple[int, int]:
+    """Return the subwords that begin within a stretch of a passage, its space included."""
+    first, last = np.searchsorted(tokenised.starts, [span.start, span.end]).tolist()
     return first, last
 
 

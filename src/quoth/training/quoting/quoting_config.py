@@ -34,6 +34,10 @@ class QuotingConfig(CheckedConfig, title="quoting"):
     max_phrase_subwords: Annotated[int, Range(2)] = 8
     """Most subwords of a phrase."""
 
+    rival_sentences: AtLeastZero = 8
+    """Most sentences that do not answer, told apart from the one that does; the nearest to the
+    question by their words."""
+
     min_cover: Share = 0.4
     """Least share of a sentence's subwords that other passages must hold, to be rebuilt."""
 

@@ -21,7 +21,7 @@ from quoth.selfsupervision.phrase_matching import Flags, Ids, SubwordText
 from quoth.training.packed_file import Arrays, read_packed, write_packed
 from quoth.training.sequences import find_offsets, narrow_ids
 
-_KIND, _VERSION = "dynamic-set", 1
+_KIND, _VERSION = "dynamic-set", 2
 NO_ROW = -1
 
 
@@ -57,6 +57,8 @@ class Quotation:
     """(phrases, 4): start and end in the answer, number of the passage, place in the passage."""
     passages: tuple[SubwordText, ...]
     is_answerable: bool
+    sentences: Ids = field(default_factory=lambda: np.zeros((0, 3), dtype=np.int64))
+    """(sentences, 3): passage, first and last place; the one that answers, then its rivals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,8 @@ class QuotationTable:
     passage_rows: Ids  # (all passages of all prompts,)
     passage_places: Ids  # (all passages of all prompts,) where in what is left; −1: not taken out
     passage_offsets: Ids  # (N + 1,)
+    sentences: Ids  # (all sentences, 3)
+    sentence_offsets: Ids  # (N + 1,)
     is_answerable: Flags  # (N,)
 
     def __len__(self) -> int:
@@ -90,6 +94,7 @@ class QuotationTable:
         """Return one quotation."""
         own = slice(int(self.phrase_offsets[row]), int(self.phrase_offsets[row + 1]))
         of = slice(int(self.passage_offsets[row]), int(self.passage_offsets[row + 1]))
+        told = slice(int(self.sentence_offsets[row]), int(self.sentence_offsets[row + 1]))
         passages = tuple(self.passages[int(each)] for each in self.passage_rows[of])
         return Quotation(
             _put_back(self.prompts[row].subword_ids, passages, self.passage_places[of]),
@@ -97,6 +102,7 @@ class QuotationTable:
             self.phrases[own],
             passages,
             bool(self.is_answerable[row]),
+            self.sentences[told],
         )
 
 
@@ -163,6 +169,8 @@ def make_quotations(quotations: Sequence[Quotation]) -> QuotationTable:
         passage_rows=np.array(rows, dtype=np.int64),
         passage_places=_concatenate([places for _rest, places in taken], np.int64),
         passage_offsets=find_offsets([len(each.passages) for each in quotations]),
+        sentences=_concatenate([each.sentences for each in quotations], np.int64, (0, 3)),
+        sentence_offsets=find_offsets([len(each.sentences) for each in quotations]),
         is_answerable=np.array([each.is_answerable for each in quotations], dtype=np.bool_),
     )
 
@@ -185,6 +193,8 @@ def save_dynamic_set(path: Path, dynamic_set: DynamicSet) -> None:
         "passage_rows": quotations.passage_rows.astype(np.uint32),
         "passage_places": quotations.passage_places.astype(np.int32),
         "passage_counts": np.diff(quotations.passage_offsets).astype(np.uint8),
+        "sentences": quotations.sentences.astype(np.uint16),
+        "sentence_counts": np.diff(quotations.sentence_offsets).astype(np.uint8),
         "is_answerable": quotations.is_answerable,
     }
     for name, lists in _continuation_lists(dynamic_set.continuations).items():
@@ -213,6 +223,8 @@ def open_dynamic_set(path: Path) -> DynamicSet:
         passage_rows=arrays["passage_rows"].astype(np.int64),
         passage_places=arrays["passage_places"].astype(np.int64),
         passage_offsets=find_offsets(arrays["passage_counts"]),
+        sentences=arrays["sentences"].astype(np.int64),
+        sentence_offsets=find_offsets(arrays["sentence_counts"]),
         is_answerable=arrays["is_answerable"],
     )
     return DynamicSet(

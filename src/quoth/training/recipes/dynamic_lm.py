@@ -27,12 +27,15 @@ from quoth.models.dynamic_lm.network import DynamicNetwork
 from quoth.training.batching import Batches
 from quoth.training.loop import Progress, TrainingReport, seeded, train
 from quoth.training.quoting.batches import BatchMaker, DynamicBatch
+from quoth.training.quoting.joined_runs import join_runs
 from quoth.training.quoting.losses import (
     MixedTerms,
+    SentenceTerms,
     divergences,
     mean_or_zero,
     mixed_terms,
     plain_losses,
+    sentence_terms,
 )
 from quoth.training.quoting.phrase_negatives import key_ids
 from quoth.training.quoting.set import DynamicSet, SubwordTable
@@ -52,6 +55,10 @@ class DynamicProgress(NamedTuple):
     kl: float
     choice: float
     """−log of the right phrase's probability among phrases alone, whether or not it is a loss."""
+    sentence: float
+    """−log of the right sentence's probability among those told apart."""
+    sentence_recall: float
+    """Share of the sentences that answer whose phrases have the highest score together."""
     phrase_share: float
     """Share of the places at which a phrase has the highest score."""
     phrase_recall: float
@@ -94,20 +101,9 @@ class DynamicModule(nn.Module):
         vectors = self._encode(batch)
         plain, mixed = self._run(batch, vectors)
         zero = torch.zeros((), device=batch.plain_ids.device)
-        losses = [zero, zero, zero, zero]
+        losses = [zero, zero, zero, zero, zero]
         if mixed is not None:
-            terms = mixed_terms(
-                self.network,
-                mixed,
-                batch.targets,
-                phrase_vectors=self._with_columns_before(batch, vectors),
-                blocked=batch.blocked,
-                offered=batch.offered if batch.offered.numel() else None,
-                num_learnt=len(vectors),
-            )
-            losses[0] = mean_or_zero(terms.losses)
-            losses[3] = mean_or_zero(terms.choices[batch.targets >= self.network.num_subwords])
-            self.tally.choices(terms, batch, self.network.num_subwords)
+            losses[0], losses[3], losses[4] = self._of_phrases(batch, mixed, vectors)
         if plain is not None and recipe.plain_weight:
             rows = plain[batch.plain_rows]
             losses[1] = mean_or_zero(plain_losses(self.network, rows, batch.plain_targets))
@@ -119,10 +115,35 @@ class DynamicModule(nn.Module):
             recipe.plain_weight,
             recipe.kl_weight,
             recipe.choice_weight,
+            recipe.sentence_weight,
         )
         return torch.stack(
             [weight * each for weight, each in zip(weights, losses, strict=True)]
         ).sum()
+
+    def _of_phrases(
+        self, batch: DynamicBatch, mixed: Tensor, vectors: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the losses over V ∪ P, among phrases alone, and among sentences."""
+        terms = mixed_terms(
+            self.network,
+            mixed,
+            batch.targets,
+            phrase_vectors=self._with_columns_before(batch, vectors),
+            blocked=batch.blocked,
+            offered=batch.offered if batch.offered.numel() else None,
+            num_learnt=len(vectors),
+        )
+        self.tally.choices(terms, batch, self.network.num_subwords)
+        choices = mean_or_zero(terms.choices[batch.targets >= self.network.num_subwords])
+        told = sentence_terms(
+            self.network,
+            mixed[batch.sentence_places],
+            batch.sentence_columns,
+            phrase_vectors=vectors,
+        )
+        self.tally.sentences(told)
+        return mean_or_zero(terms.losses), choices, mean_or_zero(told.losses)
 
     def _encode(self, batch: DynamicBatch) -> Tensor:  # (C, D)
         """Encode the strings of a batch once, and take the states that are columns."""
@@ -138,6 +159,8 @@ class DynamicModule(nn.Module):
         recipe = self._recipe
         needs_plain = bool(recipe.plain_weight or recipe.kl_weight or self._unfolds)
         needs_mixed = bool(recipe.mixed_weight) and not self._unfolds
+        if needs_plain and needs_mixed and batch.is_quotation:
+            return self._run_joined(batch, vectors)
         runs = [(batch.plain_ids, batch.plain_mask)] if needs_plain else []
         runs += [(batch.mixed_ids, batch.mixed_mask)] if needs_mixed else []
         length = max(ids.shape[1] for ids, _mask in runs)
@@ -156,6 +179,14 @@ class DynamicModule(nn.Module):
         if recipe.mixed_weight and plain is not None:  # phrases are read as subwords
             return plain, plain[batch.after_rows]
         return plain, None
+
+    def _run_joined(self, batch: DynamicBatch, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        """Run prompts once, and both kinds of answers behind them, which do not see each other."""
+        joined = join_runs(batch)
+        embedded = self.network.embed(joined.token_ids, phrase_vectors=vectors)
+        states = self.network.states(embedded, mask=joined.seen, positions=joined.positions)
+        plain = states[:, : batch.plain_ids.shape[1]].flatten(0, 1)
+        return plain, states.flatten(0, 1)[joined.mixed_rows]
 
     def _divergence(self, batch: DynamicBatch, mixed: Tensor, plain: Tensor) -> Tensor:
         recipe = self._recipe
@@ -223,7 +254,7 @@ def train_dynamic_lm(
             if progress is not None:
                 progress(curve[-1])
 
-        with closing(_Ahead(BatchMaker(dynamic_set, config))) as ahead:
+        with closing(_Ahead(BatchMaker(dynamic_set, config, mark=model.passage_marker))) as ahead:
             report = train(
                 module,
                 _Numbers(),
@@ -298,8 +329,9 @@ class _Tally:
         self._begin()
 
     def _begin(self) -> None:
-        self._losses = torch.zeros(4)
+        self._losses = torch.zeros(5)
         self._choices = torch.zeros(4)
+        self._sentences = torch.zeros(3)  # their losses, those that were found, and all
         self._batches = 0
         self._columns = 0
 
@@ -316,10 +348,18 @@ class _Tally:
         self._choices = self._choices.to(counts.device) + counts
         self._columns += len(batch.phrases)
 
+    def sentences(self, terms: SentenceTerms) -> None:
+        """Note the sentences told apart."""
+        count = torch.full_like(terms.losses, 1.0)
+        found = (terms.losses.detach(), terms.is_right.float(), count)
+        sums = torch.stack([each.sum() for each in found]).float()
+        self._sentences = self._sentences.to(sums.device) + sums
+
     def report(self, done: Progress) -> DynamicProgress:
         """Return the means, and begin anew."""
         batches = max(self._batches, 1)
-        mixed, plain, kl, choice = (self._losses / batches).tolist()
+        mixed, plain, kl, choice, _sentence = (self._losses / batches).tolist()
+        sentence, found, told = self._sentences.tolist()
         places, chosen, gold, right = self._choices.tolist()
         columns = self._columns / batches
         self._begin()
@@ -331,6 +371,8 @@ class _Tally:
             plain,
             kl,
             choice,
+            sentence / max(told, 1),
+            found / max(told, 1),
             chosen / max(places, 1),
             right / max(gold, 1),
             right / max(chosen, 1),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 from quoth.constraints import (
@@ -30,8 +30,8 @@ KLAlign = Literal["after", "literal"]
 class DynamicLMRecipe(CheckedConfig, title="recipe"):
     """What a dynamic language model learns, and how.
 
-    `mixed_weight` 0 with `kl_weight` 0 is the plain fine-tuned model; the output-only ablation is a
-    setting of the model (`phrase_input` unfold), in which the mixed run is the plain one.
+    `without_phrases` is the plain fine-tuned model; the output-only ablation is a setting of the
+    model (`phrase_input` unfold), in which the mixed run is the plain one.
     """
 
     sampling: PhraseSamplingConfig = field(default_factory=PhraseSamplingConfig)
@@ -43,9 +43,13 @@ class DynamicLMRecipe(CheckedConfig, title="recipe"):
     mixed_weight: NonNegative = 1.0
     """Weight of L_p, the loss over subwords and phrases; 0 leaves it out."""
 
-    choice_weight: NonNegative = 0.0
+    choice_weight: NonNegative = 1.0
     """Weight of a loss of our own: which phrase, among phrases alone, where one is right. In L_p
     that is learnt only as fast as phrases have any probability, which they begin by losing."""
+
+    sentence_weight: NonNegative = 1.0
+    """Weight of another: in which sentence a quotation begins, the one that answers or one of the
+    nearest that do not, by all phrases that begin in each."""
 
     plain_weight: NonNegative = 1.0
     """Weight of L_t, the loss of the same text without phrases; 0 leaves it out."""
@@ -111,13 +115,23 @@ class DynamicLMRecipe(CheckedConfig, title="recipe"):
 
     def conflicts(self) -> Iterator[str]:
         """Say where losses have nothing to be computed from, or differ from nothing."""
-        weights = (self.mixed_weight, self.plain_weight, self.kl_weight, self.choice_weight)
+        of_phrases = (self.kl_weight, self.choice_weight, self.sentence_weight)
+        weights = (self.mixed_weight, self.plain_weight, *of_phrases)
         if max(weights) == 0:
             yield "the weights of all losses are 0, expected one of them above 0"
-        if (self.kl_weight or self.choice_weight) and not self.mixed_weight:
-            yield "kl_weight and choice_weight need a mixed run; without mixed_weight set them to 0"
+        if max(of_phrases) and not self.mixed_weight:
+            yield (
+                "kl_weight, choice_weight and sentence_weight need a mixed run; without"
+                " mixed_weight set them to 0"
+            )
         if self.kl_align == "literal" and self.kl_skip_phrases:
             yield "kl_align literal differs only at phrases; set kl_skip_phrases to False"
+
+    def without_phrases(self) -> DynamicLMRecipe:
+        """Return the settings of the plain fine-tuned model."""
+        return replace(
+            self, mixed_weight=0.0, kl_weight=0.0, choice_weight=0.0, sentence_weight=0.0
+        )
 
     def loop(self) -> LoopConfig:
         """Return the loop's part of the settings."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from forking import run_together
 from tiny_encoder import WORDS, save_tiny_encoder
 
 from quoth.collection.store import FILE_NAME, Store
@@ -204,32 +204,25 @@ def test_a_query_without_text_finds_nothing(setting: Setting) -> None:
 
 # --- killed ---------------------------------------------------------------------------------------
 
-KILLED = """
-import os, sys
-from pathlib import Path
-sys.path[:0] = sys.argv[3:]
-import test_searcher as tests
-from quoth.index.dense.index import DenseIndex
-tests.dense_module.CHUNK = 2
-setting = tests.Setting(Path(sys.argv[1]), Path(sys.argv[2]))
-add, calls = DenseIndex.add, []
-def dying(*arguments):
-    add(*arguments)
-    calls.append(1)
-    if len(calls) == 2:
-        os._exit(137)
-DenseIndex.add = dying
-setting.catch_up()
-"""
+
+def _die_after_two_chunks(folder: Path, tiny: Path) -> None:
+    """Encode two documents at a time, and end the process as a kill would after two times."""
+    dense_module.CHUNK = 2  # type: ignore[misc]
+    setting = Setting(folder, tiny)
+    add, calls = DenseIndex.add, []
+
+    def dying(*arguments: Any) -> None:
+        add(*arguments)
+        calls.append(1)
+        if len(calls) == 2:
+            os._exit(137)
+
+    DenseIndex.add = dying  # type: ignore[method-assign]
+    setting.catch_up()
 
 
 def _kill_after_two_chunks(setting: Setting, tiny: Path) -> None:
-    here = Path(__file__).parent
-    paths = [str(here), str(here.parents[2] / "support")]
-    code = subprocess.run(
-        [sys.executable, "-c", KILLED, str(setting.folder), str(tiny), *paths], check=False
-    ).returncode
-    assert code == 137
+    assert run_together(_die_after_two_chunks, [(setting.folder, tiny)]) == [137]
 
 
 def test_a_killed_encoding_resumes_without_encoding_again_what_was_done(

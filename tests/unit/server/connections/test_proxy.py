@@ -58,7 +58,7 @@ def ask(
     opener = urllib.request.build_opener(_Stay)
     request = urllib.request.Request(url, data=data, headers=given)
     try:
-        with opener.open(request, timeout=60) as response:
+        with opener.open(request, timeout=300) as response:
             found = response.status, dict(response.headers.items()), response.read()
     except urllib.error.HTTPError as error:
         with error:

@@ -44,7 +44,20 @@ def pids(processes: SearchProcesses) -> list[int]:
     return [each._process.pid for each in processes._all]
 
 
-def test_hits_are_those_of_this_process(engine: Engine, processes: SearchProcesses) -> None:
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Engine, SearchProcesses]]:
+    """An engine and a process for all tests that do it no harm."""
+    with Engine.open(tmp_path_factory.mktemp("lasting") / "birds.quoth") as engine:
+        engine.add_documents(
+            Document(f"d{at}", {"text": (f"owl number {at}",)}, {"year": at}) for at in range(9)
+        )
+        processes = SearchProcesses(engine.folder, engine.given_settings, most=2)
+        yield engine, processes
+        processes.close()
+
+
+def test_hits_are_those_of_this_process(lasting: tuple[Engine, SearchProcesses]) -> None:
+    engine, processes = lasting
     request = SearchRequest("owl", k=3, offset=1, where="year > 2", explain=True)
     found = json.loads(processes.find(request).body)
     expected = engine.find(request)
@@ -53,14 +66,18 @@ def test_hits_are_those_of_this_process(engine: Engine, processes: SearchProcess
     assert processes.find(request).seconds["search"] > 0
 
 
-def test_what_was_written_meanwhile_is_found(engine: Engine, processes: SearchProcesses) -> None:
+def test_what_was_written_meanwhile_is_found(lasting: tuple[Engine, SearchProcesses]) -> None:
+    engine, processes = lasting
     processes.find(OWL)
     engine.add_documents([Document("new", {"text": ("heron",)})])
     found = json.loads(processes.find(SearchRequest("heron")).body)
     assert [each["docid"] for each in found["hits"]] == ["new"]
 
 
-def test_errors_come_back_and_the_process_is_kept(processes: SearchProcesses) -> None:
+def test_errors_come_back_and_the_process_is_kept(
+    lasting: tuple[Engine, SearchProcesses],
+) -> None:
+    _engine, processes = lasting
     processes.find(OWL)
     before = pids(processes)
     with pytest.raises(FilterError, match="expected a value"):
@@ -103,7 +120,11 @@ def test_one_that_does_not_stop_is_not_used_again(
     assert processes.find(OWL).body and pids(processes) != [pid]
 
 
-def test_a_stopped_search_leaves_its_process_ready(processes: SearchProcesses) -> None:
+def test_a_stopped_search_leaves_its_process_ready(
+    lasting: tuple[Engine, SearchProcesses], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_STOP_SECONDS", 300.0)
+    _engine, processes = lasting
     processes.find(OWL)
     before = pids(processes)
     interruption = Interruption()

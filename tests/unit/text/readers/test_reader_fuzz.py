@@ -28,7 +28,7 @@ bites = st.one_of(st.binary(max_size=200), st.lists(st.sampled_from(FRAGMENTS)).
 
 
 @pytest.mark.parametrize("suffix", FORMAT_BY_SUFFIX)
-@settings(deadline=None, derandomize=True, max_examples=40, suppress_health_check=LENIENT)
+@settings(deadline=None, derandomize=True, max_examples=20, suppress_health_check=LENIENT)
 @given(data=bites)
 def test_any_bytes_give_documents_or_problems(read_bytes, suffix, data):
     reading = read_bytes(f"fuzz{suffix}", data)
@@ -37,7 +37,7 @@ def test_any_bytes_give_documents_or_problems(read_bytes, suffix, data):
 
 
 @pytest.mark.parametrize("suffix", [".jsonl.gz", ".csv.gz"])
-@settings(deadline=None, derandomize=True, max_examples=40, suppress_health_check=LENIENT)
+@settings(deadline=None, derandomize=True, max_examples=20, suppress_health_check=LENIENT)
 @given(data=bites, cut=st.integers(0, 40))
 def test_any_bytes_in_an_archive(read_bytes, suffix, data, cut):
     packed = gzip.compress(data, mtime=0)
@@ -45,7 +45,7 @@ def test_any_bytes_in_an_archive(read_bytes, suffix, data, cut):
     assert reading.located or reading.problems
 
 
-@settings(deadline=None, derandomize=True, max_examples=150, suppress_health_check=LENIENT)
+@settings(deadline=None, derandomize=True, max_examples=30, suppress_health_check=LENIENT)
 @given(data=bites)
 def test_every_line_counts(read_bytes, data):
     if data.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff", b"\xef\xbb\xbf")):
@@ -55,14 +55,14 @@ def test_every_line_counts(read_bytes, data):
     assert len(reading.located) + len(reading.problems) == max(1, num_lines)
 
 
-@settings(deadline=None, derandomize=True, max_examples=60, suppress_health_check=LENIENT)
+@settings(deadline=None, derandomize=True, max_examples=30, suppress_health_check=LENIENT)
 @given(data=bites)
 def test_any_standard_input(read, data):
     reading = read("-", stdin=data)
     assert reading.located or reading.problems
 
 
-@settings(deadline=None, derandomize=True, max_examples=60, suppress_health_check=LENIENT)
+@settings(deadline=None, derandomize=True, max_examples=30, suppress_health_check=LENIENT)
 @given(position=st.floats(0, 0.999), patch=st.binary(max_size=8), width=st.integers(0, 40))
 @pytest.mark.parametrize("suffix", [".pdf", ".docx"])
 def test_damaged_files(read_bytes, make_pdf, make_docx, suffix, position, patch, width):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from forking import run_together
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
@@ -154,9 +153,7 @@ def test_rows_times_vocabulary_are_never_held(unit: bool) -> None:
 
 
 def test_a_vocabulary_split_over_two_processes_is_one_vocabulary(tmp_path: Path) -> None:
-    command = [sys.executable, worker.__file__, str(tmp_path)]
-    running = [subprocess.Popen([*command, str(rank)]) for rank in range(2)]
-    assert [each.wait(timeout=120) for each in running] == [0, 0]
+    assert run_together(worker.run_part, [(tmp_path, rank) for rank in range(2)]) == [0, 0]
     first, second = (load_file(tmp_path / f"{rank}.safetensors") for rank in range(2))
     expected = worker.solve(worker.make_problem())
     for name in ("logits", "log_normalisers", "rows"):

@@ -114,8 +114,21 @@ def test_corpus_retrieval_looks_into_the_set(dynamic_set: DynamicSet) -> None:
     assert with_it > without
 
 
+def test_markers_are_encoded_behind_the_phrases_of_a_passage(dynamic_set: DynamicSet) -> None:
+    """As when answering: a model that reads marked phrases learns to."""
+    recipe = replace(RECIPE, quote_share=1.0)
+    bare = BatchMaker(dynamic_set, recipe)[0]
+    batch = BatchMaker(dynamic_set, recipe, mark=lambda passage: [3, passage])[0]
+    keys = [key_ids(each).tolist() for each in batch.phrases]
+    assert all(key[-2] == 3 and key[-1] in (0, 1, 2, 3) for key in keys)
+    bare_keys = {tuple(key_ids(each).tolist()) for each in bare.phrases}
+    assert {tuple(key[:-2]) for key in keys} == bare_keys
+    quoted = batch.targets >= dynamic_set.num_subwords
+    assert torch.equal(quoted, bare.targets >= dynamic_set.num_subwords) and bool(quoted.any())
+
+
 def test_plain_batches_have_no_phrases(dynamic_set: DynamicSet) -> None:
-    batch = BatchMaker(dynamic_set, replace(RECIPE, mixed_weight=0.0, kl_weight=0.0))[0]
+    batch = BatchMaker(dynamic_set, RECIPE.without_phrases())[0]
     assert not batch.phrases and torch.equal(batch.mixed_ids, batch.plain_ids)
 
 

@@ -82,7 +82,8 @@ def test_candidates_are_the_stretches_of_words_of_the_passages() -> None:
         max_subwords=4,
         chance=np.random.default_rng(0),
     )
-    found = {tuple(key_ids(key).tolist()) for key in make_columns(strings).column_by_phrase}
+    columns = make_columns(strings.values())
+    found = {tuple(key_ids(key).tolist()) for key in columns.column_by_phrase}
     expected = {
         (1, 2, 3),
         (1, 2, 3, 4),
@@ -109,7 +110,7 @@ def test_a_budget_keeps_what_is_near_the_quoted_phrase() -> None:
             max_subwords=4,
             chance=np.random.default_rng(1),
         )
-        begun = {int(key_ids(each.key)[0]) for each in strings}
+        begun = {int(key_ids(each.key)[0]) for each in strings.values()}
         assert near <= begun and expected - 1 <= len(begun) <= expected
 
 

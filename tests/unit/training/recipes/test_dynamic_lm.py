@@ -30,7 +30,9 @@ from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
 
 CPU = torch.device("cpu")
 FULL = replace(CONFIG, tuning="full")
-RECIPE = DynamicLMRecipe(steps=4, batch_size=4, quote_batch_size=4, report_every=2, seed=1)
+RECIPE = DynamicLMRecipe(
+    steps=4, batch_size=4, quote_batch_size=4, report_every=2, choice_weight=0.0, seed=1
+)
 RECORDS = [
     QuoteRecord("When was it named?", ("1769",), PASSAGES[0], PASSAGES[1:2]),
     QuoteRecord("When does the owl hunt?", ("at night",), PASSAGES[0], PASSAGES[1:2]),
@@ -155,7 +157,7 @@ def test_losses_are_added_with_their_weights(start: DynamicLM, dynamic_set: Dyna
         (RECIPE, mean["mixed"] + mean["plain"] + mean["after"]),
         (replace(RECIPE, kl_weight=0.0, plain_weight=2.0), mean["mixed"] + 2 * mean["plain"]),
         (replace(RECIPE, kl_weight=0.0, plain_weight=0.0), mean["mixed"]),
-        (replace(RECIPE, kl_weight=0.0, mixed_weight=0.0), mean["plain"]),
+        (RECIPE.without_phrases(), mean["plain"]),
         (
             replace(RECIPE, plain_weight=0.0, kl_align="literal", kl_skip_phrases=False),
             mean["mixed"] + mean["literal"],
@@ -164,6 +166,49 @@ def test_losses_are_added_with_their_weights(start: DynamicLM, dynamic_set: Dyna
     for recipe, expected in cases:
         loss = DynamicModule(network, recipe).eval()(batch)
         assert float(loss.detach()) == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_a_prompt_is_read_once_for_both_runs(family: str, tmp_path: Path) -> None:
+    """States are those of plain and mixed sequences run by themselves."""
+    model = make_model(tmp_path / family, config=FULL, family=family)
+    quotations = tuple(QuoteWriter(model.inputs, QuotingConfig()).answer(RECORDS))
+    batch = BatchMaker(
+        make_set(model.inputs, quotations=quotations), replace(RECIPE, quote_share=1.0)
+    )[0]
+    module = DynamicModule(model.network, RECIPE).eval()
+    vectors = module._encode(batch)
+    plain, mixed = module._run(batch, vectors)
+    assert plain is not None and mixed is not None
+    alone = states_of(module, batch.plain_ids, batch.plain_mask, vectors[:0])
+    exists = batch.plain_mask.flatten()
+    assert torch.allclose(plain[exists], alone[exists], atol=1e-4)
+    alone = states_of(module, batch.mixed_ids, batch.mixed_mask, vectors)[batch.mixed_rows]
+    assert torch.allclose(mixed, alone, atol=1e-4)
+
+
+def test_the_sentence_that_answers_is_told_from_its_rivals(
+    start: DynamicLM, dynamic_set: DynamicSet
+) -> None:
+    """The loss is −log of the share of the phrases that begin in the right sentence."""
+    recipe = replace(RECIPE, quote_share=1.0, plain_weight=0.0, kl_weight=0.0)
+    batch = BatchMaker(dynamic_set, recipe)[0]
+    module = DynamicModule(start.network, recipe).eval()
+    vectors = module._encode(batch)
+    mixed = states_of(module, batch.mixed_ids, batch.mixed_mask, vectors)[batch.mixed_rows]
+    assert len(batch.sentence_places) == 4
+    expected = []
+    for row, place in enumerate(batch.sentence_places.tolist()):
+        assert int(batch.targets[place]) >= start.network.num_subwords
+        own = batch.sentence_columns[batch.sentence_columns[:, 0] == row]
+        shares = start.network.phrase_scores(mixed[place], vectors)[own[:, 2]].exp()
+        expected.append(-(shares[own[:, 1] == 0].sum() / shares.sum()).log())
+    with_loss, without = (
+        float(DynamicModule(start.network, each).eval()(batch).detach())
+        for each in (recipe, replace(recipe, sentence_weight=0.0))
+    )
+    mean = float(torch.stack(expected).mean().detach())
+    assert mean > 0.0 and with_loss - without == pytest.approx(mean, rel=1e-4)
 
 
 def test_unfolded_phrases_are_read_as_subwords(start: DynamicLM, dynamic_set: DynamicSet) -> None:
@@ -249,7 +294,7 @@ def test_the_plain_baseline_learns_without_phrases(
     start: DynamicLM, dynamic_set: DynamicSet
 ) -> None:
     told: list[DynamicProgress] = []
-    recipe = replace(RECIPE, mixed_weight=0.0, kl_weight=0.0)
+    recipe = RECIPE.without_phrases()
     _, report = run(start, dynamic_set, recipe, progress=told.append)
     assert [each.step for each in told] == [2, 4] and tuple(told) == report.curve
     assert all(each.mixed == each.columns == each.phrase_share == 0 for each in told)
@@ -264,6 +309,8 @@ def test_all_problems_are_told_at_once() -> None:
             mixed_weight=0.0,
             plain_weight=0.0,
             kl_weight=0.0,
+            choice_weight=0.0,
+            sentence_weight=0.0,
             kl_align="x",  # type: ignore[arg-type]
             batch_size=0,
         )

@@ -33,7 +33,7 @@ from quoth.training.retriever.validation import held_out_mrr
 
 RUN = LearningRun(torch.device("cpu"), bounds=NO_BOUNDS)
 RECIPE = RumbartRecipe(
-    steps=60,
+    steps=40,
     batch_size=16,
     k=6,
     learning_rate=1e-3,
@@ -76,7 +76,7 @@ def test_rebuilding_queries_mends_what_wrong_pseudo_labels_taught(
     )
     assert truth(world, learned) > before + 0.05
     assert truth(world, learned) > truth(world, control) + 0.1
-    assert [step for step, _ in learned.report.refreshes] == [1, 11, 21, 31, 41, 51]
+    assert [step for step, _ in learned.report.refreshes] == [1, 11, 21, 31]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Questions of a newcomer to the manuals of everyday programs."""
