@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
@@ -45,3 +47,22 @@ def _default_dtype() -> Iterator[None]:
         left = torch.get_default_dtype()
         torch.set_default_dtype(torch.float32)
         assert left == torch.float32, "torch's default dtype was changed"
+
+
+# Each of these files needs some of what numba compiles, which takes most of a minute.
+_COMPILED = re.compile(
+    r"generative|phrase|pixar|trie|identifier|shortlist|searcher_contract|job_contract"
+)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep what has to be compiled to one worker, and otherwise each file."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.partition("::")[0]
+            return "compiled" if _COMPILED.search(path) else path
+
+    return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
