@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
@@ -57,3 +59,22 @@ def _nobody_reranks(monkeypatch: pytest.MonkeyPatch) -> None:
 def _nobody_encodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `quoth add` make no vectors by itself: few tests are about them."""
     monkeypatch.setattr("quoth.engine.quick_encoding.can_encode", lambda: False)
+
+
+# Each of these files needs some of what numba compiles, which takes most of a minute.
+_COMPILED = re.compile(
+    r"generative|phrase|pixar|trie|identifier|shortlist|searcher_contract|job_contract"
+)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep what has to be compiled to one worker, and otherwise each file."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.partition("::")[0]
+            return "compiled" if _COMPILED.search(path) else path
+
+    return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
