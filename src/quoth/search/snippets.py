@@ -6,10 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from quoth.index.lexical.passage_terms import PassageTerms, PlacedPassage, weigh_counts
+from quoth.index.lexical.passage_terms import PassageTerms, PlacedPassage, weigh_terms
 from quoth.records import Document, Passage, Snippet, Span
 from quoth.text.words import Analyser, Word
-from quoth.vocabulary.weighting import saturate
 
 
 class PassageChoice:
@@ -77,8 +76,10 @@ def make_snippet(
 ) -> Snippet:
     """Cut a stretch of at most `max_chars` around the heaviest cluster of query words."""
     words = analyser.find(passage.text, weights)
-    cluster = _heaviest_cluster(words, weights, max_chars)
-    start, end = _whole_words(passage.text, cluster, max_chars)
+    start, end = 0, len(passage.text)
+    if end > max_chars:
+        cluster = _heaviest_cluster(words, weights, max_chars)
+        start, end = _whole_words(passage.text, cluster, max_chars)
     highlights = _join([word for word in words if start <= word.start and word.end <= end])
     return Snippet(
         passage.text[start:end],
@@ -90,29 +91,35 @@ def make_snippet(
 def _passage_weight(passage: Passage, weights: Mapping[str, float], analyser: Analyser) -> float:
     terms = analyser.terms(passage.text)
     counts = Counter(filter(weights.__contains__, terms))
-    return weigh_counts((weights[t] * saturate(tf, 1.0) for t, tf in counts.items()), len(terms))
+    return weigh_terms(counts, weights, num_terms=len(terms))
 
 
 def _heaviest_cluster(words: Sequence[Word], weights: Mapping[str, float], max_chars: int) -> Span:
     """Find the stretch from one query word to another that holds the most distinct weight."""
     best, best_weight, until = Span(0, 0), 0.0, 0
+    tfs: dict[str, int] = {}
     for at, first in enumerate(words):
-        limit, before = first.start + max_chars, until
+        limit, is_new = first.start + max_chars, False
         while until < min(len(words), at + 64) and words[until].end <= limit:
+            term = words[until].term
+            is_new |= term not in tfs
+            tfs[term] = tfs.get(term, 0) + 1
             until += 1
-        if until == before:  # within the stretch before it, which weighs no less
-            until = max(until, at + 1)
-            continue
-        weight = math.fsum(weights[term] for term in {word.term for word in words[at:until]})
-        if weight > best_weight:
-            best, best_weight = Span(first.start, words[until - 1].end), weight
+        if is_new:  # or else it weighs no more than the stretch before
+            weight = math.fsum(map(weights.__getitem__, tfs))
+            if weight > best_weight:
+                best, best_weight = Span(first.start, words[until - 1].end), weight
+        if until == at:  # a word longer than what is shown
+            until += 1
+        elif tfs[first.term] > 1:
+            tfs[first.term] -= 1
+        else:
+            del tfs[first.term]
     return best
 
 
 def _whole_words(text: str, cluster: Span, max_chars: int) -> tuple[int, int]:
     """Widen to the left for context and end at a word's end, within the allowance."""
-    if len(text) <= max_chars:
-        return 0, len(text)
     lead = max(0, cluster.start - max_chars // 6, cluster.end - max_chars)
     if lead > 0:
         space = text.find(" ", lead, cluster.start)

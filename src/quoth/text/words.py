@@ -14,8 +14,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Container, Iterator
 from dataclasses import asdict, dataclass
-from itertools import compress
-from operator import attrgetter
 from typing import Annotated, Any, NamedTuple
 
 from quoth.constraints import CheckedConfig
@@ -61,9 +59,6 @@ class Word(NamedTuple):
     term: str
     start: int
     end: int
-
-
-_START = attrgetter("start")
 
 
 class Analyser:
@@ -114,18 +109,11 @@ class Analyser:
         (pattern, is_full), cache = _pattern_for(text), self._cache
         if is_full:
             return [word for word in self.words(text) if word.term in wanted]
-        words = pattern.findall(text)
-        spellings = set(compress(words, map(wanted.__contains__, map(cache.__getitem__, words))))
-        found = [
-            Word(cache[spelling], at, at + len(spelling))
-            for spelling in spellings
-            for at in _places(text, spelling)
+        return [
+            Word(term, *match.span())
+            for match in pattern.finditer(text)
+            if (term := cache[match[0]]) in wanted
         ]
-        # What stands between words is none of their characters, so no place can be missing.
-        if len(found) > sum(map(words.count, spellings)):
-            return [word for word in self.words(text) if word.term in wanted]
-        found.sort(key=_START)
-        return found
 
     def identity(self) -> dict[str, Any]:
         """Describe everything that decides which terms come out, to be kept with an index."""
@@ -186,16 +174,6 @@ def _pattern_for(text: str) -> tuple[re.Pattern[str], bool]:
 
 def _never(_word: str) -> bool:
     return False
-
-
-def _places(text: str, word: str) -> Iterator[int]:
-    """Yield where a word stands in a text, neither a letter nor a digit beside it."""
-    at, size = text.find(word), len(word)
-    while at >= 0:
-        end = at + size
-        if not (text[at - 1 : at].isalnum() or text[end : end + 1].isalnum()):
-            yield at
-        at = text.find(word, end)
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quoth.records import Passage, Snippet, Span
-from quoth.search.snippets import best_passage, make_snippet
+from quoth.search.snippets import PassageChoice, make_snippet
 from quoth.text.words import Analyser, AnalyserConfig
 
 ANALYSER = Analyser(AnalyserConfig())
@@ -119,10 +119,10 @@ def test_an_empty_passage_and_no_weights_are_no_obstacle(weights: dict[str, floa
 def test_the_best_passage_holds_most_of_the_weight_and_the_earliest_wins_a_tie() -> None:
     filler = " and so on and so forth for ten words"
     found = [_passage(text + filler) for text in ("nothing", "an owl", "a barn owl", "owl barn")]
-    assert best_passage(found, {"owl": 1.0, "barn": 1.0}, analyser=ANALYSER)[0] == found[2]
-    assert best_passage(found, {"owl": 1.0}, analyser=ANALYSER)[0] == found[1]
-    assert best_passage(found, {}, analyser=ANALYSER) == (found[0], 0.0)
-    assert best_passage([], {"owl": 1.0}, analyser=ANALYSER) == (None, 0.0)
+    assert PassageChoice({"owl": 1.0, "barn": 1.0}, analyser=ANALYSER).among(found)[0] == found[2]
+    assert PassageChoice({"owl": 1.0}, analyser=ANALYSER).among(found)[0] == found[1]
+    assert PassageChoice({}, analyser=ANALYSER).among(found) == (found[0], 0.0)
+    assert PassageChoice({"owl": 1.0}, analyser=ANALYSER).among([]) == (None, 0.0)
 
 
 def test_a_title_counts_in_proportion_to_its_length() -> None:
@@ -130,4 +130,4 @@ def test_a_title_counts_in_proportion_to_its_length() -> None:
         _passage("owl"),
         _passage("the owl hunts at night over fields and woods and rivers"),
     )
-    assert best_passage([title, body], {"owl": 1.0}, analyser=ANALYSER)[0] == body
+    assert PassageChoice({"owl": 1.0}, analyser=ANALYSER).among([title, body])[0] == body

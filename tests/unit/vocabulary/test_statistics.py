@@ -131,7 +131,7 @@ def test_clearing_starts_from_nothing(tmp_path: Path) -> None:
         statistics.count({"text": [["barn"]]})
         statistics.commit(change=2, basis={})
         assert statistics.summary() == (1, {"text": 1, EVERYTHING: 1})
-        assert statistics.find_damage() == ()
+        assert statistics.check_structure() == ()
 
 
 def test_a_missing_or_unreadable_file_is_named(tmp_path: Path) -> None:

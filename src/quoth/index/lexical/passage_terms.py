@@ -13,12 +13,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import sqlite3
 import zlib
 from array import array
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -62,13 +60,21 @@ _KEYS = _Keys()
 _MAX_KEYS = 1_000_000
 
 
-def weigh_counts(weights: Iterable[float], num_terms: int) -> float:
-    """Weigh a passage by what its terms weigh, in whatever order.
+def weigh_terms(tfs: Mapping[str, int], weights: Mapping[str, float], *, num_terms: int) -> float:
+    """Weigh a passage by the weighted terms in it.
 
-    >>> weigh_counts([2.0, 1.0], 5)
+    >>> weigh_terms({"owl": 1}, {"owl": 3.0, "barn": 2.0}, num_terms=5)
     1.5
     """
-    return math.fsum(weights) * min(1.0, num_terms / TELLING_LENGTH)
+    matched = 0.0
+    for term, weight in weights.items():  # in this order, which decides how sums are rounded
+        if term in tfs:
+            matched += weight * saturate(tfs[term], 1.0)
+    return matched * _share(num_terms)
+
+
+def _share(num_terms: int) -> float:
+    return min(1.0, num_terms / TELLING_LENGTH)
 
 
 def write_record(passages: Sequence[PlacedPassage], terms: Sequence[Sequence[str]]) -> bytes:
@@ -105,31 +111,22 @@ class PassageTerms:
             self._ends.append(end)
 
     def weigh(self, weights: Mapping[str, float]) -> list[float]:
-        """Weigh every passage by the weighted terms in it."""
-        ends, parts = self._ends, [list[float]() for _ in self.passages]
+        """Weigh every passage by the weighted terms in it, as `weigh_terms` does."""
+        ends, find = self._ends, self._keys.find
+        matched = [0.0] * len(ends)
         for term, weight in weights.items():
-            found = self._find(_KEYS[term])
-            if len(found) == 1:
-                parts[bisect_right(ends, found[0])].append(weight * saturate(1, 1.0))
-            elif found:
-                tfs = Counter([bisect_right(ends, at) for at in found])
-                for passage, tf in tfs.items():
-                    parts[passage].append(weight * saturate(tf, 1.0))
-        starts = (0, *ends)
+            at, tfs = find(_KEYS[term]), dict[int, int]()
+            while at >= 0:
+                if at % _WIDTH == 0:
+                    passage = bisect_right(ends, at)
+                    tfs[passage] = tfs.get(passage, 0) + 1
+                at = find(_KEYS[term], at + 1)
+            for passage, tf in tfs.items():
+                matched[passage] += weight * saturate(tf, 1.0)
         return [
-            weigh_counts(own, (end - start) // _WIDTH) if own else 0.0
-            for own, start, end in zip(parts, starts, ends, strict=False)
+            each and each * _share((end - start) // _WIDTH)
+            for each, start, end in zip(matched, (0, *ends), ends, strict=False)
         ]
-
-    def _find(self, key: bytes) -> list[int]:
-        """List the places of a key, in bytes."""
-        keys, found = self._keys, []
-        at = keys.find(key)
-        while at >= 0:
-            if at % _WIDTH == 0:
-                found.append(at)
-            at = keys.find(key, at + 1)
-        return found
 
 
 class PassageTermsFile(DerivedFile):

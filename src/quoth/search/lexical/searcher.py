@@ -29,9 +29,11 @@ from quoth.records import Document, Hit, Part, Query, Run
 from quoth.search.lexical.analysing import analyse
 from quoth.search.lexical.config import LexicalConfig
 from quoth.search.lexical.counts import CountScorer, TermCounts, is_countable
+from quoth.search.lexical.pinned import PinnedStatistics, terms_by_view
+from quoth.search.lexical.records import open_records
 from quoth.search.lexical.score import QueryStatistics, contributions, explain_parts, score
 from quoth.search.lexical.ties import ROUNDING, near_ties
-from quoth.search.lexical.upkeep import STATISTICS_FILE, LexicalUpkeep, open_index, open_records
+from quoth.search.lexical.upkeep import STATISTICS_FILE, LexicalUpkeep, open_index
 from quoth.search.searcher import Progress, ignore_progress
 from quoth.text.query_syntax import Occur, parse_query, plain_query
 from quoth.text.words import Analyser
@@ -74,8 +76,7 @@ class LexicalSearcher:
         self._docids: dict[int, str] = {}
         self._anywhere: tuple[tuple[str, float], ...] | None = None
         self._index: LexicalIndex | None = None
-        self._statistics: Statistics | None = None
-        self._totals: tuple[int, dict[str, float]] | None = None
+        self._statistics: PinnedStatistics | None = None
         self._weighed: tuple[str, dict[str, float]] | None = None
         self._parsed: tuple[str, LexicalQuery] | None = None
         self._records: PassageTermsFile | None = None
@@ -96,7 +97,7 @@ class LexicalSearcher:
     ) -> tuple[Part, ...]:
         """Say, for each document, what its score is made of; the parts add up to it."""
         parsed = self.parse(query)
-        statistics = self._query_statistics(parsed)
+        statistics = self._pinned().of_query(parsed)
         parts = []
         for document in documents:
             check_interruption()
@@ -111,7 +112,7 @@ class LexicalSearcher:
 
     def counts(self) -> Statistics:
         """Return the collection's statistics, in the state that is searched."""
-        return self._counted()
+        return self._pinned().file
 
     def parse(self, query: Query) -> LexicalQuery:
         """Turn what the user typed into weighted clauses over terms."""
@@ -140,9 +141,10 @@ class LexicalSearcher:
     def term_weights(self, query: Query) -> dict[str, float]:
         """Return the idf of each wanted term, to choose passages and highlights by."""
         if self._weighed is None or self._weighed[0] != query.text:
-            terms = {term for clause in self.parse(query).wanted for term in clause.terms}
-            found = self._counted().document_frequencies(EVERYTHING, terms)
-            total, _lengths = self._summed()
+            wanted = self.parse(query).wanted
+            terms = dict.fromkeys(term for clause in wanted for term in clause.terms)
+            found = self._pinned().frequencies(EVERYTHING, terms)
+            total, _lengths = self._pinned().totals
             weights = {
                 term: inverse_document_frequency(found.get(term, 0), num_documents=total)
                 for term in terms
@@ -180,7 +182,7 @@ class LexicalSearcher:
         exact: dict[int, float] = {}
         if differing:
             parsed = self.parse(query)
-            exact = self._score_exactly(parsed, differing, self._query_statistics(parsed))
+            exact = self._score_exactly(parsed, differing, self._pinned().of_query(parsed))
         scored = [
             [Hit(hit.docid, exact.get(stored[hit.docid].row, hit.score)) for hit in each]
             for each in groups
@@ -200,7 +202,7 @@ class LexicalSearcher:
         if self._records is not None:
             self._records.close()
         self._records = self._parsed = None
-        self._index = self._statistics = self._anywhere = self._totals = self._weighed = None
+        self._index = self._statistics = self._anywhere = self._weighed = None
         self._docids, self._states = {}, {}
 
     def is_current(self, change: int) -> bool:
@@ -223,7 +225,7 @@ class LexicalSearcher:
             "removed_but_counted": index.num_dead,
             "fields": list(index.fields),
             "analyser": index.artifact.config["analyser"],
-            "terms": self._counted().num_terms,
+            "terms": self._pinned().file.num_terms,
         }
 
     def refresh(self) -> None:
@@ -276,7 +278,7 @@ class LexicalSearcher:
         """Whether tantivy counts the very documents that the statistics do."""
         if index.num_dead:
             return False
-        return self._exchanged is None or self._summed()[0] == index.num_documents
+        return self._exchanged is None or self._pinned().totals[0] == index.num_documents
 
     def _name(self, rows: Sequence[int]) -> dict[int, str]:
         """Find docids by row; a row's docid never changes, so each is looked up once."""
@@ -295,7 +297,7 @@ class LexicalSearcher:
 
     def _top_exact(self, query: LexicalQuery, k: int, allowed: set[int] | None) -> list[Scored]:
         """Find the k best rows, with ties, by statistics that the index does not count with."""
-        statistics = self._query_statistics(query)
+        statistics = self._pinned().of_query(query)
         boost, slack = self._corrections(query, statistics)
         scored: dict[int, float] = {}
         floor, depth = float("-inf"), 2 * k
@@ -348,7 +350,7 @@ class LexicalSearcher:
         """Return the boosts that mend tantivy's idf, and how far its length norm can be off."""
         index, slack = self._opened(), ROUNDING
         used: dict[str, QueryStatistics] = {}
-        for view, terms in _terms_by_view(query).items():
+        for view, terms in terms_by_view(query).items():
             state = self._state(view, terms)
             if state is None:  # no term of the query is left in this view
                 continue
@@ -374,16 +376,6 @@ class LexicalSearcher:
             self._states[view] = found
         return self._states[view]
 
-    def _query_statistics(self, query: LexicalQuery) -> QueryStatistics:
-        counted = self._counted()
-        return QueryStatistics(
-            *self._summed(),
-            {
-                view: counted.document_frequencies(view, terms)
-                for view, terms in _terms_by_view(query).items()
-            },
-        )
-
     def _opened(self) -> LexicalIndex:
         if self._index is None:
             self._index = open_index(self.folder, self._analyser)
@@ -398,25 +390,10 @@ class LexicalSearcher:
         change = index.artifact.change
         if self._exchanged is not None or not index.is_settled:
             return False
-        return self._store.change == self._counted().change == change
+        return self._store.change == self._pinned().change == change
 
-    def _summed(self) -> tuple[int, dict[str, float]]:
-        """Count the documents and average their lengths, once for the state that is searched."""
-        if self._totals is None:
-            counted = self._counted()
-            self._totals = (counted.num_documents, counted.average_lengths())
-        return self._totals
-
-    def _counted(self) -> Statistics:
+    def _pinned(self) -> PinnedStatistics:
         if self._statistics is None:
             own = self.folder / STATISTICS_FILE
-            self._statistics = Statistics.open(self._exchanged or own)
-            self._statistics.pin()
+            self._statistics = PinnedStatistics(self._exchanged or own)
         return self._statistics
-
-
-def _terms_by_view(query: LexicalQuery) -> dict[str, set[str]]:
-    terms: dict[str, set[str]] = {}
-    for view, term in query.terms():
-        terms.setdefault(view, set()).add(term)
-    return terms

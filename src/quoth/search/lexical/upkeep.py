@@ -26,6 +26,7 @@ from quoth.index.lexical.passage_terms import FILE_NAME as PASSAGES_FILE
 from quoth.index.lexical.passage_terms import PassageTermsFile
 from quoth.index.lexical.writer import LexicalWriter
 from quoth.search.lexical.analysing import AnalysedDocument, analyse, analyse_passages
+from quoth.search.lexical.records import record_basis
 from quoth.search.searcher import Progress
 from quoth.text.words import Analyser
 from quoth.vocabulary.derived_file import DerivedFile
@@ -65,26 +66,6 @@ def require_analyser(index: LexicalIndex, analyser: Analyser, collection: Path) 
             f"the lexical index of {collection} was built with {differing}; keep those settings, or"
             f' rebuild {index.num_documents:,} documents with "quoth verify {collection} --repair"'
         )
-
-
-def open_records(folder: Path, store: Store, analyser: Analyser) -> PassageTermsFile:
-    """Open the terms of passages; an empty file of them where there are none of these settings."""
-    path = folder / PASSAGES_FILE
-    try:
-        if path.exists():
-            opened = PassageTermsFile.open(path)
-            if opened.basis == record_basis(store, analyser):
-                return opened
-            opened.close()
-    except Damaged as error:  # passages are analysed instead
-        _logger.warning("%s", error)
-    return PassageTermsFile.none()
-
-
-def record_basis(store: Store, analyser: Analyser) -> dict[str, Any]:
-    """Describe all that decides which passages there are, and which terms in them."""
-    settings = store.setting("config") or {}
-    return {"analyser": analyser.identity(), "passages": settings.get("passages")}
 
 
 class LexicalUpkeep:

@@ -1,0 +1,64 @@
+"""The statistics of the state that is searched: pinned, so each number is read from disk once."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from pathlib import Path
+
+from quoth.index.lexical.query import LexicalQuery
+from quoth.search.lexical.score import QueryStatistics
+from quoth.vocabulary.statistics import Statistics
+
+_MAX_KNOWN = 200_000
+
+
+class PinnedStatistics:
+    """A statistics file as it was when first read."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = Statistics.open(path)
+        self.file.pin()
+        self._known: dict[str, dict[str, int]] = {}
+        self._num_known = 0
+
+    def close(self) -> None:
+        """Release the file."""
+        self.file.close()
+
+    @functools.cached_property
+    def change(self) -> int:
+        """Number of the last change that is counted."""
+        return self.file.change
+
+    @functools.cached_property
+    def totals(self) -> tuple[int, dict[str, float]]:
+        """Documents, and their mean length per view."""
+        return self.file.num_documents, self.file.average_lengths()
+
+    def frequencies(self, view: str, terms: Iterable[str]) -> dict[str, int]:
+        """Count the documents that hold each term in a view."""
+        if self._num_known > _MAX_KNOWN:
+            self._known, self._num_known = {}, 0
+        known = self._known.setdefault(view, {})
+        unknown = [term for term in terms if term not in known]
+        if unknown:
+            known.update(dict.fromkeys(unknown, 0))
+            known.update(self.file.document_frequencies(view, unknown))
+            self._num_known += len(unknown)
+        return {term: known[term] for term in terms}
+
+    def of_query(self, query: LexicalQuery) -> QueryStatistics:
+        """Return what scoring a query needs."""
+        by_view = terms_by_view(query).items()
+        return QueryStatistics(
+            *self.totals, {view: self.frequencies(view, terms) for view, terms in by_view}
+        )
+
+
+def terms_by_view(query: LexicalQuery) -> dict[str, set[str]]:
+    """Return the terms that scoring looks at in each view."""
+    terms: dict[str, set[str]] = {}
+    for view, term in query.terms():
+        terms.setdefault(view, set()).add(term)
+    return terms
