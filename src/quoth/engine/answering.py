@@ -68,8 +68,8 @@ class Asking:
             from quoth.answer.reading_answerer import ReadingAnswerer, TitledPassage
 
             shown = [TitledPassage(each) for each in passages_of(hits)]
-            answerer = ReadingAnswerer(reader, config.answer, encode=self._encode)
-            return answerer.stream(question, passages or shown)
+            reading = ReadingAnswerer(reader, config.answer, encode=self._encode)
+            return reading.stream(question, passages or shown)
         answerer = self._answerer(
             replace(config, decoding=config.answer.for_answering(config.decoding))
         )
