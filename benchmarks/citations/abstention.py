@@ -60,24 +60,33 @@ class Bin:
 
     predicted: float
     observed: float
-    count: int
+    count: float
 
 
 def reliability(
-    probabilities: Sequence[float], truths: Sequence[bool], *, num_bins: int = 10
+    probabilities: Sequence[float],
+    truths: Sequence[bool],
+    *,
+    counts: Sequence[float] | None = None,
+    num_bins: int = 10,
 ) -> list[Bin]:
     """Compare probabilities with how often they came true, in bins of equal width; empty ones go.
 
+    `counts` is how often each question counts, once unless given.
+
     >>> reliability([0.05, 0.95, 0.93], [False, True, False])
-    [Bin(predicted=0.05, observed=0.0, count=1), Bin(predicted=0.94, observed=0.5, count=2)]
+    [Bin(predicted=0.05, observed=0.0, count=1.0), Bin(predicted=0.94, observed=0.5, count=2.0)]
     """
     values, held = np.array(probabilities, dtype=np.float64), np.array(truths, dtype=np.float64)
+    weights = np.ones(len(values)) if counts is None else np.array(counts, dtype=np.float64)
     numbers = np.minimum((values * num_bins).astype(np.int64), num_bins - 1)
-    return [
-        Bin(float(values[own].mean()), float(held[own].mean()), int(own.sum()))
-        for own in (numbers == number for number in range(num_bins))
-        if own.any()
-    ]
+    bins = []
+    for own in (numbers == number for number in range(num_bins)):
+        if own.any():
+            shares = weights[own] / weights[own].sum()
+            means = float(shares @ values[own]), float(shares @ held[own])
+            bins.append(Bin(*means, float(weights[own].sum())))
+    return bins
 
 
 def calibration_error(bins: Sequence[Bin]) -> float:

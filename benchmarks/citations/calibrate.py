@@ -26,7 +26,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.citations.abstention import ranking_area
+from benchmarks.citations.abstention import (
+    calibration_error,
+    ranking_area,
+    ranking_interval,
+    reliability,
+)
 from benchmarks.citations.cosines import open_cosines
 from benchmarks.citations.pack import CACHE, Question, open_questions, save_questions
 from benchmarks.citations.unanswerable import NUM_PASSAGES, Asked, Scene, make_cases
@@ -59,6 +64,7 @@ def main() -> None:
     parser.add_argument("--reader", type=Path, help="fit a reader instead of a language model")
     parser.add_argument("--encoder", default=DEFAULT_NAME, help="name, or its folder")
     parser.add_argument("--cosines", type=Path, help="in its place: what cosines.py wrote")
+    parser.add_argument("--thin", type=int, default=1, help="take one question of so many")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
     given = parser.parse_args()
@@ -69,7 +75,7 @@ def main() -> None:
         kinds, counts = np.unique([each.set for each in questions], return_counts=True)
         print(f"{path}: {dict(zip(kinds.tolist(), counts.tolist(), strict=True))}")
         return
-    fit(given, open_questions(path))
+    fit(given, open_questions(path)[:: given.thin])
 
 
 def make_questions(folder: Path) -> Iterator[Question]:
@@ -261,6 +267,17 @@ def report(
             found = by_folds(features, kinds, names, folds=folds, used=used)
             row.append(area_of(found, kind))
         print(f"{name:24}" + "".join(f"{each:12.3f}" for each in row))
+    silence = by_folds(
+        features, kinds, names, folds=folds, used=np.ones(len(kinds), dtype=np.bool_)
+    )
+    bins = reliability(
+        (1.0 - silence).tolist(), (kinds == "own").tolist(), counts=even_counts(kinds).tolist()
+    )
+    own, others = -silence[kinds == "own"], -silence[kinds != "own"]
+    interval = ranking_interval(own.tolist(), others.tolist(), num_resamples=1_000)
+    print(f"all kinds: area {ranking_area(own.tolist(), others.tolist()):.3f}", end=" ")
+    print(f"[{interval.low:.3f}, {interval.high:.3f}],", end=" ")
+    print(f"expected calibration error {calibration_error(bins):.3f}")
 
 
 def by_folds(

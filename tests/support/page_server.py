@@ -180,6 +180,7 @@ def answer(question: str) -> dict[str, Any]:
             )
         text += token
     record = {"question": question, "text": text, "abstained": False, "support": 0.86, "notice": ""}
+    record |= {"confidence": "probably", "disagrees": False}
     record |= {"citations": citations, "passages": hits, "searcher": "hybrid"}
     record |= {"marked": text, "unquoted": [], "short": _short(citations)}
     record |= {"seconds": {"search": 0.01, "answer": 1.79, "total": 1.8}}

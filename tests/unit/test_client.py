@@ -30,12 +30,15 @@ ANSWER = Answer(
     (PASSAGE,),
     0.75,
     short=ShortAnswer("night", Span(12, 17), 0.5),
+    disagrees=True,
 )
 ANSWER_RECORD = {
     "question": "When?",
     "text": ANSWER.text,
     "abstained": False,
     "support": 0.75,
+    "confidence": "probably",
+    "disagrees": True,
     "short": {"text": "night", "answer_start": 12, "answer_end": 17, "probability": 0.5},
     "notice": "a notice",
     "citations": [

@@ -21,6 +21,7 @@ from quoth.records import Span
 from quoth.vocabulary.dynamic import Source
 
 _BREAK = re.compile(r"[,;:)\]]\s+|\s+(?=[-–—(\[]\s?)")
+_ANNOUNCEMENT = re.compile(r":\s*$", re.MULTILINE)
 _EDGES = " ,;:\n\t"
 _NUMBER = re.compile(r"\d[\d.,]*")
 # Of the questions that begin so in our training sets, 15 % or more have answers of 8 words or more.
@@ -132,7 +133,11 @@ def _quote(findings: Findings, at: int, limits: QuotationLimits) -> Source:
     """Quote a sentence around its answer; what announces something goes with what follows."""
     sentence, answer = findings.sentences[at], findings.spans[at]
     if _announces(sentence.text):
-        following = [at + 1] if _is_beside(findings, at, at + 1) else []
+        following = [
+            each
+            for each in range(at + 1, len(findings.sentences))
+            if _is_beside(findings, at, each)
+        ]
         return _join(findings, at, following, limits.long_words)
     if answer is None:
         return Source(sentence.passage, sentence.span)
@@ -149,8 +154,9 @@ def _join(findings: Findings, at: int, others: Sequence[int], words: int) -> Sou
     count = len(own.text.split())
     for other in (findings.sentences[each] for each in others):
         count += len(other.text.split())
-        if count <= words:
-            low, high = min(low, other.span), max(high, other.span)
+        if count > words:
+            break
+        low, high = min(low, other.span), max(high, other.span)
     return Source(own.passage, Span(low.start, high.end))
 
 
@@ -161,12 +167,12 @@ def _is_beside(findings: Findings, at: int, other: int) -> bool:
 
 
 def _announces(text: str) -> bool:
-    """Whether a stretch is a heading, or ends in a colon.
+    r"""Whether a stretch is a heading, or a line of it ends in a colon.
 
-    >>> _announces("# Owls"), _announces("There are two:"), _announces("They hunt.")
+    >>> _announces("# Owls"), _announces("There are two:\n- barn owls."), _announces("They hunt.")
     (True, True, False)
     """
-    return text.startswith("#") or text.rstrip().endswith(":")
+    return text.startswith("#") or _ANNOUNCEMENT.search(text) is not None
 
 
 def trim(sentence: str, answer: Span, *, words: int) -> Span:

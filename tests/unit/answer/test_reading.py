@@ -159,7 +159,7 @@ def test_what_is_asked_at_length_is_answered_with_the_neighbour() -> None:
 def test_what_announces_something_goes_with_what_follows() -> None:
     announced = ("Owls sleep. There are two:\n\nSome hoot.\n\nSome do not.",)
     found = quoted({"two:": 9.0, "hoot": 2.0}, LIMITS, "How many owls?", announced)
-    assert found == ["There are two:\n\nSome hoot."]
+    assert found == ["There are two:\n\nSome hoot.\n\nSome do not."]
 
 
 def test_answers_that_contradict_each_other_are_marked() -> None:

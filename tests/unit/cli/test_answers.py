@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -35,7 +36,14 @@ def test_an_answer_is_followed_by_its_source_with_place_and_sentence() -> None:
 
 
 def test_what_is_continued_stands_before() -> None:
-    assert show(ANSWER, before="Once").startswith("OnceThe A raven")
+    shown = show(ANSWER, before="Once")
+    assert shown.startswith("OnceThe A raven") and "robably" not in shown
+
+
+def test_an_answer_says_how_sure_it_is_and_where_documents_disagree() -> None:
+    assert "\nProbably (support 0.90).\n" in show(ANSWER)
+    doubtful = show(replace(ANSWER, support=0.45, disagrees=True))
+    assert "\nNot sure (support 0.45). The documents disagree.\n" in doubtful
 
 
 def test_silence_shows_the_nearest_passages() -> None:

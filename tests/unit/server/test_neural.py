@@ -232,6 +232,7 @@ def test_an_answer_is_the_engines_and_its_quotations_can_be_checked(
     expected = engine.answer(QUESTION, searcher="lexical")
     assert found["text"] == expected.text and not found["abstained"]
     assert found["support"] == pytest.approx(expected.support)
+    assert found["confidence"] == expected.confidence and not found["disagrees"]
     assert len(found["citations"]) == len(expected.citations) > 0
     for citation in found["citations"]:
         quoted = found["text"][citation["answer_start"] : citation["answer_end"]]

@@ -99,6 +99,7 @@ def test_ask_gives_what_the_engine_answers(engine: Engine, tmp_path: Path) -> No
         answer = stream.answer()
     given = result.structured_content
     assert given["text"] == answer.text and given["support"] == answer.support
+    assert given["confidence"] == answer.confidence
     assert given["notice"] == stream.notice != ""  # a model that cannot quote says so
     assert [each["docid"] for each in given["passages"]] == ["birds/owl", "hen"]
     assert given["citations"] == []
