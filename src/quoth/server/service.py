@@ -25,6 +25,7 @@ from quoth.interruption import check_interruption
 from quoth.jobs.job_folder import JobFolder
 from quoth.records import SearchRequest
 from quoth.server.monitoring.metrics import Metrics, ServerState
+from quoth.server.monitoring.query_log import QueryLog
 from quoth.server.readiness import WARM, Readiness
 from quoth.server.records import document_of, document_record, explanation_body, token_record
 from quoth.server.schemas import (
@@ -59,6 +60,7 @@ class Service:
         self._processes = processes
         self._folder = engine.folder
         self._config = config
+        self._queries = QueryLog(config.query_log)
         make = share_engine(engine, self.metrics.stages)
         self._readers = WorkerPool(
             "search",
@@ -129,6 +131,8 @@ class Service:
         all others waiting.
         """
 
+        if posted.offset == 0:
+            self._queries.note(posted.query)
         request = SearchRequest(
             posted.query,
             k=posted.k,
@@ -204,6 +208,7 @@ class Service:
 
     async def answer(self, posted: PostedQuestion) -> dict[str, Any]:
         """Answer a question."""
+        self._queries.note(posted.question)
 
         def work(engine: OpenedEngine) -> dict[str, Any]:
             (*_tokens, (_name, record)) = self._answer_events(engine, posted)
@@ -213,6 +218,7 @@ class Service:
 
     async def answer_events(self, posted: PostedQuestion) -> AsyncIterator[Event]:
         """Answer a question event by event; an error before the first one is raised."""
+        self._queries.note(posted.question)
         loop = asyncio.get_running_loop()
         events: asyncio.Queue[Event | None] = asyncio.Queue()
 

@@ -39,6 +39,7 @@ from quoth.jobs.learn.queries import (
     spread,
     write_queries,
 )
+from quoth.jobs.learn.query_log import read_log
 from quoth.jobs.learn.round_trip import ORIGIN, keep_found, without_repeats
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.glow.files import find_config
@@ -72,6 +73,7 @@ class LearnStages:
         *,
         device: torch.device,
         pairs: Path | None,
+        queries: Path | None = None,
         remote: ClusterHelp | None = None,
         unpack: Path | None = None,
     ) -> None:
@@ -81,6 +83,7 @@ class LearnStages:
         self._folder = folder
         self._device = device
         self._pairs = pairs
+        self._queries = queries
         self._remote = remote
         self._unpack = unpack
         self.plan = LearnPlan(**folder.fact("plan"))
@@ -160,10 +163,10 @@ class LearnStages:
         write_text_atomically(self._path(_TRAINED_QUERIES), texts + "\n")
         save_passage_set(self._path(PASSAGE_SET), made)
         counts = Counter(query.kind for query in queries)
-        labelled = counts.pop("log", 0)
+        asked = {"labelled" if self._pairs is not None else "logged": counts.pop("log", 0)}
         return {
             "passages": len(self._units),
-            "kinds": dict(sorted(counts.items())) | ({"labelled": labelled} if labelled else {}),
+            "kinds": dict(sorted(counts.items())) | {kind: n for kind, n in asked.items() if n},
         }
 
     def training(self) -> dict[str, Any]:
@@ -302,7 +305,10 @@ class LearnStages:
             return list(self._labelled.training)
         config, judged = self._context.config.learn, self._judged.texts
         with self._looking_up() as lookup:
-            return make_training_queries(self._units, self._written, lookup, config, judged=judged)
+            logged = read_log(self._queries) if self._queries else ()
+            return make_training_queries(
+                self._units, self._written, lookup, config, judged=judged, logged=logged
+            )
 
     @contextlib.contextmanager
     def _looking_up(self) -> Iterator[PassageLookup]:
