@@ -44,7 +44,7 @@ from quoth.jobs.learn.round_trip import ORIGIN, keep_found, without_repeats
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.glow.files import find_config
 from quoth.models.glow.inputs import GlowInputs
-from quoth.models.pretrained import find_folder
+from quoth.models.pretrained import find_folder, load_tokenizer
 from quoth.models.query_generator.generator import QueryGenerator
 from quoth.search.hybrid.calibration import Calibration
 from quoth.selfsupervision.pseudo_pairs import PseudoQuery
@@ -53,7 +53,7 @@ from quoth.settings.stored import ASIDE, MODELS, outer_name, use_learned
 from quoth.text.words import Analyser
 from quoth.training.retriever.curriculum import Curriculum, StageTrained
 from quoth.training.retriever.passage_set import make_passage_set, save_passage_set
-from quoth.training.retriever.run_packed import ENCODER, FACTS, train_packed
+from quoth.training.retriever.run_packed import ENCODER, FACTS, require_alike, train_packed
 
 if TYPE_CHECKING:
     from quoth.jobs.ray import ClusterHelp
@@ -112,6 +112,7 @@ class LearnStages:
             rows = [row for row in rows if units[row].is_held_out]
         on_gpu = self._device if self._device.type == "cuda" else None
         writer = QueryGenerator.load(config.generator, device=on_gpu)
+        self._require_trainable(writer)
         settings: dict[str, Any] = {
             "per_passage": plan.queries_per_passage,
             "seed": config.seed,
@@ -136,6 +137,12 @@ class LearnStages:
             "written": sum(map(len, self._written.values())),
             "examples": [[units[row].source.whole[:200], own] for row, own in some],
         }
+
+    def _require_trainable(self, writer: QueryGenerator) -> None:
+        """Refuse, before it writes for long, a generator that what follows cannot train with."""
+        encoder = self.before.dense.encoder
+        if self._curriculum().method != "none":
+            require_alike(writer, load_tokenizer(find_folder(encoder)), encoder)
 
     def passages(self) -> dict[str, Any]:
         """Label the queries and tokenise everything that is trained on."""
