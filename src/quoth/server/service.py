@@ -9,6 +9,7 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from quoth.collection.content import find_problem
@@ -128,7 +129,7 @@ class Service:
         """Find a page of hits, as JSON.
 
         Searches with long conditions have a worker of their own, so that a few of them never keep
-        all others waiting.
+        all others waiting. While all workers are busy, nothing is reranked unless asked for.
         """
 
         if posted.offset == 0:
@@ -144,6 +145,8 @@ class Service:
         )
         is_long = sum(map(len, posted.where)) > _LONG_CONDITION_CHARS
         pool = self._filterers if is_long else self._readers
+        if posted.rerank is None and pool.is_busy:
+            request = replace(request, rerank=False)  # reading takes longer than all the rest
         return await pool.run(
             lambda engine: self._find(engine, request, gives_way=is_long),
             seconds=self._config.timeout_seconds,
