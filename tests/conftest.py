@@ -49,16 +49,16 @@ def _default_dtype() -> Iterator[None]:
         assert left == torch.float32, "torch's default dtype was changed"
 
 
-@pytest.fixture(autouse=True)
-def _nobody_reranks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `auto` rerank only where a test names a reader: the shipped one takes its time."""
-    monkeypatch.setattr("quoth.engine.reranking._find_installed", lambda _name: None)
+@pytest.fixture(autouse=True, scope="session")
+def _as_installed_plainly() -> Iterator[None]:
+    """Let `auto` rerank only where a test names a reader, and `add` make no vectors by itself.
 
-
-@pytest.fixture(autouse=True)
-def _nobody_encodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `quoth add` make no vectors by itself: few tests are about them."""
-    monkeypatch.setattr("quoth.engine.quick_encoding.can_encode", lambda: False)
+    The shipped reader and the embedded encoder take their time, and few tests are about them.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("quoth.engine.reranking._find_installed", lambda _name: None)
+        patch.setattr("quoth.engine.quick_encoding.can_encode", lambda: False)
+        yield
 
 
 # Each of these files needs some of what numba compiles, which takes most of a minute.

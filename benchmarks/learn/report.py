@@ -194,8 +194,8 @@ def read_scores(
 
 
 def rerank(run: Run, likely: Likelihoods) -> Run:
-    """Rerank a run as deep as its documents were read, at most to the default depth."""
-    config, hits = RerankConfig(), {}
+    """Rerank a run as deep as its documents were read, at most 50 deep."""
+    config, hits = RerankConfig(by="likelihood", depth=50), {}
     for qid, own in run.hits.items():
         read = [likely[qid].get(hit.docid) for hit in own[: config.depth]]
         depth = next((at for at, score in enumerate(read) if score is None), len(read))

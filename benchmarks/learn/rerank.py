@@ -2,7 +2,7 @@
 
     python -m benchmarks.learn.rerank [--data ../shared/data/ir] --vectors UNITS SHARDS
 
-Everything runs through `Engine`, with the shipped query generator and the default weight and depth.
+Everything runs through `Engine`, with the shipped query generator, the default weight and depth 50.
 `--vectors` takes documents that were encoded elsewhere (`benchmarks.hybrid.encode`). A set with
 more judged queries than --queries is sampled by a fixed seed. Writes results/rerank.json.
 """
@@ -21,7 +21,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from benchmarks.hybrid.encode import load
 from benchmarks.hybrid.quality import take_vectors
@@ -74,7 +76,11 @@ def measure_set(
     folder: Path, encoded: tuple[Any, Any, Any] | None, generator: Remembering, *, most: int
 ) -> list[dict[str, Any]]:
     """Index one collection, calibrate, and rerank each first search on its first test split."""
-    with tempfile.TemporaryDirectory() as scratch, Engine.open(Path(scratch) / "c.quoth") as engine:
+    settings = [{"rerank": {"by": "likelihood", "depth": 50}}]
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        Engine.open(Path(scratch) / "c.quoth", settings=settings) as engine,
+    ):
         engine._models._generators[RerankConfig().generator] = cast(Any, generator)
         engine.add_documents(read(folder))
         if encoded is not None:
@@ -137,16 +143,16 @@ class Remembering:
         self._known: dict[tuple[str, str], float] = {}
         self.is_remembering = True
 
-    def score(self, queries: Sequence[str], passages: Sequence[str]) -> list[float]:
+    def score(self, queries: Sequence[str], passages: Sequence[str]) -> NDArray[np.float64]:
         """Return log p(query | passage) of pairs."""
         if not self.is_remembering:
-            return [float(each) for each in self._generator.score(queries, passages)]
+            return np.asarray(self._generator.score(queries, passages), dtype=np.float64)
         pairs = list(zip(queries, passages, strict=True))
         missing = [pair for pair in dict.fromkeys(pairs) if pair not in self._known]
         if missing:
             scores = self._generator.score(*map(list, zip(*missing, strict=True)))
             self._known |= dict(zip(missing, scores.tolist(), strict=True))
-        return [self._known[pair] for pair in pairs]
+        return np.array([self._known[pair] for pair in pairs])
 
 
 if __name__ == "__main__":

@@ -130,7 +130,6 @@ def test_bad_input_is_refused_and_nothing_written(
         (("merge", birds, "--out", out), 3, "is not a collection in shards"),
         (("merge", shards, "--out", birds), 3, "exists and is not empty"),
         (("learn", shards), 3, "quoth merge"),
-        (("search", shards, "owl", "--rerank"), 2, "cannot be reranked"),
         (("search", shards, "owl", "--with", "dense"), 3, f'run "quoth encode {shards}"'),
     ):
         quoth(*arguments).assert_fails(code, expected)

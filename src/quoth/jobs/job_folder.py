@@ -67,6 +67,11 @@ class JobFolder:
         """Read what was noted at the beginning."""
         return self._state["facts"][name]
 
+    def noted_path(self, name: str) -> Path | None:
+        """Read a path that was noted at the beginning; None where there was none."""
+        found = self._state["facts"].get(name)
+        return Path(found) if found else None
+
     # Beginning, going on and ending -----------------------------------------------------------
 
     @contextmanager

@@ -9,6 +9,7 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from quoth.collection.content import find_problem
@@ -25,6 +26,7 @@ from quoth.interruption import check_interruption
 from quoth.jobs.job_folder import JobFolder
 from quoth.records import SearchRequest
 from quoth.server.monitoring.metrics import Metrics, ServerState
+from quoth.server.monitoring.query_log import QueryLog
 from quoth.server.readiness import WARM, Readiness
 from quoth.server.records import document_of, document_record, explanation_body, token_record
 from quoth.server.schemas import (
@@ -59,6 +61,7 @@ class Service:
         self._processes = processes
         self._folder = engine.folder
         self._config = config
+        self._queries = QueryLog(config.query_log)
         make = share_engine(engine, self.metrics.stages)
         self._readers = WorkerPool(
             "search",
@@ -126,9 +129,11 @@ class Service:
         """Find a page of hits, as JSON.
 
         Searches with long conditions have a worker of their own, so that a few of them never keep
-        all others waiting.
+        all others waiting. While all workers are busy, nothing is reranked unless asked for.
         """
 
+        if posted.offset == 0:
+            self._queries.note(posted.query)
         request = SearchRequest(
             posted.query,
             k=posted.k,
@@ -140,6 +145,8 @@ class Service:
         )
         is_long = sum(map(len, posted.where)) > _LONG_CONDITION_CHARS
         pool = self._filterers if is_long else self._readers
+        if posted.rerank is None and pool.is_busy:
+            request = replace(request, rerank=False)  # reading takes longer than all the rest
         return await pool.run(
             lambda engine: self._find(engine, request, gives_way=is_long),
             seconds=self._config.timeout_seconds,
@@ -204,6 +211,7 @@ class Service:
 
     async def answer(self, posted: PostedQuestion) -> dict[str, Any]:
         """Answer a question."""
+        self._queries.note(posted.question)
 
         def work(engine: OpenedEngine) -> dict[str, Any]:
             (*_tokens, (_name, record)) = self._answer_events(engine, posted)
@@ -213,6 +221,7 @@ class Service:
 
     async def answer_events(self, posted: PostedQuestion) -> AsyncIterator[Event]:
         """Answer a question event by event; an error before the first one is raised."""
+        self._queries.note(posted.question)
         loop = asyncio.get_running_loop()
         events: asyncio.Queue[Event | None] = asyncio.Queue()
 

@@ -9,7 +9,7 @@ import ipaddress
 from dataclasses import dataclass
 from typing import Annotated
 
-from quoth.constraints import Accepts, CheckedConfig, Names, OneOf, Range, matches, not_empty
+from quoth.constraints import FREE, Accepts, CheckedConfig, Names, OneOf, Range, matches, not_empty
 
 MAX_QUERY_CHARS = 1_000
 MAX_QUESTION_CHARS = 4_000
@@ -107,6 +107,10 @@ class ServerConfig(CheckedConfig, title="server"):
 
     log_format: Annotated[str, OneOf("text", "json")] = "text"
     """How records are logged: text for people, or json, one object per line, for programs."""
+
+    query_log: Annotated[str, FREE] = ""
+    """File that every query and question is added to, nothing else about who asks; quoth learn
+    --queries learns from it. Empty keeps none."""
 
     max_connections: Annotated[int, Range(1, 100_000)] = 2_000
     """Connections that may be open at a time. A further one takes the place of the one that rested

@@ -32,7 +32,7 @@ class Collection:
 
 
 @pytest.fixture(autouse=True)
-def able(monkeypatch: pytest.MonkeyPatch, _nobody_encodes: None) -> None:
+def able(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quick_encoding, "can_encode", lambda: True)
     monkeypatch.setattr(quick_encoding.os, "cpu_count", lambda: 2)
 

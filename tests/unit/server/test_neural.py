@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import torch
 from fastapi.testclient import TestClient
 from tiny_encoder import save_tiny_encoder
 from tiny_language_model import TEXTS, make_dynamic_lm
+from tiny_reader import make_reader
 
 from quoth.engine.engine import Engine
 from quoth.models.glow.encoder import Encoded, GlowEncoder
@@ -26,6 +28,7 @@ from quoth.server.routes import create_app
 from quoth.server.schemas import PostedQuestion
 from quoth.server.service import Service
 from quoth.server.workers.batching_encoder import BatchingEncoder
+from quoth.server.workers.pool import WorkerPool
 from quoth.settings.server import ServerConfig
 from quoth.vocabulary.dynamic import NO_ANSWER
 
@@ -111,6 +114,27 @@ def test_auto_fuses_what_is_encoded_and_says_who_found_what(
         }
         assert hit["score"] == pytest.approx(sum(1 / (60 + rank) for rank in own.values()))
         assert hit["explanation"]["value"] == pytest.approx(hit["score"])
+
+
+def test_auto_reranks_while_there_is_time_and_says_so(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = {"rerank": {"reader": str(make_reader(tmp_path).folder)}}
+    with Engine.open(engine.folder, settings=[*engine.given_settings, reader]) as reading:
+        app = create_app(reading, ServerConfig(query_log=str(tmp_path / "asked")))
+        with TestClient(app, base_url="http://127.0.0.1") as client:
+            found = _search(client, "barn owl", explain=True)
+            assert found["reranked_by"] == "cross-encoder"
+            assert "cross-encoder" in found["hits"][0]["found_by"]
+            docid = found["hits"][0]["docid"]
+            told = client.post("/explain", json={"query": "barn owl", "docids": [docid]}).json()
+            assert told["explanations"][0]["part"] == found["hits"][0]["explanation"]
+            assert _search(client, "barn owl", rerank=False, offset=1)["reranked_by"] == ""
+            monkeypatch.setattr(WorkerPool, "is_busy", True)
+            assert _search(client, "owls")["reranked_by"] == ""
+            assert _search(client, "owls", rerank=True)["reranked_by"] == "cross-encoder"
+    asked = [json.loads(line)["query"] for line in (tmp_path / "asked").read_text().splitlines()]
+    assert asked == ["barn owl", "owls", "owls"], "once per search, not per page"
 
 
 def test_each_side_is_asked_once_per_search(client: TestClient) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tiny_encoder import WORDS, save_tiny_encoder
 from tiny_generative import make_model
+from tiny_reader import make_reader
 
 from quoth.collection.lock import hold_writer_lock
 from quoth.collection.shards import create_shards
@@ -204,6 +205,27 @@ def test_weights_in_the_encoder_are_those_of_all_documents(tmp_path: Path, weigh
         for engine in (whole, sharded):  # new vectors are made with the statistics after them
             engine.add_documents(fresh)
         _assert_same(whole, sharded, searcher="dense")
+
+
+def test_hits_are_reranked_as_in_one_piece(tmp_path: Path, tiny: Path) -> None:
+    reader = str(make_reader(tmp_path / "reading").folder)
+    settings = [{"dense": {"encoder": str(tiny)}, "rerank": {"reader": reader, "depth": 6}}]
+    create_shards(tmp_path / "s", count=3)
+    with (
+        Engine.open(tmp_path / "whole", settings=settings) as whole,
+        ShardedEngine.open(tmp_path / "s", settings=settings) as sharded,
+    ):
+        for engine in (whole, sharded):
+            engine.add_documents(_documents(40))
+        shares = [engine.encode().rerank for engine in (whole, sharded)]
+        assert shares[0] is not None and shares[0] == shares[1]
+        request = SearchRequest("owl at night", k=8, explain=True)
+        one, many = whole.find(request), sharded.find(request)
+        assert one.reranked_by == many.reranked_by == "cross-encoder"
+        assert [each.hit.docid for each in one.hits] == [each.hit.docid for each in many.hits]
+        for each, other in zip(one.hits, many.hits, strict=True):
+            assert each.hit.score == pytest.approx(other.hit.score, abs=1e-4)
+            assert set(each.found_by) == set(other.found_by)
 
 
 # --- splitting and joining ------------------------------------------------------------------------
@@ -402,8 +424,6 @@ def test_documents_snippets_and_answers_are_reached(whole: Engine, shards: Any) 
 
 def test_what_shards_cannot_do_is_refused_with_advice(shards: Any) -> None:
     with ShardedEngine.open(shards.folder) as sharded:
-        with pytest.raises(ConfigError, match="cannot be reranked"):
-            sharded.search("owl", rerank=True)
         with pytest.raises(ConfigError, match="there is no searcher 'psychic'"):
             sharded.search("owl", searcher="psychic")
         with pytest.raises(CollectionError, match=f'run "quoth encode {shards.folder}"'):

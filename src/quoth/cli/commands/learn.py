@@ -36,6 +36,15 @@ LabelledPairs = Annotated[
         show_default=False,
     ),
 ]
+QueryLogFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="Learn also from queries that people asked, without answers: one per line, or JSON"
+        " Lines with query, as quoth serve --log-queries writes them.",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
 Pack = Annotated[
     Path | None,
     typer.Option(
@@ -141,6 +150,7 @@ def learn(
     collection: Collection,
     *,
     pairs: LabelledPairs = None,
+    queries: QueryLogFile = None,
     pack: Pack = None,
     unpack: Unpack = None,
     report: ReportFile = None,
@@ -164,6 +174,7 @@ def learn(
 
     request = LearnRequest(
         pairs=pairs,
+        queries=queries,
         pack=pack,
         unpack=unpack,
         restart=not resume,

@@ -101,7 +101,11 @@ StatsOf = Annotated[
     "decoding",
     "collection",
     shown=["server.workers", "answer.model"],
-    short={"server.host": "--host", "server.port": "--port"},
+    short={
+        "server.host": "--host",
+        "server.port": "--port",
+        "server.query_log": "--log-queries",
+    },
 )
 def serve(
     collection: Served = None,

@@ -28,6 +28,7 @@ from quoth.jobs.device import choose_device
 from quoth.jobs.job import Job, Work, run_job
 from quoth.jobs.job_folder import JobFolder
 from quoth.jobs.learn.plan import LearnRequest, describe_plan, make_plan
+from quoth.jobs.learn.query_log import seal_log
 from quoth.jobs.learn.stages import PASSAGE_SET, LearnStages, units_of
 from quoth.jobs.pixar.job import PixarRequest, train_in_context
 from quoth.jobs.report.page import write_page
@@ -94,6 +95,7 @@ class LearnJob(Job[LearningReport]):
             return self.folder.settings
         if request.pairs is not None and not request.pairs.is_file():
             raise CorpusError(f"{request.pairs} is no file; expected pairs as JSON Lines or TSV")
+        asked = {"queries": seal_log(request.queries)} if request.queries else {}
         learn = asdict(context.config.learn)
         del learn["device"]
         return {
@@ -102,6 +104,7 @@ class LearnJob(Job[LearningReport]):
             "pairs": seal_file(request.pairs).sha256 if request.pairs else "",
             "trained on": self._trained_on(),
             "learn": learn,
+            **asked,
         }
 
     def plan(self) -> dict[str, Any]:
@@ -127,17 +130,18 @@ class LearnJob(Job[LearningReport]):
             "name": next_name(context.folder),
             "plan": asdict(plan),
             "pairs": str(request.pairs.resolve()) if request.pairs else "",
+            **({"queries": str(request.queries.resolve())} if request.queries else {}),
         }
 
     def stages(self) -> Mapping[str, Work]:
         """Return the stages, in their order."""
         request = self._request
-        kept = str(self.folder.fact("pairs"))
         stages = LearnStages(
             self._context,
             self.folder,
             device=self._device,
-            pairs=request.pairs or (Path(kept) if kept else None),
+            pairs=request.pairs or self.folder.noted_path("pairs"),
+            queries=request.queries or self.folder.noted_path("queries"),
             remote=request.remote,
             unpack=request.unpack,
         )

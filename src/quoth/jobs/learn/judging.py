@@ -20,7 +20,7 @@ from quoth.engine.calibrating import search_held_out
 from quoth.engine.searchers import Searchers
 from quoth.jobs.learn.queries import Unit, spread
 from quoth.records import Document, Query, Run
-from quoth.search.hybrid.calibration import Calibration
+from quoth.search.hybrid.calibration import Calibration, lower_bound
 from quoth.search.hybrid.fusion import fuse
 from quoth.search.hybrid.fusion_config import CalibrationConfig
 from quoth.search.searcher import Progress, ScoringSearcher
@@ -32,6 +32,7 @@ KNOWN, PSEUDO, LABELLED = "known items", "pseudo-queries", "labelled pairs"
 SEARCHERS = ("lexical", "dense", "hybrid")
 MEASURE = "RR@10"
 _CUT = 10
+_CONFIDENCE, _RESAMPLES = 0.9, 1000
 
 Scores = Mapping[str, Mapping[str, Sequence[float]]]
 """Kind of queries → searcher → RR@10 of each query."""
@@ -150,13 +151,14 @@ def decide(before: Scores, after: Scores, *, margin: float) -> tuple[bool, str]:
     Each kind of queries counts the same, however many there are of it.
 
     >>> old = {"known items": {"dense": [0.5, 0.5], "hybrid": [0.5, 1.0]}}
-    >>> new = {"known items": {"dense": [1.0, 0.5], "hybrid": [1.0, 1.0]}}
+    >>> new = {"known items": {"dense": [1.0, 1.0], "hybrid": [1.0, 1.0]}}
     >>> decide(old, new, margin=0.005)[0], decide(new, old, margin=0.005)[0]
     (True, False)
     """
     rule = (
         "the rule: over the held-out queries, each kind counting the same, dense search's"
-        f" {MEASURE} must rise by more than {margin:g} and hybrid search's must not fall"
+        f" {MEASURE} must rise by more than {margin:g}, beyond chance ({_CONFIDENCE:.0%}), and"
+        " hybrid search's must not fall"
     )
     if not after:
         return False, f"no queries to judge by could be made; {rule}"
@@ -164,10 +166,25 @@ def decide(before: Scores, after: Scores, *, margin: float) -> tuple[bool, str]:
         name: fmean(fmean(after[kind][name]) - fmean(before[kind][name]) for kind in after)
         for name in ("dense", "hybrid")
     }
-    found = f"dense {rise['dense']:+.4f}, hybrid {rise['hybrid']:+.4f}"
-    if rise["dense"] > margin and rise["hybrid"] >= -1e-9:
+    least = _least_rise(before, after, "dense")
+    found = f"dense {rise['dense']:+.4f} (at least {least:+.4f}), hybrid {rise['hybrid']:+.4f}"
+    if rise["dense"] > margin and least > 0.0 and rise["hybrid"] >= -1e-9:
         return True, f"installed: {found}; {rule}"
     return False, f"kept aside, search is as it was: {found}; {rule}"
+
+
+def _least_rise(before: Scores, after: Scores, searcher: str) -> float:
+    """Return what a searcher's rise is at the least, kinds resampled apart and counted alike."""
+    differences: list[float] = []
+    strata = []
+    for kind, scores in after.items():
+        pairs = zip(before[kind][searcher], scores[searcher], strict=True)
+        own = [new - old for old, new in pairs]
+        strata.append(range(len(differences), len(differences) + len(own)))
+        differences += own
+    return lower_bound(
+        differences, strata, confidence=_CONFIDENCE, num_resamples=_RESAMPLES, seed=0
+    )
 
 
 def split_by_overlap(overlaps: Sequence[float]) -> dict[str, list[int]]:

@@ -41,6 +41,9 @@ class LearnRequest:
     pairs: Path | None = None
     """Labelled pairs to learn from, instead of pseudo-queries."""
 
+    queries: Path | None = None
+    """Queries that people asked, without answers, to learn from beside the pseudo-queries."""
+
     pack: Path | None = None
     """Stop before training, and write what is trained on to this file."""
 
@@ -54,6 +57,10 @@ class LearnRequest:
     """Who writes queries and trains, if not this process."""
 
     def __post_init__(self) -> None:
+        if self.pairs is not None and self.queries is not None:
+            raise ConfigError(
+                "give --pairs or --queries, not both: pairs have queries of their own"
+            )
         if self.pack is not None and self.unpack is not None:
             raise ConfigError("give --pack or --unpack, not both: pack, train, then unpack")
 

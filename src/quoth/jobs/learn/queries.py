@@ -200,8 +200,12 @@ def make_training_queries(
     config: LearnConfig,
     *,
     judged: Sequence[str],
+    logged: Sequence[str] = (),
 ) -> list[PseudoQuery]:
-    """Make and label the queries of all documents that are not held out, no judged one again."""
+    """Make and label the queries of all documents that are not held out, no judged one again.
+
+    What people asked, without answers, joins them: BM25's best passage is its positive.
+    """
     pairs = PseudoPairConfig(
         per_passage=max(1, config.corpus_queries),
         kinds=_TAKEN,
@@ -214,11 +218,13 @@ def make_training_queries(
     found += [
         FoundQuery(text, "generated", row) for row, own in sorted(written.items()) for text in own
     ]
+    found += [FoundQuery(text, "log") for text in logged]
     known = {tuple(words_of(text)) for text in judged}
     kept = [
         query
         for query in found
-        if not units[query.source_row].is_held_out and tuple(words_of(query.text)) not in known
+        if not (query.source_row >= 0 and units[query.source_row].is_held_out)
+        and tuple(words_of(query.text)) not in known
     ]
     labelled = label_queries(kept, sources, top_k=lookup.top_k, config=pairs)
     return [each for query in labelled if (each := _by_round_trip(query)) is not None]

@@ -39,11 +39,12 @@ from quoth.jobs.learn.queries import (
     spread,
     write_queries,
 )
+from quoth.jobs.learn.query_log import read_log
 from quoth.jobs.learn.round_trip import ORIGIN, keep_found, without_repeats
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.glow.files import find_config
 from quoth.models.glow.inputs import GlowInputs
-from quoth.models.pretrained import find_folder
+from quoth.models.pretrained import find_folder, load_tokenizer
 from quoth.models.query_generator.generator import QueryGenerator
 from quoth.search.hybrid.calibration import Calibration
 from quoth.selfsupervision.pseudo_pairs import PseudoQuery
@@ -52,7 +53,7 @@ from quoth.settings.stored import ASIDE, MODELS, outer_name, use_learned
 from quoth.text.words import Analyser
 from quoth.training.retriever.curriculum import Curriculum, StageTrained
 from quoth.training.retriever.passage_set import make_passage_set, save_passage_set
-from quoth.training.retriever.run_packed import ENCODER, FACTS, train_packed
+from quoth.training.retriever.run_packed import ENCODER, FACTS, require_alike, train_packed
 
 if TYPE_CHECKING:
     from quoth.jobs.ray import ClusterHelp
@@ -72,6 +73,7 @@ class LearnStages:
         *,
         device: torch.device,
         pairs: Path | None,
+        queries: Path | None = None,
         remote: ClusterHelp | None = None,
         unpack: Path | None = None,
     ) -> None:
@@ -81,6 +83,7 @@ class LearnStages:
         self._folder = folder
         self._device = device
         self._pairs = pairs
+        self._queries = queries
         self._remote = remote
         self._unpack = unpack
         self.plan = LearnPlan(**folder.fact("plan"))
@@ -109,6 +112,7 @@ class LearnStages:
             rows = [row for row in rows if units[row].is_held_out]
         on_gpu = self._device if self._device.type == "cuda" else None
         writer = QueryGenerator.load(config.generator, device=on_gpu)
+        self._require_trainable(writer)
         settings: dict[str, Any] = {
             "per_passage": plan.queries_per_passage,
             "seed": config.seed,
@@ -133,6 +137,12 @@ class LearnStages:
             "written": sum(map(len, self._written.values())),
             "examples": [[units[row].source.whole[:200], own] for row, own in some],
         }
+
+    def _require_trainable(self, writer: QueryGenerator) -> None:
+        """Refuse, before it writes for long, a generator that what follows cannot train with."""
+        encoder = self.before.dense.encoder
+        if self._curriculum().method != "none":
+            require_alike(writer, load_tokenizer(find_folder(encoder)), encoder)
 
     def passages(self) -> dict[str, Any]:
         """Label the queries and tokenise everything that is trained on."""
@@ -160,10 +170,10 @@ class LearnStages:
         write_text_atomically(self._path(_TRAINED_QUERIES), texts + "\n")
         save_passage_set(self._path(PASSAGE_SET), made)
         counts = Counter(query.kind for query in queries)
-        labelled = counts.pop("log", 0)
+        asked = {"labelled" if self._pairs is not None else "logged": counts.pop("log", 0)}
         return {
             "passages": len(self._units),
-            "kinds": dict(sorted(counts.items())) | ({"labelled": labelled} if labelled else {}),
+            "kinds": dict(sorted(counts.items())) | {kind: n for kind, n in asked.items() if n},
         }
 
     def training(self) -> dict[str, Any]:
@@ -302,7 +312,10 @@ class LearnStages:
             return list(self._labelled.training)
         config, judged = self._context.config.learn, self._judged.texts
         with self._looking_up() as lookup:
-            return make_training_queries(self._units, self._written, lookup, config, judged=judged)
+            logged = read_log(self._queries) if self._queries else ()
+            return make_training_queries(
+                self._units, self._written, lookup, config, judged=judged, logged=logged
+            )
 
     @contextlib.contextmanager
     def _looking_up(self) -> Iterator[PassageLookup]:

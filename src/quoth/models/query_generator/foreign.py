@@ -46,11 +46,15 @@ class ForeignNetwork(nn.Module):
         self.train_encoder = True
         self._is_bart = is_bart
 
+    @property
+    def encoder(self) -> nn.Module:
+        """The part that reads passages."""
+        found: nn.Module = self.model.get_encoder()
+        return found
+
     def encode(self, passages: TextBatch) -> Tensor:  # (B, T, D)
         """Return the states of passages."""
-        output = self.model.get_encoder()(
-            input_ids=passages.subword_ids, attention_mask=passages.mask.long()
-        )
+        output = self.encoder(input_ids=passages.subword_ids, attention_mask=passages.mask.long())
         return output.last_hidden_state  # type: ignore[no-any-return]
 
     def decode(

@@ -94,6 +94,11 @@ class WorkerPool:
         return PoolState(self._name, self.length, self.capacity, self._workers, busy, self._refused)
 
     @property
+    def is_busy(self) -> bool:
+        """Whether one more job would have to wait."""
+        return self._unfinished >= self._workers
+
+    @property
     def would_refuse(self) -> bool:
         """Whether one more job would be refused now."""
         with self._lock:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from quoth.errors import ConfigError
 from quoth.models.glow.network import GlowNetwork, Projection, TokenBatch
+from quoth.models.query_generator.foreign import ForeignNetwork
 from quoth.models.query_generator.network import QueryGeneratorNetwork
 from quoth.training.loop import set_dropout
 from quoth.training.retriever.similarity import shape_vectors
@@ -54,7 +55,12 @@ class LayerRetriever(nn.Module):
     """The states of one layer of a query generator's encoder, pooled to a vector."""
 
     def __init__(
-        self, query_generator: QueryGeneratorNetwork, *, layer: int, pooling: str, similarity: str
+        self,
+        query_generator: QueryGeneratorNetwork | ForeignNetwork,
+        *,
+        layer: int,
+        pooling: str,
+        similarity: str,
     ) -> None:
         super().__init__()
         count = int(query_generator.encoder.config.num_hidden_layers)  # type: ignore[union-attr,arg-type]

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer
 
 from quoth.artifact import seal_file, write_text_atomically
 from quoth.errors import ConfigError, Damaged, QuothError
@@ -94,13 +95,20 @@ def load_writer(named: Mapping[str, Any], folder: str, start: GlowEncoder) -> Qu
             f"{found.name} has other weights than the query generator {named['name']} that wrote"
             " these queries; name the folder that holds it with --generator"
         )
-    alike = found.inputs.tokenizer.get_vocab() == start.tokenizer.get_vocab()
-    if not isinstance(found.network, QueryGeneratorNetwork) or not alike:
+    return require_alike(found, start.tokenizer, start.name)
+
+
+def require_alike(
+    writer: QueryGenerator, tokenizer: Tokenizer, encoder: str
+) -> QueryGeneratorNetwork:
+    """Refuse a query generator that cuts words otherwise than the encoder it is trained with."""
+    alike = writer.inputs.tokenizer.get_vocab() == tokenizer.get_vocab()
+    if not isinstance(writer.network, QueryGeneratorNetwork) or not alike:
         raise ConfigError(
-            f"{found.name} cuts words otherwise than {start.name}, so they cannot be trained"
+            f"{writer.name} cuts words otherwise than {encoder}, so they cannot be trained"
             " together; set --learn.method none, or use a generator made from that encoder"
         )
-    return found.network
+    return writer.network
 
 
 def _about(about: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:

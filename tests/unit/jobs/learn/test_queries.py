@@ -13,7 +13,7 @@ import pytest
 from quoth.collection.store import Store
 from quoth.engine.engine import Engine
 from quoth.engine.searchers import Searchers
-from quoth.errors import Damaged
+from quoth.errors import CorpusError, Damaged
 from quoth.jobs.learn.judging import Asked, decide, reciprocal_ranks
 from quoth.jobs.learn.queries import (
     PassageLookup,
@@ -24,6 +24,7 @@ from quoth.jobs.learn.queries import (
     read_written,
     write_queries,
 )
+from quoth.jobs.learn.query_log import read_log
 from quoth.models.glow.config import GlowConfig
 from quoth.records import Document, Hit, Query, Run
 from quoth.settings.config import Config
@@ -96,7 +97,8 @@ def lookup(store: Store, units: list[Unit]) -> PassageLookup:
     def fail(_config: Config) -> object:
         raise AssertionError("BM25 needs no encoder")
 
-    loading = {"load_encoder": fail, "load_generator": fail, "load_generative": fail}
+    names = ("load_encoder", "load_generator", "load_generative", "load_reranker")
+    loading = dict.fromkeys(names, fail)
     searchers = Searchers(store.path.parent, store, Config(), **loading)  # type: ignore[arg-type]
     analyser = Analyser(AnalyserConfig())
     return PassageLookup(units, searchers.lexical(syntax=False), analyser=analyser)
@@ -128,14 +130,45 @@ def test_nothing_judged_and_nothing_held_out_is_trained_on(
     assert all("fish" in units[query.source_row].docid for query in generated)
 
 
+def test_what_people_asked_is_trained_on_with_bm25s_best_passage(
+    units: list[Unit], lookup: PassageLookup, tmp_path: Path
+) -> None:
+    log = tmp_path / "asked.jsonl"
+    log.write_text('{"query": "owls night"}\nshiny coins\n\n{"text": "Owls: night?"}\n!?\n')
+    logged = read_log(log)
+    assert logged == ["owls night", "shiny coins"]
+    config = LearnConfig(corpus_queries=0)
+    found = make_training_queries(units, {}, lookup, config, judged=["Shiny coins"], logged=logged)
+    assert [(query.text, query.kind, query.source_row) for query in found] == [
+        ("owls night", "log", -1)
+    ]
+    assert found[0].lexical_rows == tuple(lookup.top_k(["owls night"], 20)[0])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("\n!\n", "holds no queries"), ("{bad\n", r":1 is no JSON"), ('{"a": 1}\n', "neither query")],
+)
+def test_a_log_that_cannot_be_read_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    log = tmp_path / "asked"
+    log.write_text(content)
+    with pytest.raises(CorpusError, match=message):
+        read_log(log)
+    with pytest.raises(CorpusError, match="is no file"):
+        read_log(tmp_path / "nothing")
+
+
 def test_a_model_is_installed_only_if_dense_rises_and_hybrid_does_not_fall() -> None:
-    def scores(dense: float, hybrid: float) -> dict[str, dict[str, list[float]]]:
-        return {"known items": {"dense": [dense, 0.5], "hybrid": [hybrid, 0.5]}}
+    def scores(
+        dense: float, hybrid: float, other: float = 0.5
+    ) -> dict[str, dict[str, list[float]]]:
+        return {"known items": {"dense": [dense, dense, other], "hybrid": [hybrid, 0.5, 0.5]}}
 
     old = scores(0.5, 0.5)
-    assert decide(old, scores(0.6, 0.5), margin=0.005)[0]
-    assert not decide(old, scores(0.6, 0.49), margin=0.005)[0]
-    assert not decide(old, scores(0.509, 0.6), margin=0.005)[0]  # a rise of 0.009 / 2
+    assert decide(old, scores(0.6, 0.5, 0.51), margin=0.005)[0]
+    assert not decide(old, scores(0.6, 0.49, 0.51), margin=0.005)[0]
+    assert not decide(old, scores(0.504, 0.6, 0.5), margin=0.005)[0]
+    assert not decide(old, scores(0.6, 0.6, 0.35), margin=0.005)[0], "a rise, but maybe by chance"
     is_installed, reason = decide({}, {}, margin=0.005)
     assert not is_installed and "no queries" in reason
 

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 import torch
 from tests.unit.training.passage_worlds import CopyGenerator, World, make_network, make_writer
+from tiny_generator import make_foreign
 
 from quoth.errors import ConfigError
+from quoth.models.glow.network import TokenBatch
+from quoth.models.query_generator.foreign import ForeignNetwork
 from quoth.training.recipes.acrobart import (
     AcrobartModule,
     AcrobartRecipe,
@@ -19,7 +22,7 @@ from quoth.training.recipes.acrobart import (
 from quoth.training.retriever.learning import LearningRun
 from quoth.training.retriever.monitors import NO_BOUNDS, Bounds
 from quoth.training.retriever.refresh import PassageIndex, encode_passages
-from quoth.training.retriever.retriever import Retriever
+from quoth.training.retriever.retriever import LayerRetriever, Retriever
 from quoth.training.retriever.validation import held_out_mrr
 
 RUN = LearningRun(torch.device("cpu"), bounds=NO_BOUNDS)
@@ -129,6 +132,20 @@ def test_a_single_model_retrieves_with_a_layer_of_its_encoder(world: World) -> N
     assert not torch.equal(before, after)
     with pytest.raises(ConfigError, match="no dual encoder"):
         _ = learned.network
+
+
+@pytest.mark.parametrize("kind", ["bart", "t5"])
+def test_a_layer_of_anothers_encoder_retrieves_as_well(kind: str) -> None:
+    network = ForeignNetwork(make_foreign(kind))
+    retriever = LayerRetriever(network, layer=2, pooling="mean", similarity="cosine")
+    ids = torch.tensor([[5, 6, 7], [8, 9, 1]])
+    mask = torch.tensor([[True, True, True], [True, True, False]])
+    batch = TokenBatch(ids, mask, mask.float(), torch.zeros_like(ids))
+    states = network.encoder(ids, mask.long(), output_hidden_states=True).hidden_states[2]
+    expected = torch.nn.functional.normalize(states[0].mean(0), dim=-1)
+    torch.testing.assert_close(retriever.encode_passages(batch)[0], expected)
+    with pytest.raises(ConfigError, match="a layer from 1 to 2"):
+        LayerRetriever(network, layer=3, pooling="mean", similarity="cosine")
 
 
 def test_a_single_model_that_collapses_is_stopped(world: World) -> None:
