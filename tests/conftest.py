@@ -14,14 +14,28 @@ import pytest
 import typer.main
 from hypothesis import HealthCheck, settings
 
+from quoth.cli import options
+
 # What passes here passes everywhere; `--hypothesis-profile explore` looks for new cases.
 _SLOW = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("same-everywhere", max_examples=50, derandomize=True, **_SLOW)
 settings.register_profile("explore", max_examples=1_000, **_SLOW)
 settings.load_profile("same-everywhere")
 
-# Making all commands from the settings takes longer than most of them run.
-typer.main.get_command = cache(typer.main.get_command)
+
+def _keep_commands() -> None:
+    """Make all commands once, which takes longer than most of them run, and again after help."""
+    kept, show = cache(typer.main.get_command), options._SettingsCommand.format_help
+
+    def format_help(self: options._SettingsCommand, ctx: Any, formatter: Any) -> None:
+        kept.cache_clear()  # help changes what it describes
+        show(self, ctx, formatter)
+
+    typer.main.get_command = kept
+    options._SettingsCommand.format_help = format_help  # type: ignore[method-assign]
+
+
+_keep_commands()
 
 
 @pytest.fixture(scope="session")
