@@ -58,6 +58,10 @@ class AnswerConfig(CheckedConfig, title="answer"):
     passages_per_document: AtLeastOne = 3
     """Passages of each document that are read for a question."""
 
+    nearness_weight: NonNegative = 4.0
+    """Added to the score of a sentence that was read, for every 1.0 of its cosine with the
+    question; set on training questions that the reader had not seen."""
+
     most_quotations: AtLeastOne = 3
     """Most sentences quoted in an answer."""
 

@@ -11,7 +11,7 @@ Pure: readings in, numbers and places out, but for the two functions that keep t
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,7 @@ SIGNS = ("spans", "evidence", "relevance", "silence")
 
 WEIGHTS_FILE = "sentences.json"
 _BY_SPANS = (1.0, 0.0, 0.0, 0.0)
+_ENCODED = 8  # sentences whose nearness is looked at
 _LEAST = 1e-4  # probability of a sentence that is told from none
 
 
@@ -82,6 +83,8 @@ class Findings:
     logarithm."""
     agreement: float
     """How many further passages hold the short answer, of two at most."""
+    nearest: float = 0.0
+    """The highest cosine of the question and a sentence; 0 where nothing encodes sentences."""
 
 
 def sentence_signs(
@@ -97,14 +100,28 @@ def sentence_signs(
     return sentences, np.concatenate([np.zeros((0, len(SIGNS))), *rows])
 
 
+@dataclass(frozen=True, slots=True)
+class Nearness:
+    """How near sentences are to the question, and how much each 1.0 of cosine counts."""
+
+    cosines: Callable[[Sequence[Sentence]], Numbers]
+    weight: float
+
+
 def find_answer(
-    passages: Sequence[str], readings: Sequence[Reading], *, weights: Sequence[float]
+    passages: Sequence[str],
+    readings: Sequence[Reading],
+    *,
+    weights: Sequence[float],
+    nearness: Nearness | None = None,
 ) -> Findings:
-    """Weigh what a reader says of passages."""
+    """Weigh what a reader says of passages, and how near the best sentences are to the question."""
     sentences, signs = sentence_signs(passages, readings)
     readable = np.asarray(np.isfinite(signs).all(axis=1))
     kept = tuple(each for each, is_kept in zip(sentences, readable, strict=True) if is_kept)
-    probabilities = softmax(signs[readable] @ np.array(weights))
+    scores = signs[readable] @ np.array(weights)
+    cosines = _cosines_of_best(kept, scores, nearness)
+    probabilities = softmax(scores + (nearness.weight if nearness else 0.0) * cosines)
     margins = [
         found.score - reading.silence for reading in readings if (found := best_span(reading))
     ]
@@ -122,7 +139,24 @@ def find_answer(
         max((reading.relevance for reading in readings), default=-np.inf),
         _lead(probabilities, shorts),
         _agreement(passages, short),
+        float(cosines.max(initial=0.0)),
     )
+
+
+def _cosines_of_best(
+    sentences: Sequence[Sentence], scores: Numbers, nearness: Nearness | None
+) -> Numbers:  # (N,)
+    """Return the cosines of the best sentences; the others count as the furthest of these.
+
+    Encoding all sentences would take as long as reading them.
+    """
+    if nearness is None or not len(sentences):
+        return np.zeros(len(sentences))
+    best = np.argsort(-scores, kind="stable")[:_ENCODED]
+    own = nearness.cosines([sentences[at] for at in best.tolist()])
+    found = np.full(len(sentences), own.min())
+    found[best] = own
+    return found
 
 
 def _words_at(text: str, span: Span | None) -> set[str]:

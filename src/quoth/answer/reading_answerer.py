@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,14 +28,13 @@ from quoth.answer.config import AnswerConfig
 from quoth.answer.guidance import Guide, best_passages, find_short
 from quoth.answer.nearness import EncodeSentences, Numbers, sentence_cosines
 from quoth.answer.quotations import QuotationLimits, choose_quotations, disagree
-from quoth.answer.reading import Findings, Place, find_answer, open_weights
+from quoth.answer.reading import Findings, Nearness, Place, find_answer, open_weights
 from quoth.models.reader.inputs import TitledText
 from quoth.models.reader.reader import Reader
 from quoth.records import Answer, Passage, ShortAnswer, Span
 from quoth.vocabulary.dynamic import Source
 
 _LEAST_MARGIN = -60.0  # of passages without any text
-_ENCODED = 8  # sentences whose nearness is looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +185,13 @@ class ReadingAnswerer:
         texts = [[TitledText(each.title, each.passage.text) for each in own] for own in passages]
         readings = self._reader.read_all(questions, texts)
         return [
-            find_answer([each.text for each in own], read, weights=self._weights)
-            for own, read in zip(texts, readings, strict=True)
+            find_answer(
+                [each.text for each in own],
+                read,
+                weights=self._weights,
+                nearness=self._nearness(question),
+            )
+            for question, own, read in zip(questions, texts, readings, strict=True)
         ]
 
     def _signs(
@@ -195,23 +200,18 @@ class ReadingAnswerer:
         signs = ReaderSigns(
             margin=float(np.maximum(findings.margin, _LEAST_MARGIN)),
             relevance=float(np.maximum(findings.relevance, _LEAST_MARGIN)),
-            nearest=self._nearest(question, findings),
+            nearest=findings.nearest,
             lead=findings.lead,
             agreement=findings.agreement,
         )
         texts, titles = [each.passage.text for each in passages], [each.title for each in passages]
         return make_reader_features(question, texts, signs, titles=titles)
 
-    def _nearest(self, question: str, findings: Findings) -> float:
-        """Return the cosine of the question and the nearest of the most probable sentences.
-
-        Encoding all sentences would take as long as reading them.
-        """
-        if self._encode is None or not findings.sentences:
-            return 0.0
-        best = np.argsort(-findings.probabilities, kind="stable")[:_ENCODED].tolist()
-        sentences = [findings.sentences[at] for at in best]
-        return float(sentence_cosines(question, sentences, encode=self._encode).max())
+    def _nearness(self, question: str) -> Nearness | None:
+        if self._encode is None:
+            return None
+        cosines = partial(sentence_cosines, question, encode=self._encode)
+        return Nearness(cosines, self._config.nearness_weight)
 
 
 def _first_of_each_document(passages: Sequence[Passage]) -> tuple[Passage, ...]:

@@ -22,7 +22,7 @@ from quoth.answer.abstain import (
 from quoth.answer.config import AnswerConfig
 from quoth.answer.passages import passages_to_read
 from quoth.answer.quotations import Quotation, QuotationLimits, choose_quotations, trim
-from quoth.answer.reading import SIGNS, find_answer, open_weights, save_weights, softmax
+from quoth.answer.reading import SIGNS, Nearness, find_answer, open_weights, save_weights, softmax
 from quoth.answer.reading_answerer import FittedReader, ReadingAnswerer, TitledPassage
 from quoth.errors import ConfigError, Damaged
 from quoth.models.reader.inputs import TitledText
@@ -94,6 +94,15 @@ def test_weights_decide_what_counts() -> None:
     readings = [read(OWLS, {"night": 4.0}), read(SWIFTS, {"day": 3.0}, silence=2.0)]
     by_relevance = find_answer([OWLS, SWIFTS], readings, weights=(0.0, 0.0, 5.0, 0.0))
     assert by_relevance.sentences[int(by_relevance.probabilities.argmax())].passage == 1
+
+
+def test_nearness_decides_between_sentences_that_read_alike() -> None:
+    readings = [read(OWLS, {"night": 4.0}), read(SWIFTS, {"day": 3.9})]
+    near = Nearness(lambda own: np.array([0.5 * ("by day" in each.text) for each in own]), 4.0)
+    found = find_answer([OWLS, SWIFTS], readings, weights=SPANS, nearness=near)
+    assert found.sentences[int(found.probabilities.argmax())].text == "They hunt by day."
+    assert found.nearest == 0.5 and found.short is not None
+    assert found.short.source == Source(1, Span(39, 42)), "the short answer goes with it"
 
 
 def test_without_text_nothing_is_found() -> None:
