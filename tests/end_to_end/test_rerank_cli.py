@@ -107,7 +107,7 @@ def test_likelihoods_are_those_of_the_generator_for_title_and_body(
 def test_a_likelihood_of_full_weight_reorders_by_itself(
     tmp_path: Path, settings: dict[str, dict[str, Any]], engine: Engine, models: Path
 ) -> None:
-    settings["rerank"]["weight"] = 1.0
+    settings["rerank"]["likelihood_weight"] = 1.0
     generator = QueryGenerator.load(str(models / "generator"))
     texts = {each["_id"]: f"{each['title']}\n{each['text']}" for each in BIRDS}
     likely = generator.score(["an owl"] * len(texts), list(texts.values()))

@@ -33,7 +33,9 @@ def encode_if_quick(engine: CanEncode) -> float | None:
 
     None says that nothing is left to do, or that it cannot be done here.
     """
-    status = engine.status() if can_encode() else {"documents": 0}
+    if not can_encode():
+        return None
+    status = engine.status()
     if not status["documents"] or "dense" in status["indexes"]:
         return None
     cores = os.cpu_count() or 1

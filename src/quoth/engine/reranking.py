@@ -42,10 +42,11 @@ def identify_reranker(folder: Path) -> str:
 
 def share_of(config: RerankConfig, calibration: Calibration | None) -> float:
     """Return the share of reranking: the calibrated one, if it is this model's, or as set."""
+    if config.by == LIKELIHOOD:
+        return config.likelihood_weight
     found = calibration.rerank if calibration else None
     folder = find_reranker(config)
-    is_calibrated = config.by == CROSS_ENCODER and config.method == "calibrated"
-    if found is None or folder is None or not is_calibrated:
+    if found is None or folder is None or config.method != "calibrated":
         return config.weight
     return found.share if found.model == identify_reranker(folder) else config.weight
 

@@ -22,8 +22,11 @@ class RerankConfig(CheckedConfig, title="rerank"):
     """calibrated: the cross-encoder's share as learnt from the documents; fixed: weight below."""
 
     weight: Share = 0.4
-    """Share of the reranking in the new score with fixed, by likelihood, and with calibrated until
-    there is a calibration; the first search keeps the rest."""
+    """Share of the cross-encoder in the new score with fixed, and with calibrated until there is a
+    calibration; the first search keeps the rest."""
+
+    likelihood_weight: Share = 0.3
+    """Share of log p(query | passage) in the new score, where that is what reranks."""
 
     width: Positive = 16.0
     """How far the cross-encoder's scores of a query's hits usually reach: so much counts as much as
