@@ -66,6 +66,7 @@ def main() -> None:
             "quoth": __version__,
             "measures": MEASURES,
             "most_queries_per_set": given.queries,
+            "default_share": RerankConfig().weight,
             "threads": torch.get_num_threads(),
             "cores": os.cpu_count(),
             "timed": f"median of {NUM_TIMED - 1} queries, one at a time, k = 10",

@@ -200,7 +200,9 @@ def rerank(run: Run, likely: Likelihoods) -> Run:
         read = [likely[qid].get(hit.docid) for hit in own[: config.depth]]
         depth = next((at for at, score in enumerate(read) if score is None), len(read))
         standings = mix(
-            own, [score for score in read[:depth] if score is not None], weight=config.weight
+            own,
+            [score for score in read[:depth] if score is not None],
+            weight=config.likelihood_weight,
         )
         ranked = [Hit(hit.docid, each.score) for hit, each in zip(own, standings, strict=True)]
         hits[qid] = tuple(sorted(ranked, key=lambda hit: (-hit.score, hit.docid)))

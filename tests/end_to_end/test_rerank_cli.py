@@ -107,7 +107,7 @@ def test_likelihoods_are_those_of_the_generator_for_title_and_body(
 def test_a_likelihood_of_full_weight_reorders_by_itself(
     tmp_path: Path, settings: dict[str, dict[str, Any]], engine: Engine, models: Path
 ) -> None:
-    settings["rerank"]["weight"] = 1.0
+    settings["rerank"]["likelihood_weight"] = 1.0
     generator = QueryGenerator.load(str(models / "generator"))
     texts = {each["_id"]: f"{each['title']}\n{each['text']}" for each in BIRDS}
     likely = generator.score(["an owl"] * len(texts), list(texts.values()))
@@ -256,7 +256,7 @@ def test_encoding_calibrates_the_share_and_another_model_has_none(
     reading: Engine, models: Path, tmp_path: Path
 ) -> None:
     found = reading.encode().rerank
-    assert found is not None and found.share == 0.3 and "too few" in found.reason
+    assert found is not None and found.share == 0.4 and "too few" in found.reason
     searchers = reading.make_searchers(reading._reader())
     kept = searchers.calibration
     assert kept is not None and kept.rerank == found
@@ -264,7 +264,7 @@ def test_encoding_calibrates_the_share_and_another_model_has_none(
     assert reading.make_searchers(reading._reader()).rerank_share == 0.7
     other = make_reader(tmp_path / "other", seed=1).folder
     config = replace(reading.config, rerank=RerankConfig(reader=str(other)))
-    assert reading.make_searchers(reading._reader(), config).rerank_share == 0.3
+    assert reading.make_searchers(reading._reader(), config).rerank_share == 0.4
     searchers.keep_calibration(replace(kept, rerank=replace(found, share=0.0)))
     reading._let_go()
     assert reading.find(SearchRequest("owl")).reranked_by == "", "no share, nothing to read"

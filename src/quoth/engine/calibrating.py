@@ -38,6 +38,7 @@ class RerankingTrial:
 
     config: RerankConfig
     model: str
+    width: float | None
     load: Callable[[], ScorePairs]
     read: ReadHits
     read_document: ReadDocument
@@ -114,8 +115,13 @@ def _try_reranking(
             scores = score([item.query.text] * len(passages), passages)
             trials.append(RerankTrial(item.docid, item.overlap, hits, scores))
     progress("trying reranking", len(items), len(items))
-    default = reranking.config.weight
-    return calibrate_share(trials, default=default, model=reranking.model, config=config)
+    return calibrate_share(
+        trials,
+        default=reranking.config.weight,
+        model=reranking.model,
+        config=config,
+        width=reranking.width,
+    )
 
 
 def _read(

@@ -6,7 +6,7 @@ import importlib.util
 import os
 from typing import Any, Protocol
 
-from quoth.engine.calibrating import DEPTH_RERANKED, NUM_RERANKED
+from quoth.engine.calibrating import DEPTH_RERANKED, NUM_QUERIES, NUM_RERANKED
 from quoth.search.hybrid.calibration import Calibration
 
 MOST_SECONDS = 60.0
@@ -54,9 +54,11 @@ def can_encode() -> bool:
 def expected_seconds(documents: int, passages: int, *, cores: int) -> float:
     """Estimate how long encoding takes, with the trial queries that calibrate it.
 
-    >>> expected_seconds(1000, 2800, cores=2), expected_seconds(10, 10, cores=1)
-    (75.85714285714286, 11.928571428571429)
+    For each of them a document is encoded once more, and the hits of some are read.
+
+    >>> expected_seconds(1000, 1400, cores=2), expected_seconds(10, 10, cores=1)
+    (58.357142857142854, 12.642857142857142)
     """
+    trials = min(NUM_QUERIES, 2 * documents) * passages / documents
     pairs = min(NUM_RERANKED, documents) * min(DEPTH_RERANKED, documents)
-    read = passages + (pairs if documents > 1 else 0)
-    return _LOADING_SECONDS + read / (_PASSAGES_PER_SECOND * cores)
+    return _LOADING_SECONDS + (passages + trials + pairs) / (_PASSAGES_PER_SECOND * cores)

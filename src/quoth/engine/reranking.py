@@ -13,6 +13,7 @@ from quoth.errors import ConfigError
 from quoth.search.hybrid.calibration import Calibration
 from quoth.search.rerank import ReadHits, ScorePairs
 from quoth.search.rerank_config import CROSS_ENCODER, LIKELIHOOD, NONE, RerankConfig
+from quoth.settings.config import Config
 
 LoadReranker = Callable[[RerankConfig], ScorePairs]
 
@@ -41,24 +42,37 @@ def identify_reranker(folder: Path) -> str:
 
 def share_of(config: RerankConfig, calibration: Calibration | None) -> float:
     """Return the share of reranking: the calibrated one, if it is this model's, or as set."""
+    if config.by == LIKELIHOOD:
+        return config.likelihood_weight
     found = calibration.rerank if calibration else None
     folder = find_reranker(config)
-    is_calibrated = config.by == CROSS_ENCODER and config.method == "calibrated"
-    if found is None or folder is None or not is_calibrated:
+    if found is None or folder is None or config.method != "calibrated":
         return config.weight
     return found.share if found.model == identify_reranker(folder) else config.weight
 
 
+def usual_width(config: Config) -> float | None:
+    """Return how far scores of a cross-encoder reach; None where fused ones have no such scale."""
+    has_scale = config.fusion.normalise == "range" and config.fusion.method != "rrf"
+    return config.rerank.width if has_scale and config.rerank.by == CROSS_ENCODER else None
+
+
 def make_trial(
-    config: RerankConfig, load: LoadReranker, *, read: ReadHits, read_document: ReadDocument
+    config: Config, load: LoadReranker, *, read: ReadHits, read_document: ReadDocument
 ) -> RerankingTrial | None:
     """Return what is needed to find out what reranking is worth; None where nobody reads."""
-    folder = find_reranker(config)
-    if folder is None or config.by != CROSS_ENCODER:
+    rerank = config.rerank
+    folder = find_reranker(rerank)
+    if folder is None or rerank.by != CROSS_ENCODER:
         return None
-    model = identify_reranker(folder)
-    loading = functools.partial(load, config)
-    return RerankingTrial(config, model, load=loading, read=read, read_document=read_document)
+    return RerankingTrial(
+        rerank,
+        identify_reranker(folder),
+        width=usual_width(config),
+        load=functools.partial(load, rerank),
+        read=read,
+        read_document=read_document,
+    )
 
 
 def refuse_none(config: RerankConfig, names: Sequence[str] = (CROSS_ENCODER, LIKELIHOOD)) -> None:

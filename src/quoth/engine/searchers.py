@@ -22,6 +22,7 @@ from quoth.engine.reranking import (
     make_trial,
     refuse_none,
     share_of,
+    usual_width,
 )
 from quoth.errors import CollectionError, ConfigError, IndexMismatch, MissingExtra
 from quoth.index.dense.state import read_state
@@ -172,13 +173,14 @@ class Searchers:
             words=lambda query: (
                 wanted_text(query.text, self._store.fields()) if syntax else query.text
             ),
+            width=usual_width(self._config) if isinstance(first, HybridSearcher) else None,
         )
         return RerankingSearcher(first, how)
 
     def reranking_trial(self, read: ReadHits) -> RerankingTrial | None:
         """Return what is needed to find out what reranking is worth; None where nobody reads."""
-        config, read_document = self._config.rerank, self.passages.read_document
-        return make_trial(config, self._load_reranker, read=read, read_document=read_document)
+        read_document = self.passages.read_document
+        return make_trial(self._config, self._load_reranker, read=read, read_document=read_document)
 
     def kept(self) -> Iterator[IndexedSearcher]:
         """Yield the searchers whose index is kept in step with the documents."""

@@ -2,10 +2,13 @@
 
 Who reads gives each pair of query and passage a score: a cross-encoder, which reads both together,
 or a query generator, which gives log p(query | passage) (Ponte and Croft 1998; as a reranker with a
-pretrained model, Sachan et al. 2022). Both read the title and one passage. The scores are brought
-to 0 … 1 over the hits reranked, query by query, and mixed:
+pretrained model, Sachan et al. 2022). Both read the title and one passage. Both scores are mixed:
 
     score = (1 - weight) · first + weight · read
+
+Fused scores stay as they are, and what is read counts from the least of the query's hits, in units
+of its usual range: hits that a reader hardly tells apart then keep their order. Scores of other
+searches have no such footing; there, both are brought to 0 … 1 over the hits reranked.
 
 Hits below the depth are not read and come after it in the order they had. Whatever searches first,
 the model is loaded when there is a first hit to read.
@@ -15,11 +18,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from quoth.records import TITLES, Document, Hit, Part, Passage, Query, RankAndScore, Run
-from quoth.search.hybrid.fusion import min_max
+from quoth.search.hybrid.fusion import Scale, min_max
 from quoth.search.hybrid.searcher import HybridSearcher
 from quoth.search.rerank_config import LIKELIHOOD
 from quoth.search.searcher import Searcher
@@ -53,6 +56,8 @@ class Reranking:
     read: ReadHits
     words: Callable[[Query], str]
     """Returns what a query asks for, without signs."""
+    width: float | None = None
+    """The usual range of what is read; None brings both scores to 0 … 1, query by query."""
 
 
 class RerankingSearcher:
@@ -73,7 +78,7 @@ class RerankingSearcher:
         hits: dict[str, tuple[Hit, ...]] = {}
         for query in queries:
             own = found[query.qid]
-            standings = mix(own, read[query.qid], weight=self._how.weight)
+            standings = self._mix(own, read[query.qid])
             ranked = [
                 Hit(hit.docid, standing.score, hit.passage)
                 for hit, standing in zip(own, standings, strict=True)
@@ -112,7 +117,7 @@ class RerankingSearcher:
         found = self._search_first([query], k=k, allowed=allowed)
         read = self._read([query], found)[query.qid]
         hits = found[query.qid]
-        standings = mix(hits, read, weight=self._how.weight)
+        standings = self._mix(hits, read)
         by_docid = {hit.docid: each for hit, each in zip(hits, standings, strict=True)}
         sides = self._explain_sides(query, documents, k=k, allowed=allowed)
         return tuple(
@@ -122,6 +127,9 @@ class RerankingSearcher:
 
     def close(self) -> None:
         """Nothing is open here; the first searcher is closed by whoever made it."""
+
+    def _mix(self, hits: Sequence[Hit], scores: Sequence[float]) -> tuple[MixedStanding, ...]:
+        return mix(hits, scores, weight=self._how.weight, width=self._how.width)
 
     def _search_first(
         self, queries: Sequence[Query], *, k: int, allowed: set[int] | None
@@ -233,7 +241,7 @@ class MixedStanding:
 
 
 def mix(
-    hits: Sequence[Hit], scores: Sequence[float], *, weight: float
+    hits: Sequence[Hit], scores: Sequence[float], *, weight: float, width: float | None = None
 ) -> tuple[MixedStanding, ...]:
     """Mix the scores of the first search with those read of as many of its best hits.
 
@@ -242,16 +250,23 @@ def mix(
     >>> hits = [Hit("a", 9.0), Hit("b", 5.0), Hit("c", 1.0), Hit("d", 0.0)]
     >>> [each.score for each in mix(hits, [-30.0, -10.0, -20.0], weight=0.25)]
     [0.75, 0.625, 0.125, -0.125]
+    >>> [each.score for each in mix(hits, [-30.0, -10.0, -20.0], weight=0.25, width=5.0)]
+    [6.75, 4.75, 1.25, 0.0]
     """
     depth = len(scores)
-    first = min_max([hit.score for hit in hits[:depth]])
     second = min_max(scores)
-    least = (1 - weight) * first.apply(first.offset)
+    if width is None:
+        first = min_max([hit.score for hit in hits[:depth]])
+        least = (1 - weight) * first.apply(first.offset)
+    else:
+        first, least = Scale(0.0, 1.0, flat=0.0, absent=0.0), 0.0
+        second = replace(second, width=width)
     standings = []
     for rank, hit in enumerate(hits, start=1):
         if rank > depth:
             below = (hit.score - first.offset) / (first.width or 1.0)
-            standings.append(MixedStanding(rank, hit.score, below, None, 0.0, least + below))
+            score = least + below if width is None else (1 - weight) * below
+            standings.append(MixedStanding(rank, hit.score, below, None, 0.0, score))
             continue
         read = scores[rank - 1]
         scaled, scaled_read = first.apply(hit.score), second.apply(read)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from quoth.constraints import AtLeastOne, CheckedConfig, OneOf, Range, Share, not_empty
+from quoth.constraints import AtLeastOne, CheckedConfig, OneOf, Positive, Range, Share, not_empty
 
 CROSS_ENCODER, LIKELIHOOD, NONE = "cross-encoder", "likelihood", "none"
 
@@ -21,9 +21,16 @@ class RerankConfig(CheckedConfig, title="rerank"):
     method: Annotated[str, OneOf("calibrated", "fixed")] = "calibrated"
     """calibrated: the cross-encoder's share as learnt from the documents; fixed: weight below."""
 
-    weight: Share = 0.3
-    """Share of the reranking in the new score with fixed, by likelihood, and with calibrated until
-    there is a calibration; the first search keeps the rest."""
+    weight: Share = 0.4
+    """Share of the cross-encoder in the new score with fixed, and with calibrated until there is a
+    calibration; the first search keeps the rest."""
+
+    likelihood_weight: Share = 0.3
+    """Share of log p(query | passage) in the new score, where that is what reranks."""
+
+    width: Positive = 16.0
+    """How far the cross-encoder's scores of a query's hits usually reach: so much counts as much as
+    the usual range of a searcher."""
 
     depth: AtLeastOne = 30
     """Best hits that are reranked; those below keep their order after them."""

@@ -40,23 +40,29 @@ class RerankTrial:
 
 
 def calibrate_share(
-    trials: Sequence[RerankTrial], *, default: float, model: str, config: CalibrationConfig
+    trials: Sequence[RerankTrial],
+    *,
+    default: float,
+    model: str,
+    config: CalibrationConfig,
+    width: float | None = None,
 ) -> ShareCalibration:
     """Choose the share of reranking; the default where too few trials found their target."""
     if len(trials) < config.min_queries:
         reason = f"{len(trials)} known-item queries are too few to tell: the default share"
         return ShareCalibration(default, len(trials), {}, reason, model)
-    gains = {
-        step / config.steps: [_worth(each, step / config.steps, config) for each in trials]
-        for step in range(config.steps + 1)
-    }
+
+    def worth(share: float) -> list[float]:
+        return [_worth(each, share, width, config) for each in trials]
+
+    gains = {step / config.steps: worth(step / config.steps) for step in range(config.steps + 1)}
     strata = tuple(stratify([each.overlap for each in trials], config=config).values())
     chosen = choose_share(gains, default=default, strata=strata)
     share = round((default + chosen) / 2, 3)
     reason = f"known items are found best with {chosen:.1f}; half the way from {default:g} to it"
     scores = {
         "first": stratified_mean(gains[0.0], strata),
-        "reranked": stratified_mean([_worth(each, share, config) for each in trials], strata),
+        "reranked": stratified_mean(worth(share), strata),
     }
     return ShareCalibration(share, len(trials), scores, reason, model)
 
@@ -74,9 +80,11 @@ def choose_share(
     return near_best(by_distance, strata=strata)[0]
 
 
-def _worth(trial: RerankTrial, share: float, config: CalibrationConfig) -> float:
+def _worth(
+    trial: RerankTrial, share: float, width: float | None, config: CalibrationConfig
+) -> float:
     """Say what the target's rank is worth with some share."""
-    standings = mix(trial.hits, trial.scores, weight=share)
+    standings = mix(trial.hits, trial.scores, weight=share, width=width)
     docids = (hit.docid for hit in trial.hits)
     ranked = sorted((-each.score, docid) for each, docid in zip(standings, docids, strict=True))
     rank = next(at for at, (_score, docid) in enumerate(ranked, 1) if docid == trial.target)

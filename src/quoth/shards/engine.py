@@ -264,7 +264,6 @@ class ShardedEngine(EngineBase):
         self, text: str, docids: Sequence[str], *, searcher: str = "dense"
     ) -> tuple[Attention | None, ...]:
         """Say which words of query and document the encoder looked at; None without vectors."""
-
         searcher = self.choose(searcher)
 
         def look() -> tuple[Attention | None, ...]:

@@ -139,6 +139,9 @@ def encode(
             f" {display.count(status['documents_cut'], 'document')}; smaller passages lose less"
         )
     show.note(calibration.reason)
+    if calibration.rerank is not None:
+        share, reason = calibration.rerank.share, calibration.rerank.reason
+        show.note(f"reranking has a share of {share:.2f}: {reason}")
 
 
 @with_settings(
