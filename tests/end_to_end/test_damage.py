@@ -22,7 +22,7 @@ from quoth.engine.engine import Engine
 from quoth.errors import CollectionError, Damaged
 from quoth.records import Document
 
-SQLITE_FILES = (FILE_NAME, "statistics.db")
+SQLITE_FILES = (FILE_NAME, "statistics.db", "passages.db")
 MANAGED = ".managed.json"
 """tantivy's list of files it may delete: it decides nothing about what is found."""
 

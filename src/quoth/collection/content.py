@@ -18,6 +18,7 @@ RESERVED_FIELDS = ("", "*")
 
 MAX_DOCID_LENGTH = 4_096
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _MAX_INTEGER_BITS = 13_000  # just below the 4,300 digits that Python writes and reads
 
 
@@ -28,7 +29,7 @@ def write_content(document: Document) -> str:
     '{"fields":{"title":["Œuvre"]},"metadata":{"year":1913}}'
     """
     content = {"fields": dict(document.fields), "metadata": dict(document.metadata)}
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(content)
 
 
 def read_content(docid: str, content: str) -> Document:

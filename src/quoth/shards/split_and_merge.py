@@ -42,7 +42,7 @@ from quoth.shards.engine import ShardedEngine
 from quoth.text.passages import cut_document
 
 _CARRIED = ("models", GENERATIVE, "hybrid")
-_OWN_SETTINGS = ("forgotten", "lexical_finished")  # each store's own
+_OWN_SETTINGS = ("forgotten", "lexical_finished", "passage_terms_kept")  # each store's own
 _logger = logging.getLogger(__name__)
 
 

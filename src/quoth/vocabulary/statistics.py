@@ -56,6 +56,7 @@ class Statistics(DerivedFile):
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         super().__init__(connection, path)
         self._frequencies: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._alone: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._lengths: Counter[str] = Counter()
         self._num_documents = 0
 
@@ -130,6 +131,7 @@ class Statistics(DerivedFile):
     def begin(self) -> None:
         """Start a batch of changes, visible to readers only once committed."""
         self._frequencies.clear()
+        self._alone.clear()
         self._lengths.clear()
         self._run("BEGIN IMMEDIATE")
         self._num_documents = self.num_documents
@@ -137,13 +139,18 @@ class Statistics(DerivedFile):
     def count(self, document: FieldTerms, *, sign: int = 1) -> None:
         """Count a document in (sign 1) or out (sign −1)."""
         self._num_documents += sign
+        if len(document) == 1:  # then the whole document holds what the field does
+            ((view, instances),) = document.items()
+            self._lengths[view] += sign * sum(map(len, instances))
+            self._count_distinct(self._alone[view], set().union(*instances), sign)
+            return
         everything: set[str] = set()
         for view, instances in document.items():
             distinct = set().union(*instances)
             everything = everything | distinct if everything else distinct
-            self._count_view(view, distinct, sum(map(len, instances)), sign)
-        length = sum(len(terms) for instances in document.values() for terms in instances)
-        self._count_view(EVERYTHING, everything, length, sign)
+            self._lengths[view] += sign * sum(map(len, instances))
+            self._count_distinct(self._frequencies[view], distinct, sign)
+        self._count_distinct(self._frequencies[EVERYTHING], everything, sign)
 
     def add_from(self, path: Path) -> tuple[int, dict[str, Any], int]:
         """Count in, as a batch of its own, what another file has counted.
@@ -199,14 +206,17 @@ class Statistics(DerivedFile):
             )
         self._run("COMMIT")
 
-    def _count_view(self, view: str, distinct: set[str], length: int, sign: int) -> None:
-        self._lengths[view] += sign * length
-        counts = self._frequencies[view]
+    def _count_distinct(self, counts: Counter[str], distinct: set[str], sign: int) -> None:
         (counts.update if sign > 0 else counts.subtract)(distinct)
         if len(counts) > _MAX_PENDING:
             self._flush()
 
     def _flush(self) -> None:
+        for view, alone in self._alone.items():
+            self._frequencies[view].update(alone)
+            self._frequencies[EVERYTHING].update(alone)
+        if self._lengths:
+            self._lengths[EVERYTHING] = self._lengths.total()
         # Sorted, so that neighbouring rows of the B-tree are touched together.
         self._run_many(
             "INSERT INTO frequencies VALUES (?, ?, ?)"
@@ -224,6 +234,7 @@ class Statistics(DerivedFile):
             sorted(self._lengths.items()),
         )
         self._frequencies.clear()
+        self._alone.clear()
         self._lengths.clear()
 
     def _number(self, name: str) -> int:

@@ -18,6 +18,7 @@ import zlib
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -84,8 +85,8 @@ def write_record(passages: Sequence[PlacedPassage], terms: Sequence[Sequence[str
     head = array("I", [len(passages)])
     for placed, own in zip(passages, terms, strict=True):
         head.extend((*placed, len(own)))
-    key_of = _KEYS.__getitem__
-    body = head.tobytes() + b"".join([key for own in terms for key in map(key_of, own)])
+    keys = map(_KEYS.__getitem__, chain.from_iterable(terms))
+    body = head.tobytes() + b"".join(keys)
     return zlib.crc32(body).to_bytes(_WIDTH, "little") + body
 
 

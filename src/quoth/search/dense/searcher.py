@@ -82,7 +82,7 @@ class DenseSearcher:
         self._cut = cut
         self._record = EncodingRecord(folder)
         self._index: DenseIndex | None = None
-        self._asked: tuple[tuple[str, ...], Vectors] | None = None
+        self._asked: dict[tuple[str, ...], Vectors] = {}
 
     # Searching -------------------------------------------------------------------------------
 
@@ -181,7 +181,7 @@ class DenseSearcher:
 
     def close(self) -> None:
         """Let go of the opened state."""
-        self._index = self._asked = None
+        self._index, self._asked = None, {}
 
     def refresh(self) -> None:
         """Look at the newest state on disk from now on."""
@@ -341,12 +341,12 @@ class DenseSearcher:
         return Part("dense", best.score, (leaf,))
 
     def _encode(self, queries: Sequence[Query]) -> Vectors:
-        """Encode queries; the last ones are kept, as explaining asks for them again."""
-        texts = tuple(query.text for query in queries)
-        if self._asked is None or self._asked[0] != texts:
+        """Encode queries; the last 64 are kept, as many are asked again."""
+        texts, asked = tuple(query.text for query in queries), self._asked
+        if texts not in asked:
             encoded = self._encoder.encode_queries(texts, counts=self._word_counts())
-            self._asked = (texts, encoded.vectors)
-        return self._asked[1]
+            self._asked = dict([*asked.items(), (texts, encoded.vectors)][-64:])
+        return self._asked[texts]
 
     def _word_counts(self) -> CountedWords | None:
         return self._words.counted(self._encoder.config)

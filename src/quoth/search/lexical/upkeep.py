@@ -38,6 +38,7 @@ MAX_FIELDS = 32
 
 _REPORT_EVERY = _PORTION = 500
 _FINISHED = "lexical_finished"  # setting of the store: from then on, no index means a lost one
+_KEPT = "passage_terms_kept"  # setting of the store: from then on, no such file means a lost one
 _logger = logging.getLogger(__name__)
 
 
@@ -127,6 +128,7 @@ class LexicalUpkeep:
                 writer.commit(change=self._upto, log=self._log())
             statistics.commit(change=self._upto, basis=self._basis())
         self._store.set_setting(_FINISHED, True)
+        self._store.set_setting(_KEPT, True)
 
     def num_behind(self) -> int:
         """Count the changes that the next catching up brings, unless it has to start over."""
@@ -242,8 +244,10 @@ class LexicalUpkeep:
 
     def _compare_records(self) -> Iterator[str]:
         path = self._folder / PASSAGES_FILE
-        if not path.exists():
-            return  # of a collection from before there was one
+        if not path.exists():  # perhaps of a collection from before there was one
+            if self._store.setting(_KEPT):
+                yield f"{path} is missing: the terms of passages must be written anew"
+            return
         with contextlib.closing(PassageTermsFile.open(path)) as records:
             broken = records.check_structure()
             yield from broken
@@ -344,6 +348,7 @@ class LexicalUpkeep:
                 records.clear()
                 self._apply(0, records=records)
                 records.commit(basis=self._record_basis())
+                self._store.set_setting(_KEPT, True)
 
     def _record_basis(self) -> dict[str, Any]:
         return record_basis(self._store, self._analyser)
