@@ -2,14 +2,15 @@
 
     python -m benchmarks.citations.guide --pack                       # held-out training questions
     python -m benchmarks.citations.guide --read [--reader FOLDER]     # what a reader says of them
-    python3 -m benchmarks.citations.guide --base FOLDER --model FOLDER --out guided.json
+    python3 -m benchmarks.citations.guide --fit --base FOLDER --model FOLDER [--limit 160]
+    python3 -m benchmarks.citations.guide --base FOLDER --model FOLDER --strength 1 --out OUT.json
 
 Questions of squad-train-slice and of the sources in text/reading about passages that neither the
 reader nor the language model was trained on, each with its passage and four that BM25 finds for it.
-Abstaining is switched off. The strength of guidance (`answer.guidance`) is the one with the highest
-share of answers that hold a short answer, and of these the highest F1, on one half of the
-questions; the other half is reported, with 95 % intervals of the difference to the reader's
-sentences by 2,000 samples. Nothing of any dev or test set is read.
+Every second question fits the strength of guidance (`answer.guidance`): the least at which most
+answers would begin in a sentence that holds a short answer. The others are answered and judged,
+abstaining switched off, with 95 % intervals of the difference to the reader's sentences by 2,000
+samples. Nothing of any dev or test set is read.
 """
 
 from __future__ import annotations
@@ -45,13 +46,15 @@ from quoth.answer.nearness import (
 from quoth.answer.reading import Findings
 from quoth.models.dynamic_lm.dynamic_lm import open_dynamic_lm
 from quoth.records import Answer, Passage, Span
+from quoth.vocabulary.dynamic import Candidate
 
 QUESTIONS, FINDINGS = "guided.jsonl.gz", "guided-findings.json.gz"
-STRENGTHS = (0.25, 0.5, 1.0, 2.0, 4.0)
+STRENGTHS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 NUM_PASSAGES = 5
 PER_SOURCE = 40
 SAMPLES = 2_000
 READ_AT_ONCE = 16
+RULES = AnswerConfig(threshold=1.0)
 
 Records = list[dict[str, Any]]
 
@@ -66,6 +69,8 @@ def main() -> None:
     parser.add_argument("--reader", default="reader", help="folder, or the shipped one")
     parser.add_argument("--base", type=Path)
     parser.add_argument("--model", type=Path)
+    parser.add_argument("--fit", action="store_true")
+    parser.add_argument("--strength", type=float, default=AnswerConfig().guidance)
     parser.add_argument("--limit", type=int, default=0, help="questions; 0 for all")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
@@ -76,14 +81,20 @@ def main() -> None:
         given.questions.mkdir(parents=True, exist_ok=True)
         save_questions(path, list(held_out_questions(given.data)))
         return
-    questions = open_questions(path)[: given.limit or None]
+    questions = open_questions(path)
     if given.read:
         with gzip.open(given.questions / FINDINGS, "wt") as stream:
             json.dump(list(read_all(questions, given.reader)), stream)
         return
     with gzip.open(given.questions / FINDINGS, "rt") as stream:
-        read = json.load(stream)[: len(questions)]
-    report = compare(questions, read, write_all(questions, read, given))
+        read = json.load(stream)
+    order = np.random.default_rng(6).permutation(len(questions))
+    chosen = [at for at in order.tolist() if at % 2 == (not given.fit)][: given.limit or None]
+    questions, read = [questions[at] for at in chosen], [read[at] for at in chosen]
+    if given.fit:
+        report = fit(questions, read, given)
+    else:
+        report = compare(questions, read, write_all(questions, read, given))
     print(json.dumps(report, indent=1), flush=True)
     if given.out:
         given.out.write_text(json.dumps(report, indent=1) + "\n")
@@ -163,28 +174,73 @@ def findings_of(question: Question, record: Mapping[str, Any]) -> Findings:
     return Findings(sentences, np.array(record["probabilities"]), spans, None, 0.0, 0.0)
 
 
-def write_all(
+def open_answerer(
     questions: Sequence[Question], read: Records, given: argparse.Namespace
-) -> dict[str, list[str]]:
-    """Let the language model write alone, and guided with every strength."""
+) -> Answerer:
+    """Open the language model to write answers."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     dtype = getattr(torch, given.dtype)
     model = open_dynamic_lm(given.model, base=given.base, device=device, dtype=dtype)
     model.network.merge()
-    rules = AnswerConfig(threshold=1.0)
-    settings = AnswerSettings(answer=rules, decoding=rules.for_answering(DecodingConfig()))
+    settings = AnswerSettings(answer=RULES, decoding=RULES.for_answering(DecodingConfig()))
     cosines = {each.text: record["cosines"] for each, record in zip(questions, read, strict=True)}
-    answerer = Answerer(model, settings, encode=encode_by(cosines))
-    texts: dict[str, list[str]] = {"unguided": []}
+    return Answerer(model, settings, encode=encode_by(cosines))
+
+
+def fit(questions: Sequence[Question], read: Records, given: argparse.Namespace) -> dict[str, Any]:
+    """Find how many answers would begin in a sentence that holds a short answer, per strength."""
+    answerer = open_answerer(questions, read, given)
+    found = []
+    for question, record in zip(questions, read, strict=True):
+        findings = findings_of(question, record)
+        chosen = best_passages(findings, most=RULES.written_passages)
+        passages = [passages_of(question)[at] for at in chosen]
+        guide = Guide.of(findings, chosen, strength=1.0)
+        vocabulary, scores, bonuses = answerer.first_phrases(question.text, passages, guide)
+        best = [int((scores + strength * bonuses).argmax()) for strength in STRENGTHS]
+        right = {
+            at: holds_answer(question, vocabulary.candidates[at], passages) for at in set(best)
+        }
+        found.append([right[at] for at in best])
+        if len(found) % 10 == 0:
+            print(len(found), np.mean(found, axis=0).round(3).tolist(), flush=True)
+    shares = np.mean(found, axis=0)
+    best_strength = STRENGTHS[int(shares.argmax())]
+    return {
+        "questions": len(found),
+        "right": dict(zip(map(str, STRENGTHS), shares.round(4).tolist(), strict=True)),
+        "best": best_strength,
+    }
+
+
+def holds_answer(question: Question, phrase: Candidate, passages: Sequence[Passage]) -> bool:
+    """Whether a phrase stands in a sentence that holds a short answer."""
+    sentences = sentences_of([each.text for each in passages])
+    own = [
+        sentence.text
+        for sentence in sentences
+        for source in phrase.sources
+        if sentence.passage == source.passage
+        and sentence.span.start <= source.span.start < sentence.span.end
+    ]
+    return any(short_answer_recall(each, question.short_answers) > 0 for each in own)
+
+
+def write_all(
+    questions: Sequence[Question], read: Records, given: argparse.Namespace
+) -> dict[str, list[str]]:
+    """Let the language model write alone, and guided."""
+    answerer = open_answerer(questions, read, given)
+    texts: dict[str, list[str]] = {"unguided": [], "guided": []}
     for at in range(0, len(questions), given.batch):
         own = questions[at : at + given.batch]
         asked = [each.text for each in own]
         answers = answerer.answer(asked, [passages_of(each) for each in own])
         texts["unguided"] += [each.text for each in answers]
         found = [findings_of(*each) for each in zip(own, read[at : at + given.batch], strict=True)]
-        for strength in STRENGTHS:
-            written = guided(answerer, own, found, rules, strength=strength)
-            texts.setdefault(f"guided {strength}", []).extend(written)
+        texts["guided"] += guided(answerer, own, found, strength=given.strength)
+        done = compare(questions[: at + len(own)], read[: at + len(own)], texts)["systems"]
+        print(at + len(own), {name: each["judged"] for name, each in done.items()}, flush=True)
     return texts
 
 
@@ -192,12 +248,11 @@ def guided(
     answerer: Answerer,
     questions: Sequence[Question],
     found: Sequence[Findings],
-    rules: AnswerConfig,
     *,
     strength: float,
 ) -> list[str]:
     """Answer as `answer.wording = written` does."""
-    chosen = [best_passages(each, most=rules.written_passages) for each in found]
+    chosen = [best_passages(each, most=RULES.written_passages) for each in found]
     passages = [
         [passages_of(question)[at] for at in own]
         for question, own in zip(questions, chosen, strict=True)
@@ -213,26 +268,27 @@ def guided(
 def compare(
     questions: Sequence[Question], read: Records, texts: Mapping[str, Sequence[str]]
 ) -> dict[str, Any]:
-    """Choose the strength on one half, and judge all on the other."""
+    """Judge the answers of all systems."""
     systems = {"reader": [each["answer"] for each in read], **texts}
-    fitted = np.arange(len(questions)) % 2 == 0
     scored = {name: judge(questions, own) for name, own in systems.items()}
-    strengths = [name for name in systems if name.startswith("guided")]
-    best = max(strengths, key=lambda name: scored[name][fitted].mean(0)[:2].tolist())
-    table = {}
-    for name, own in scored.items():
-        differences = (own - scored["reader"])[~fitted]
-        table[name] = {
-            "fitted": [round(float(each), 4) for each in own[fitted].mean(0)],
-            "judged": [round(float(each), 4) for each in own[~fitted].mean(0)],
-            "difference": [_interval(column) for column in differences.T[:2]],
+    table = {
+        name: {
+            "judged": [round(float(each), 4) for each in own.mean(0)],
+            "difference": [_interval(column) for column in (own - scored["reader"]).T[:2]],
         }
+        for name, own in scored.items()
+    }
     examples = [
         {"question": each.text, "short": each.short_answers[0][0]}
-        | {name: own[at] for name, own in systems.items() if name in ("reader", "unguided", best)}
+        | {name: own[at] for name, own in systems.items()}
         for at, each in enumerate(questions[:12])
     ]
-    return {"columns": ["em", "f1", "words"], "best": best, "systems": table, "examples": examples}
+    return {
+        "columns": ["em", "f1", "words"],
+        "questions": len(questions),
+        "systems": table,
+        "examples": examples,
+    }
 
 
 def judge(questions: Sequence[Question], answers: Sequence[str]) -> np.ndarray:  # (N, 3)

@@ -44,6 +44,7 @@ from quoth.selfsupervision.phrase_matching import SubwordText
 from quoth.training.loop import Progress
 from quoth.training.quoting.batches import BatchMaker
 from quoth.training.quoting.continuations import drawn_phrases, make_continuations
+from quoth.training.quoting.phrase_negatives import phrase_key
 from quoth.training.quoting.set import (
     Continuations,
     DynamicSet,
@@ -62,7 +63,7 @@ from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
 
 DATA = Path("benchmarks/.cache/generation")
 CITED_SHARE = 0.75
-_TIMED_STEPS = 8
+_TIMED_STEPS = 20
 
 
 def main() -> None:
@@ -201,7 +202,7 @@ def train_arm(
     dynamic_set, made = with_continuations(model, dynamic_set, recipe, given)
     seconds_per_step = 0.0
     if given.minutes:
-        seconds_per_step = time_steps(model, dynamic_set, recipe, device)
+        seconds_per_step = time_steps(model, dynamic_set, recipe, device, workers=given.workers)
         steps = max(1, int(60 * given.minutes / seconds_per_step))
         recipe = replace(recipe, steps=steps)
     print(f"{arm}: {recipe.steps} steps, {len(made.subword_ids):,} continuations", flush=True)
@@ -282,11 +283,12 @@ def with_continuations(
     if not (recipe.mixed_weight and recipe.negatives.generation):
         return dynamic_set, known
     maker = BatchMaker(dynamic_set, recipe)
-    wanted: dict[bytes, None] = {}
+    wanted = dict.fromkeys(quoted_phrases(dynamic_set)) if recipe.quote_share else {}
     for number in range(recipe.steps * recipe.accumulate if not given.minutes else 10**6):
         if len(wanted) >= given.continuations:
             break
-        wanted |= dict.fromkeys(drawn_phrases(maker, [number]))
+        if not maker.is_quotation(number):
+            wanted |= dict.fromkeys(drawn_phrases(maker, [number]))
     new = [phrase for phrase in wanted if not known[phrase]]
     device = model.device
     with torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda"):
@@ -297,8 +299,23 @@ def with_continuations(
     return replace(dynamic_set, continuations=joined), joined
 
 
+def quoted_phrases(dynamic_set: DynamicSet) -> list[bytes]:
+    """List the phrases of all quotations, which are the same in every epoch."""
+    quotations = (dynamic_set.quotations[row] for row in range(len(dynamic_set.quotations)))
+    return [
+        phrase_key(each.target_ids[start:end])
+        for each in quotations
+        for start, end in each.phrases[:, :2].tolist()
+    ]
+
+
 def time_steps(
-    model: DynamicLM, dynamic_set: DynamicSet, recipe: DynamicLMRecipe, device: torch.device
+    model: DynamicLM,
+    dynamic_set: DynamicSet,
+    recipe: DynamicLMRecipe,
+    device: torch.device,
+    *,
+    workers: int,
 ) -> float:
     """Return the seconds of a step; the first few warm up and do not count."""
     clock: list[float] = []
@@ -309,6 +326,7 @@ def time_steps(
         config=short,
         device=device,
         progress=lambda _done: clock.append(time.perf_counter()),
+        workers=workers,
     )
     return (clock[-1] - clock[_TIMED_STEPS - 1]) / _TIMED_STEPS
 

@@ -130,14 +130,20 @@ class Answerer:
         Pieces come with the number of their question.
         """
         asked = zip(questions, passages, guides, strict=True)
-        prepared = [
-            self._prepare(question, own, with_vectors=False, guide=guide)
-            for question, own, guide in asked
-        ]
+        prepared = [self._prepare(*each, with_vectors=False, guide=own) for *each, own in asked]
         streams = [AnswerStream(each) for each in questions]
         readable = [number for number, each in enumerate(prepared) if each.passages]
         decoder = self._decoder([prepared[number] for number in readable])
         yield from self._write(decoder, readable, streams)
+
+    def first_phrases(
+        self, question: str, passages: Sequence[Passage], guide: Guide
+    ) -> tuple[DynamicVocabulary, Numbers, Numbers]:
+        """Return phrases, their scores as an answer's first and their bonuses, to fit guidance."""
+        prepared = self._prepare(question, passages, with_vectors=False, guide=guide)
+        (scores,) = self._decoder([prepared]).first_scores()
+        bonuses = np.array(prepared.prompt.guidance)
+        return prepared.prompt.vocabulary, scores.double().cpu().numpy(), bonuses
 
     def features(
         self, questions: Sequence[str], passages: Sequence[Sequence[Passage]]

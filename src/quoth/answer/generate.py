@@ -129,6 +129,15 @@ class Decoder:
         return found
 
     @torch.inference_mode()
+    def first_scores(self) -> list[Tensor]:
+        """Return each text's scores of the phrases on offer (C,); before the first step only."""
+        size = self._network.num_subwords
+        return [
+            self._scores(self._states[at : at + 1], self._texts[number])[0, size:]
+            for at, number in enumerate(self._live)
+        ]
+
+    @torch.inference_mode()
     def _step(self) -> list[tuple[int, Token]]:
         if self._chosen:
             self._read_chosen()
