@@ -86,6 +86,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--carry", type=Path, help="copy texts to this folder")
     parser.add_argument("--out", type=Path, default=CACHE)
+    parser.add_argument("--encoder", default=DEFAULT_NAME, help="name of MiniLM, or its folder")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--limit", type=int, default=0, help="examples of a source; 0 for all")
     parser.add_argument("--only", default="", choices=("", "reading", "pairs"))
@@ -99,7 +100,7 @@ def main() -> None:
         began = time.perf_counter()
         examples = _limit(list(read[name](given.data)), given.limit)
         print(f"{name} read after {time.perf_counter() - began:.0f} s", flush=True)
-        packed = pack(examples, processes=given.processes)
+        packed = pack(examples, find_folder(given.encoder), processes=given.processes)
         path = given.out / f"{name}.bin"
         save_reading_set(path, packed)
         report(path, packed)
@@ -202,7 +203,7 @@ def paragraphs(data: Path) -> list[tuple[str, str]]:
     return [found[at] for at in chance.permutation(len(found))[:NUM_PARAGRAPHS].tolist()]
 
 
-def pack(examples: Sequence[Example], *, processes: int) -> ReadingSet:
+def pack(examples: Sequence[Example], encoder: Path, *, processes: int) -> ReadingSet:
     """Add questions without an answer, and tokenise."""
     passages = list(dict.fromkeys(each.passage for each in examples))
     row_by_passage = {each: row for row, each in enumerate(passages)}
@@ -218,7 +219,8 @@ def pack(examples: Sequence[Example], *, processes: int) -> ReadingSet:
     spoilt = spread(spoil, len(examples), processes)
     every = [*examples, *(each for own in spoilt for each in own)]
     is_pair = examples[0].kind == PAIR
-    texts = _Tokenised(passages, most=MAX_PAIR_SUBWORDS if is_pair else MAX_TEXT_SUBWORDS)
+    most = MAX_PAIR_SUBWORDS if is_pair else MAX_TEXT_SUBWORDS
+    texts = _Tokenised(passages, encoder, most=most)
 
     def places(at: int) -> list[int]:
         return texts.places(row_by_passage[every[at].passage], every[at].answers)
@@ -259,9 +261,8 @@ def _spoil(example: Example, beside: Sequence[str], chance: np.random.Generator)
 class _Tokenised:
     """Passages as subwords."""
 
-    def __init__(self, passages: Sequence[Text], *, most: int) -> None:
-        tokenizer = load_tokenizer(find_folder(DEFAULT_NAME))
-        self.inputs = ReaderInputs(tokenizer, ReaderConfig())
+    def __init__(self, passages: Sequence[Text], encoder: Path, *, most: int) -> None:
+        self.inputs = ReaderInputs(load_tokenizer(encoder), ReaderConfig())
         self.passages = passages
         self.most = most
         self.titles = [ids for ids, _ in self.inputs.tokenise([each.title for each in passages])]

@@ -3,13 +3,15 @@
     python -m benchmarks.reader.rerank pack OUT [--data ../shared/data/ir]           # here
     python3 -m benchmarks.reader.rerank search PACKED FOUND --encoder FOLDER
     python3 -m benchmarks.reader.rerank read FOUND OUT.npz --encoder FOLDER --reader FOLDER
-    python -m benchmarks.reader.rerank table OUT.npz                                  # here
+    python -m benchmarks.reader.rerank table OUT.npz [--width 16]                     # here
+    python -m benchmarks.reader.rerank results HELD-OUT.npz OUT.npz RESULTS.json
 
 `pack` keeps, of each development collection, its passages, up to so many judged queries, and what
 BM25 finds for them. `search`, on a machine with an accelerator, encodes the passages and fuses both
 as the product does (with the weights and ranges in `benchmarks/hybrid/results/quality.json`);
 `read` reads the nearest passage of each of the first 50 documents. `table` mixes: score = share ·
-relevance + (1 − share) · fused, both from 0 to 1 over the documents that are read.
+relevance + (1 − share) · fused, both from 0 to 1 over the documents that are read, or relevance
+in units of its usual range and fused scores as they are.
 Of squad-train-slice, which readers are trained on, only held-out questions are asked.
 """
 
@@ -33,6 +35,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmarks.reader.mixing import READ, Read, print_table, save_read, write_results
 from quoth.models.batching import batches_by_length
 from quoth.models.pretrained import load_tokenizer
 from quoth.models.reader.config import ReaderConfig
@@ -42,30 +45,29 @@ from quoth.records import Document, Hit, Run
 from quoth.search.hybrid.fusion import UsualRanges, convex
 from quoth.text.passages import PassageConfig, cut_document
 
-MAX_QUERIES, FOUND, READ = 200, 100, 50
-SHARES = tuple(round(0.1 * step, 1) for step in range(11))
+MAX_QUERIES, FOUND = 200, 100
 BUDGET = 262_144  # subwords of a batch
 CALIBRATED = Path("benchmarks/hybrid/results/quality.json")
-Read = dict[str, NDArray[Any]]
-"""What was read for each query: `fused`, `relevance`, `margins` and `grades` (Q, READ), NaN and 0
-where fewer were found; `ideal` (Q,), the best DCG at 10 that all judged documents allow."""
 
 
 def main() -> None:
     """Pack, read, or print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("pack", "search", "read", "table"))
+    parser.add_argument("what", choices=("pack", "search", "read", "table", "results"))
     parser.add_argument("paths", type=Path, nargs="+")
     parser.add_argument("--data", type=Path, default=Path("../shared/data/ir"))
     parser.add_argument("--sets", default="")
     parser.add_argument("--encoder", type=Path)
     parser.add_argument("--reader", type=Path)
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--width", type=float, default=0.0, help="usual range of the relevance")
     given = parser.parse_args()
     if given.what == "pack":
         pack(given.data, given.paths[0], given.sets.split(",") if given.sets else [])
     elif given.what == "table":
-        print_table(given.paths[0])
+        print_table(given.paths[0], width=given.width)
+    elif given.what == "results":
+        write_results(*given.paths)
     else:
         {"search": search, "read": read}[given.what](given)
 
@@ -315,58 +317,6 @@ def _pad(sequences: Sequence[Any], device: torch.device) -> SequenceBatch:
         fields[at, each.second : len(each.subword_ids)] = 1
         mask[at, : len(each.subword_ids)] = True
     return SequenceBatch(*(torch.from_numpy(each).to(device) for each in (ids, fields, mask)))
-
-
-# --- here: the table -----------------------------------------------------------------------------
-
-
-def save_read(path: Path, read: Mapping[str, Read]) -> None:
-    """Keep what was read of each collection."""
-    arrays = {f"{name}/{key}": value for name, own in read.items() for key, value in own.items()}
-    np.savez_compressed(path, **arrays)
-
-
-def open_read(path: Path) -> dict[str, Read]:
-    """Open what `save_read` wrote."""
-    found: dict[str, Read] = {}
-    with np.load(path) as arrays:
-        for key in arrays.files:
-            name, part = key.split("/")
-            found.setdefault(name, {})[part] = arrays[key]
-    return found
-
-
-def mixed_quality(own: Read, *, share: float, depth: int) -> NDArray[np.float64]:  # (Q,)
-    """Return nDCG@10 of each query, its first `depth` documents mixed anew."""
-    fused, relevance = own["fused"][:, :depth], own["relevance"][:, :depth]
-    mixed = (1 - share) * _scale(fused) + share * _scale(relevance)
-    order = np.argsort(-np.nan_to_num(mixed, nan=-9.0), axis=1, kind="stable")[:, :10]
-    gains = np.take_along_axis(np.maximum(own["grades"][:, :depth], 0), order, axis=1)
-    reached = (gains / np.log2(2 + np.arange(gains.shape[1]))).sum(1)
-    return np.divide(reached, own["ideal"], out=np.zeros_like(reached), where=own["ideal"] > 0)
-
-
-def _scale(scores: NDArray[Any]) -> NDArray[Any]:
-    low = np.nanmin(scores, axis=1, keepdims=True)
-    width = np.nanmax(scores, axis=1, keepdims=True) - low
-    return np.where(width > 0, (scores - low) / np.where(width > 0, width, 1.0), 1.0)
-
-
-def print_table(path: Path, show: Callable[..., None] = print) -> None:
-    """Print nDCG@10 by share and depth, and the best share of the mean."""
-    read = {name: own for name, own in open_read(path).items() if len(own["ideal"])}
-    for depth in (30, READ):
-        show(f"first {depth}: nDCG@10 by share of the reranker")
-        show(f"{'':24}" + "".join(f"{share:7}" for share in SHARES))
-        table = np.array(
-            [
-                [mixed_quality(own, share=s, depth=depth).mean() for s in SHARES]
-                for own in read.values()
-            ]
-        )
-        for name, row in zip([*read, "mean"], [*table, table.mean(0)], strict=True):
-            show(f"{name:24}" + "".join(f"{value:7.4f}" for value in row))
-        show(f"{'best share of each set':24}{table.max(1).mean():7.4f}", flush=True)
 
 
 if __name__ == "__main__":

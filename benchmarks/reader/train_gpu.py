@@ -6,8 +6,8 @@
 Needs torch, transformers, tokenizers, safetensors, the files that `pack` wrote, and MiniLM in the
 Hugging Face layout (fp16 will do). Neighbours by MiniLM's vectors join BM25's as hard negatives,
 ordered as a hybrid search would. `--collections` names what `rerank search` wrote, to judge how
-development collections are reranked. `--leave-out` names sources that nothing is trained on, to see what
-carries over to them.
+development collections are reranked. `--leave-out` names sources that nothing is trained on, to see
+what carries over to them.
 Writes OUT/NAME (int8 weights, ready to be shipped), OUT/NAME.json and OUT/NAME.npz (what it says of
 held-out questions, for `signs`), NAME.held-out.npz and NAME.collections.npz (what it says of what
 the hybrid finds, for `rerank table`); figures are measured with the weights as they are shipped.
@@ -32,13 +32,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmarks.reader.mixing import print_table, save_read
 from benchmarks.reader.neighbours import SubwordHybrid
-from benchmarks.reader.rerank import (
-    Candidates,
-    print_table,
-    read_candidates,
-    save_read,
-)
+from benchmarks.reader.rerank import Candidates, read_candidates
 from benchmarks.reader.signs import gather_signs
 from quoth.models.bert import read_shape
 from quoth.models.pretrained import (
@@ -59,7 +55,8 @@ from quoth.training.reading.set import ReadingSet, join_sets, open_reading_set
 from quoth.training.recipes.reader import ReaderRecipe, measure_reader, train_reader
 
 CACHE = Path("benchmarks/.cache/reader")
-TIMED_STEPS = 60
+TIMED_STEPS, SPARE = 60, 0.85  # a run whose plan left nothing to spare overran it
+CHECKPOINT_EVERY = 500
 
 
 def main() -> None:
@@ -79,12 +76,10 @@ def main() -> None:
     recipe = make_recipe(given)
     settings = {"device": device, "mark_id": mark_id, "workers": given.workers}
     learn = partial(train_reader, network, reading, inputs, **settings)
-    if given.end:
-        given.minutes = (given.end - time.time()) / 60
     if given.minutes:
         recipe = replace(recipe, steps=plan_steps(learn, rows, recipe, given.minutes))
     clock = Clock(recipe.batch_size)
-    network, report = learn(recipe, rows=rows, progress=clock)
+    network, report = learn(recipe, rows=rows, progress=clock, checkpoint=given.checkpoints)
     seconds = time.perf_counter() - clock.began
     print(f"{seconds:.0f} s of training", flush=True)
     shape = read_shape(given.encoder)
@@ -152,7 +147,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="", choices=("", "reading", "pairs"))
     parser.add_argument("--leave-out", default="", help="sources, with commas between them")
     parser.add_argument("--minutes", type=float, default=0.0, help="time to train for")
-    parser.add_argument("--end", type=float, default=0.0, help="or the second to train until")
+    parser.add_argument("--checkpoints", type=Path, help="keep the run here, or go on from there")
     parser.add_argument("--steps", type=int, default=4_000, help="where no minutes are given")
     parser.add_argument("--batch", type=int, default=96)
     parser.add_argument("--rate", type=float, default=2e-4)
@@ -182,6 +177,7 @@ def make_recipe(given: argparse.Namespace) -> ReaderRecipe:
         evidence_weight=given.evidence,
         relevance_weight=given.relevance,
         average_decay=given.average,
+        checkpoint_every=CHECKPOINT_EVERY if given.checkpoints else 0,
         groups=GroupConfig(
             num_passages=given.passages,
             num_pair_passages=given.pair_passages,
@@ -219,7 +215,7 @@ def plan_steps(
     seconds = (taken[2] - taken[1]) / TIMED_STEPS
     minutes -= sum(taken) / 60
     print(f"{1000 * seconds:.0f} ms per step", flush=True)
-    return max(1, int(60 * minutes / seconds))
+    return max(1, int(SPARE * 60 * minutes / seconds))
 
 
 def training_rows(reading: ReadingSet, given: argparse.Namespace) -> NDArray[np.int64]:

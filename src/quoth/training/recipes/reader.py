@@ -196,11 +196,13 @@ class RunningAverage:
         self._decay = decay
         self._trained = [each for each in model.parameters() if each.requires_grad]
         self._average = [each.detach().clone() for each in self._trained]
+        self._taken = 0
 
     @torch.no_grad()
-    def __call__(self, step: int) -> str:
-        """Take the weights before a step, counted from 1, into the average."""
-        share = max(1 - self._decay, 1 / step)  # a plain mean at first
+    def __call__(self, _step: int) -> str:
+        """Take the weights before a step into the average; the first ones as they are."""
+        self._taken += 1
+        share = max(1 - self._decay, 1 / self._taken)  # a plain mean at first
         torch._foreach_lerp_(self._average, self._trained, share)
         return ""
 
