@@ -14,12 +14,8 @@ another machine.
 from __future__ import annotations
 
 import argparse
-import gzip
-import hashlib
-import json
-import subprocess
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -28,12 +24,17 @@ import bm25s
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.generation.pieces import cut_pieces as cut_pieces
+from benchmarks.generation.pieces import is_held_out as is_held_out
+from benchmarks.generation.pieces import read_articles as read_articles
+from benchmarks.generation.pieces import read_lines as read_lines
+from benchmarks.generation.pieces import read_pairs as read_pairs
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.inputs import DynamicLMInputs
 from quoth.models.pretrained import load_tokenizer
 from quoth.selfsupervision.phrase_matching import SubwordText
 from quoth.selfsupervision.phrase_sampling import SubwordKinds, as_subwords
-from quoth.text.passages import PassageConfig, cut_text, split_sentences
+from quoth.text.passages import split_sentences
 from quoth.text.words import Analyser, AnalyserConfig
 from quoth.training.quoting.quote_writer import (
     CoverRecord,
@@ -53,8 +54,6 @@ CACHE = Path("benchmarks/.cache/generation")
 BASE = Path("benchmarks/.cache/smollm2/SmolLM2-135M-Instruct")
 CHUNK, SUPPORT, QUERY_SUBWORDS = 512, 8, 24
 FILE_BYTES = 11_500_000
-PIECE = PassageConfig(max_words=120)
-HELD_OUT = 0.02
 COPYRIGHTED = ("ADAM", "MPlusDrugs", "MPlusHerbsSuppls")
 MAX_POSITIONS = 8192
 READING = (
@@ -369,40 +368,6 @@ def read_pieces(folder: Path) -> list[Piece]:
         for row in read_lines(folder / "corpus.jsonl.gz")
         for text in cut_pieces(row["text"])
     ]
-
-
-def cut_pieces(text: str) -> list[str]:
-    """Cut a text into passages; white space becomes single spaces."""
-    cut = (text[span.start : span.end] for span in cut_text(text, PIECE))
-    return [joined for each in cut if (joined := " ".join(each.split()))]
-
-
-def read_pairs(folder: Path) -> list[tuple[str, str]]:
-    """Read the training questions' ids with the documents that answer them."""
-    with gzip.open(folder / "qrels" / "train.tsv.gz", "rt", encoding="utf-8") as stream:
-        next(stream)
-        rows = [line.rstrip("\n").split("\t") for line in stream]
-    return [(qid, docid) for qid, docid, grade in rows if int(grade) > 0]
-
-
-def read_articles(path: Path) -> Iterator[dict[str, Any]]:
-    """Read compressed articles."""
-    command = ["zstd", "-dc", "--long=27", str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        yield from map(json.loads, process.stdout)
-
-
-def read_lines(path: Path) -> Iterable[dict[str, Any]]:
-    """Read compressed JSON lines."""
-    with gzip.open(path, "rt", encoding="utf-8") as stream:
-        yield from map(json.loads, stream)
-
-
-def is_held_out(text: str) -> bool:
-    """Hold out passages by their text, so that one is always on the same side."""
-    number = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
-    return number % 10_000 < HELD_OUT * 10_000
 
 
 if __name__ == "__main__":

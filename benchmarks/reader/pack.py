@@ -1,14 +1,16 @@
 """Pack what the reader is trained on: two small files of subwords, no texts.
 
-    python -m benchmarks.reader.pack [--data ../shared/data] [--limit 0]
+    python -m benchmarks.reader.pack --carry FOLDER       copy the texts, to be packed elsewhere
+    python -m benchmarks.reader.pack [--data ../shared/data] [--processes 2] [--limit 0]
 
 `reading.bin`: questions of squad-train-slice, of the sources in text/reading and of fairytaleqa,
-each with the passage that answers it and twelve that BM25 finds for it among the passages of all
-sources and that hold none of its answers; and questions in which a name, number or word was
-replaced or turned into its opposite (`benchmarks.citations.unanswerable`), so that their passage
-does not answer them.
-`pairs.bin`: natural pairs with BM25's neighbours among the other pairs' passages. Three in a
-hundred passages are held out with all their questions, and those of squad-train-slice that
+each with the passage that answers it; and questions in which a name, number or word was replaced
+or turned into its opposite (`benchmarks.citations.unanswerable`), so that their passage does not
+answer them; what replaces it stands in the passage or in one beside it, mostly of its article.
+`pairs.bin`: natural pairs, and queries made of passages of other pairs and of Wikipedia
+(`benchmarks.reader.queries`).
+Passages like the right one are found where training takes place (`train_gpu`). Three in a hundred
+passages are held out with all their questions, and those of squad-train-slice that
 `benchmarks.citations.calibrate` asks about. Nothing of any dev or test split is read.
 """
 
@@ -18,23 +20,25 @@ import argparse
 import gzip
 import hashlib
 import json
+import multiprocessing
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.citations.unanswerable import contradict, holds, swap
-from benchmarks.generation import pack as generation
+from benchmarks.citations.unanswerable import contradict, swap
+from benchmarks.generation import pieces
+from benchmarks.reader.queries import MadeQuery, count_words, make_query
 from quoth.models.pretrained import DEFAULT_NAME, find_folder, load_tokenizer
 from quoth.models.reader.config import ReaderConfig
 from quoth.models.reader.inputs import ReaderInputs
 from quoth.text.passages import split_sentences
-from quoth.text.words import Analyser, AnalyserConfig
 from quoth.training.reading.set import (
     ANSWERED,
     PAIR,
@@ -46,13 +50,15 @@ from quoth.training.reading.set import (
 
 CACHE = Path("benchmarks/.cache/reader")
 HELD_OUT = 0.03
-SWAPPED_SHARE, CONTRARY_SHARE = 0.3, 0.2
-NEIGHBOURS, SEARCHED = 12, 40
+SWAPPED_SHARE, CONTRARY_SHARE = 0.5, 0.3
+BESIDE = 3
 MAX_TEXT_SUBWORDS, MAX_PAIR_SUBWORDS = 400, 176
 MAX_ANSWER_SUBWORDS, MAX_PLACES = 40, 6
-PAIR_CAPS = {"forum_title": 9_000, "forum_question": 9_000, "acl": 9_000, "debian": 7_000}
-MAX_PAIRS = 7_000  # of any other source
+PAIR_CAPS = {"forum_title": 11_000, "acl": 12_000, "elife": 6_000}
+MAX_PAIRS = 9_000  # of any other source
 PAIR_WORDS = 150
+STORIES, PARAGRAPHS = "text/cited_qa/fairytaleqa.jsonl.gz", "text/paragraphs.jsonl"
+NUM_PARAGRAPHS, LEAST_WORDS, PER_ARTICLE = 20_000, 60, 4
 
 
 @dataclass(frozen=True)
@@ -75,39 +81,61 @@ class Example:
 
 
 def main() -> None:
-    """Read, search, tokenise and pack."""
+    """Read, tokenise and pack; or copy what is read."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--carry", type=Path, help="copy texts to this folder")
     parser.add_argument("--out", type=Path, default=CACHE)
+    parser.add_argument("--encoder", default=DEFAULT_NAME, help="name of MiniLM, or its folder")
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--limit", type=int, default=0, help="examples of a source; 0 for all")
     parser.add_argument("--only", default="", choices=("", "reading", "pairs"))
     given = parser.parse_args()
+    if given.carry:
+        carry(given.data, given.carry)
+        return
     given.out.mkdir(parents=True, exist_ok=True)
-    read = {"reading": questions, "pairs": pairs}
+    read = {"reading": questions, "pairs": partial(pairs, processes=given.processes)}
     for name in [given.only] if given.only else read:
         began = time.perf_counter()
-        packed = pack(_limit(list(read[name](given.data)), given.limit))
+        examples = _limit(list(read[name](given.data)), given.limit)
+        print(f"{name} read after {time.perf_counter() - began:.0f} s", flush=True)
+        packed = pack(examples, find_folder(given.encoder), processes=given.processes)
         path = given.out / f"{name}.bin"
         save_reading_set(path, packed)
         report(path, packed)
         print(f"{time.perf_counter() - began:.0f} s", flush=True)
 
 
+def carry(data: Path, out: Path) -> None:
+    """Copy what is read, compressed so that any Python can open it; of articles, paragraphs."""
+    names = ["text/pairs.jsonl", *(f"text/reading/{each.stem}" for each in reading_files(data))]
+    for name in names:
+        _write_gz(out / f"{name}.gz", _decompress(data / f"{name}.zst"))
+    found = paragraphs(data)
+    lines = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in found)
+    _write_gz(out / f"{PARAGRAPHS}.gz", lines.encode())
+    kept = ("corpus.jsonl.gz", "queries.jsonl.gz", "qrels/train.tsv.gz")
+    for name in (*(f"ir/squad-train-slice/{each}" for each in kept), STORIES):
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_bytes((data / name).read_bytes())
+
+
 def questions(data: Path) -> Iterator[Example]:
     """Read every question with its passage and answers."""
     yield from squad_questions(data / "ir" / "squad-train-slice")
-    for path in sorted((data / "text" / "reading").glob("*.zst")):
-        for row in _read_zst(path):
+    for path in reading_files(data):
+        for row in _read(path):
             passage = Text(row.get("title") or "", row["passage"])
             yield Example(row["source"], row["question"], passage, tuple(row["answers"]))
-    yield from story_questions(data / "text" / "cited_qa" / "fairytaleqa.jsonl.gz")
+    yield from story_questions(data / STORIES)
 
 
 def squad_questions(folder: Path) -> Iterator[Example]:
     """Read the training questions of a collection."""
     rows = {row["_id"]: row for row in _read_gz(folder / "corpus.jsonl.gz")}
     asked = {row["_id"]: row for row in _read_gz(folder / "queries.jsonl.gz")}
-    for qid, docid in generation.read_pairs(folder):
+    for qid, docid in pieces.read_pairs(folder):
         text = Text(rows[docid].get("title") or "", rows[docid]["text"])
         yield Example(folder.name, asked[qid]["text"], text, tuple(asked[qid]["answers"]))
 
@@ -133,63 +161,97 @@ def _as_written(answer: str, text: str) -> str:
     return text[at : at + len(answer)] if at >= 0 else ""
 
 
-def pairs(data: Path) -> Iterator[Example]:
-    """Read natural pairs, at most so many of a source, drawn by a seed."""
-    rows = list(_read_zst(data / "text" / "pairs.jsonl.zst"))
+def pairs(data: Path, processes: int) -> Iterator[Example]:
+    """Read natural pairs, at most so many of a source; queries are made of what is left."""
+    rows = list(_read(data / "text" / "pairs.jsonl.zst"))
     taken: Counter[str] = Counter()
+    known: set[str] = set()
+    left = []
     for at in np.random.default_rng(0).permutation(len(rows)):
         row = rows[at]
+        text = " ".join(row["passage"].split()[:PAIR_WORDS])
         taken[row["source"]] += 1
         if taken[row["source"]] <= PAIR_CAPS.get(row["source"], MAX_PAIRS):
-            text = " ".join(row["passage"].split()[:PAIR_WORDS])
+            known.add(text)
             yield Example(row["source"], row["query"], Text("", text), kind=PAIR)
+        else:
+            left.append((row["query"], text))
+    sources = [each for each in left if each[1] not in known]
+    sources += paragraphs(data)
+    counts = count_words(text for _title, text in sources)
+
+    def make(at: int) -> MadeQuery | None:
+        return make_query(*sources[at], counts, np.random.default_rng([0, at]))
+
+    for made in spread(make, len(sources), processes):
+        if made:
+            yield Example(made.kind, made.query, Text("", made.passage), kind=PAIR)
 
 
-def pack(examples: Sequence[Example]) -> ReadingSet:
-    """Find neighbours, add questions without an answer, and tokenise."""
+def paragraphs(data: Path) -> list[tuple[str, str]]:
+    """Read paragraphs of encyclopedia articles, a few of each, with the articles' titles."""
+    carried = data / f"{PARAGRAPHS}.gz"
+    if carried.exists():
+        return [(title, text) for title, text in _read_gz(carried)]
     chance = np.random.default_rng(0)
+    found = []
+    for row in pieces.read_articles(data / "text" / "lm_train.jsonl.zst"):
+        own = [part.split()[:PAIR_WORDS] for part in row["text"].split("\n")]
+        long = [" ".join(words) for words in own if len(words) >= LEAST_WORDS]
+        chosen = chance.permutation(len(long))[:PER_ARTICLE].tolist()
+        found += [(row["title"], long[at]) for at in chosen]
+    return [found[at] for at in chance.permutation(len(found))[:NUM_PARAGRAPHS].tolist()]
+
+
+def pack(examples: Sequence[Example], encoder: Path, *, processes: int) -> ReadingSet:
+    """Add questions without an answer, and tokenise."""
     passages = list(dict.fromkeys(each.passage for each in examples))
     row_by_passage = {each: row for row, each in enumerate(passages)}
-    near = find_neighbours(examples, passages, row_by_passage)
-    unanswered = [
-        (Example(each.source, asked, each.passage, kind=UNANSWERED), own)
-        for each, own in zip(examples, near, strict=True)
-        if each.kind == ANSWERED
-        for asked in _spoil(each, [passages[row].text for row in own[:4]], chance)
-    ]
-    every = [*zip(examples, near, strict=True), *unanswered]
+
+    def spoil(at: int) -> list[Example]:
+        own = examples[at]
+        row = row_by_passage[own.passage]
+        beside = [each.text for each in passages[max(0, row - BESIDE) : row + BESIDE + 1]]
+        chance = np.random.default_rng([0, at])
+        asked = _spoil(own, beside, chance) if own.kind == ANSWERED else ()
+        return [Example(own.source, each, own.passage, kind=UNANSWERED) for each in asked]
+
+    spoilt = spread(spoil, len(examples), processes)
+    every = [*examples, *(each for own in spoilt for each in own)]
     is_pair = examples[0].kind == PAIR
-    texts = _Tokenised(passages, most=MAX_PAIR_SUBWORDS if is_pair else MAX_TEXT_SUBWORDS)
-    located = [
-        (each, own, texts.places(row_by_passage[each.passage], each.answers)) for each, own in every
-    ]
-    kept = [(a, b, c) for a, b, c in located if c or a.kind != ANSWERED]
-    return _join(kept, texts, row_by_passage)
+    most = MAX_PAIR_SUBWORDS if is_pair else MAX_TEXT_SUBWORDS
+    texts = _Tokenised(passages, encoder, most=most)
+
+    def places(at: int) -> list[int]:
+        return texts.places(row_by_passage[every[at].passage], every[at].answers)
+
+    located = zip(every, spread(places, len(every), processes), strict=True)
+    kept = [(each, own) for each, own in located if own or each.kind != ANSWERED]
+    sentences = spread(texts.sentences, len(passages), 1 if is_pair else processes)
+    return _join(kept, texts, sentences, row_by_passage)
 
 
-def find_neighbours(
-    examples: Sequence[Example], passages: Sequence[Text], row_by_passage: dict[Text, int]
-) -> list[list[int]]:
-    """Find passages by BM25 that hold none of a question's answers."""
-    analyser = Analyser(AnalyserConfig())
-    terms = [analyser.terms(f"{each.title} {each.text}") for each in passages]
-    found = generation.search_rows(
-        terms, [analyser.terms(each.question) for each in examples], k=SEARCHED
-    )
-    near = []
-    for each, rows in zip(examples, found.tolist(), strict=True):
-        own = row_by_passage[each.passage]
-        others = (row for row in rows if row != own and passages[row].text != each.passage.text)
-        fitting = (row for row in others if not holds([passages[row].text], each.answers))
-        near.append([row for row, _place in zip(fitting, range(NEIGHBOURS), strict=False)])
-    return near
+def spread(work: Callable[[int], Any], count: int, processes: int) -> list[Any]:
+    """Do something for each number, in several processes."""
+    global _work
+    if processes < 2:
+        return [work(at) for at in range(count)]
+    _work = work
+    with multiprocessing.get_context("fork").Pool(processes) as pool:
+        return pool.map(_do, range(count), chunksize=max(1, count // (8 * processes)))
 
 
-def _spoil(example: Example, near: Sequence[str], chance: np.random.Generator) -> Iterator[str]:
+_work: Callable[[int], Any]
+
+
+def _do(at: int) -> Any:
+    return _work(at)
+
+
+def _spoil(example: Example, beside: Sequence[str], chance: np.random.Generator) -> Iterator[str]:
     """Ask what the passage does not answer: another name, number or word, or the opposite."""
     if chance.random() < SWAPPED_SHARE:
-        own = [example.passage.text]
-        texts = own if chance.random() < 0.5 or not near else near
+        texts = [example.passage.text] if chance.random() < 0.5 else beside
         if asked := swap(example.question, texts, chance):
             yield asked
     if chance.random() < CONTRARY_SHARE and (asked := contradict(example.question, chance)):
@@ -199,9 +261,8 @@ def _spoil(example: Example, near: Sequence[str], chance: np.random.Generator) -
 class _Tokenised:
     """Passages as subwords."""
 
-    def __init__(self, passages: Sequence[Text], *, most: int) -> None:
-        tokenizer = load_tokenizer(find_folder(DEFAULT_NAME))
-        self.inputs = ReaderInputs(tokenizer, ReaderConfig())
+    def __init__(self, passages: Sequence[Text], encoder: Path, *, most: int) -> None:
+        self.inputs = ReaderInputs(load_tokenizer(encoder), ReaderConfig())
         self.passages = passages
         self.most = most
         self.titles = [ids for ids, _ in self.inputs.tokenise([each.title for each in passages])]
@@ -224,7 +285,9 @@ class _Tokenised:
         return [each for place in dict.fromkeys(found) for each in place]
 
     def sentences(self, row: int) -> list[int]:
-        """Number the sentences that subwords stand in."""
+        """Number the sentences that subwords stand in; of pairs nobody asks."""
+        if self.most == MAX_PAIR_SUBWORDS:
+            return [0] * min(self.most, len(self.texts[row][0]))
         begins = [span.start for span in split_sentences(self.passages[row].text)]
         spans = self.texts[row][1][: self.most]
         numbers = np.searchsorted(begins, spans[:, 0], side="right") - 1
@@ -239,29 +302,27 @@ def _is_whole(text: str, at: int, length: int) -> bool:
 
 
 def _join(
-    kept: Sequence[tuple[Example, list[int], list[int]]],
+    kept: Sequence[tuple[Example, list[int]]],
     texts: _Tokenised,
+    sentences: Sequence[list[int]],
     row_by_passage: dict[Text, int],
 ) -> ReadingSet:
-    asked = texts.inputs.tokenise([each.question for each, _near, _places in kept])
+    asked = texts.inputs.tokenise([each.question for each, _places in kept])
     most = texts.inputs.config.max_question_subwords
-    near = np.full((len(kept), NEIGHBOURS), -1, dtype=np.int64)
-    for at, (_each, own, _places) in enumerate(kept):
-        near[at, : len(own)] = own
-    sources = tuple(dict.fromkeys(each.source for each, _near, _places in kept))
+    sources = tuple(dict.fromkeys(each.source for each, _places in kept))
     held_out = [is_held_out(each.text, each.text) for each in texts.passages]
-    rows = np.array([row_by_passage[each.passage] for each, _near, _places in kept])
+    rows = np.array([row_by_passage[each.passage] for each, _places in kept])
     return ReadingSet(
         questions=Ragged.of((ids[:most] for ids, _spans in asked), "<u2"),
         titles=Ragged.of(
             (ids[: texts.inputs.config.max_title_subwords] for ids in texts.titles), "<u2"
         ),
         texts=Ragged.of((ids[: texts.most] for ids, _spans in texts.texts), "<u2"),
-        sentences=Ragged.of(map(texts.sentences, range(len(texts.passages))), "|u1"),
-        answers=Ragged.of((places for _each, _near, places in kept), "<u2"),
+        sentences=Ragged.of(sentences, "|u1"),
+        answers=Ragged.of((places for _each, places in kept), "<u2"),
         passage_rows=rows,
-        neighbours=near,
-        kinds=np.array([each.kind for each, _near, _places in kept], dtype=np.uint8),
+        neighbours=np.full((len(kept), 1), -1, dtype=np.int64),
+        kinds=np.array([each.kind for each, _places in kept], dtype=np.uint8),
         source_ids=np.array([sources.index(each.source) for each, *_ in kept], dtype=np.uint8),
         held_out=np.array(held_out)[rows],
         sources=sources,
@@ -272,7 +333,7 @@ def is_held_out(text: str, whole: str) -> bool:
     """Hold out passages by their text, and by any piece that calibration asks about."""
     number = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
     own = number % 10_000 < HELD_OUT * 10_000
-    return own or any(map(generation.is_held_out, generation.cut_pieces(whole)))
+    return own or any(map(pieces.is_held_out, pieces.cut_pieces(whole)))
 
 
 def report(path: Path, packed: ReadingSet) -> None:
@@ -298,13 +359,31 @@ def _limit(examples: Sequence[Example], limit: int) -> list[Example]:
     return kept
 
 
-def _read_zst(path: Path) -> Iterable[dict[str, Any]]:
+def reading_files(data: Path) -> list[Path]:
+    """List the files of questions, whether they were carried or not."""
+    found = (data / "text" / "reading").glob("*.jsonl.*")
+    return sorted(each.with_suffix(".zst") for each in found)
+
+
+def _read(path: Path) -> Iterable[dict[str, Any]]:
+    """Read lines of a .zst file, or of the .gz file that was made of it."""
+    carried = path.with_suffix(".gz")
+    return (
+        _read_gz(carried) if carried.exists() else map(json.loads, _decompress(path).splitlines())
+    )
+
+
+def _decompress(path: Path) -> bytes:
     command = ["zstd", "-dc", "--long=27", str(path)]
-    found = subprocess.run(command, capture_output=True, check=True).stdout
-    return map(json.loads, found.splitlines())
+    return subprocess.run(command, capture_output=True, check=True).stdout
 
 
-def _read_gz(path: Path) -> Iterator[dict[str, Any]]:
+def _write_gz(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(content, compresslevel=5))
+
+
+def _read_gz(path: Path) -> Iterator[Any]:
     with gzip.open(path, "rt", encoding="utf-8") as stream:
         yield from map(json.loads, stream)
 

@@ -4,19 +4,23 @@
     python -m benchmarks.reader.train_gpu --encoder FOLDER --out OUT --steps 3 --batch 4 --judge 16
 
 Needs torch, transformers, tokenizers, safetensors, the files that `pack` wrote, and MiniLM in the
-Hugging Face layout (fp16 will do). Neighbours by MiniLM's vectors join BM25's as hard negatives of
-the pairs. `--leave-out` names sources that nothing is trained on, to see what carries over to them.
+Hugging Face layout (fp16 will do). Neighbours by MiniLM's vectors join BM25's as hard negatives,
+ordered as a hybrid search would. `--collections` names what `rerank search` wrote, to judge how
+development collections are reranked. `--leave-out` names sources that nothing is trained on, to see
+what carries over to them.
 Writes OUT/NAME (int8 weights, ready to be shipped), OUT/NAME.json and OUT/NAME.npz (what it says of
-held-out questions, for `signs`); figures are measured with the weights as they are shipped.
+held-out questions, for `signs`), NAME.held-out.npz and NAME.collections.npz (what it says of what
+the hybrid finds, for `rerank table`); figures are measured with the weights as they are shipped.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import pickle
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -27,10 +31,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))  # not inst
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
+from benchmarks.reader.mixing import print_table, save_read
+from benchmarks.reader.neighbours import SubwordHybrid
+from benchmarks.reader.rerank import Candidates, read_candidates
 from benchmarks.reader.signs import gather_signs
-from quoth.models.bert import mean_unit, read_shape
+from quoth.models.bert import read_shape
 from quoth.models.pretrained import (
     DEFAULT_NAME,
     DEFAULT_SHA256,
@@ -45,12 +51,12 @@ from quoth.models.reader.inputs import ReaderInputs
 from quoth.models.reader.network import ReaderNetwork
 from quoth.training.loop import Progress
 from quoth.training.reading.groups import GroupConfig
-from quoth.training.reading.set import Ragged, ReadingSet, join_sets, open_reading_set
+from quoth.training.reading.set import ReadingSet, join_sets, open_reading_set
 from quoth.training.recipes.reader import ReaderRecipe, measure_reader, train_reader
 
 CACHE = Path("benchmarks/.cache/reader")
-NEAR, TOO_NEAR = 16, 0.98
-TIMED_STEPS = 40
+TIMED_STEPS, SPARE = 60, 0.85  # a run whose plan left nothing to spare overran it
+CHECKPOINT_EVERY = 500
 
 
 def main() -> None:
@@ -58,16 +64,14 @@ def main() -> None:
     given = arguments()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(given.seed)  # the heads start at random
-    network = ReaderNetwork(load_encoder(given.encoder))
-    if given.start:
-        sealed = given.start / WEIGHTS_FILE
-        _load(network, dequantise(read_sealed(sealed, sha256=read_saved(given.start).sha256)))
-    tokenizer = load_tokenizer(given.encoder)
-    inputs = ReaderInputs(tokenizer, ReaderConfig())
-    mark_id = tokenizer.token_to_id("?")
+    network, inputs = open_network(given.encoder, given.start)
+    mark_id = load_tokenizer(given.encoder).token_to_id("?")
     began = time.perf_counter()
-    reading = open_sets(given, network.encoder, inputs, device)
+    reading, judged = open_sets(given, inputs, device)
     print(f"{len(reading):,} examples after {time.perf_counter() - began:.0f} s", flush=True)
+    found = pickle.loads(given.collections.read_bytes()) if given.collections else []
+    if given.start and found:
+        judge_reranking(network, [*judged, *found], given.out / "start", device)
     rows = training_rows(reading, given)
     recipe = make_recipe(given)
     settings = {"device": device, "mark_id": mark_id, "workers": given.workers}
@@ -75,18 +79,15 @@ def main() -> None:
     if given.minutes:
         recipe = replace(recipe, steps=plan_steps(learn, rows, recipe, given.minutes))
     clock = Clock(recipe.batch_size)
-    network, report = learn(recipe, rows=rows, progress=clock)
+    network, report = learn(recipe, rows=rows, progress=clock, checkpoint=given.checkpoints)
     seconds = time.perf_counter() - clock.began
+    print(f"{seconds:.0f} s of training", flush=True)
     shape = read_shape(given.encoder)
     assert shape is not None
     tensors = own_tensors(network, shape)
     encoder = EncoderSource(DEFAULT_NAME, DEFAULT_SHA256)
     save_reader(given.out / given.name, tensors, inputs.config, encoder=encoder, dtype=given.dtype)
     _load(network, dequantise(quantise(tensors, dtype=given.dtype)))
-    held_out = np.flatnonzero(reading.held_out)
-    signs = gather_signs(network, reading, inputs, held_out, device=device, mark_id=mark_id)
-    np.savez_compressed(given.out / f"{given.name}.npz", **signs)
-    qualities = measure(network, reading, inputs, given, device=device, mark_id=mark_id)
     content = {
         "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
         "settings": {key: str(value) for key, value in vars(given).items()},
@@ -98,10 +99,39 @@ def main() -> None:
         "steps": report.steps,
         "seconds": round(seconds, 1),
         "losses": report.losses,
-        "held_out": qualities,
     }
     (given.out / f"{given.name}.json").write_text(json.dumps(content, indent=1) + "\n")
-    print(f"{seconds:.0f} s of training, {time.perf_counter() - began:.0f} s in all", flush=True)
+    judge_reranking(network, [*judged, *found], given.out / given.name, device)
+    held_out = np.flatnonzero(reading.held_out)
+    signs = gather_signs(network, reading, inputs, held_out, device=device, mark_id=mark_id)
+    np.savez_compressed(given.out / f"{given.name}.npz", **signs)
+    content["held_out"] = measure(network, reading, inputs, given, device=device, mark_id=mark_id)
+    (given.out / f"{given.name}.json").write_text(json.dumps(content, indent=1) + "\n")
+    print(f"{time.perf_counter() - began:.0f} s in all", flush=True)
+
+
+def open_network(encoder: Path, start: Path | None) -> tuple[ReaderNetwork, ReaderInputs]:
+    """Make a network of an encoder's layers, or of a reader's."""
+    network = ReaderNetwork(load_encoder(encoder))
+    if start:
+        sealed = start / WEIGHTS_FILE
+        _load(network, dequantise(read_sealed(sealed, sha256=read_saved(start).sha256)))
+    return network, ReaderInputs(load_tokenizer(encoder), ReaderConfig())
+
+
+def judge_reranking(
+    network: ReaderNetwork, found: Sequence[Candidates], out: Path, device: torch.device
+) -> None:
+    """Read what the hybrid found, of held-out examples and of collections, and print tables."""
+    began = time.perf_counter()
+    read = {each.name: read_candidates(network, each, device) for each in found}
+    for kind in ("held-out", "collections"):
+        own = {name: each for name, each in read.items() if (":" in name) == (kind == "held-out")}
+        if own:
+            path = out.with_name(f"{out.name}.{kind}.npz")
+            save_read(path, own)
+            print_table(path)
+    print(f"{time.perf_counter() - began:.0f} s of reranking", flush=True)
 
 
 def arguments() -> argparse.Namespace:
@@ -113,18 +143,24 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--reading", type=Path, default=CACHE / "reading.bin")
     parser.add_argument("--pairs", type=Path, default=CACHE / "pairs.bin")
     parser.add_argument("--start", type=Path, help="go on from this reader")
+    parser.add_argument("--collections", type=Path, help="what `rerank search` wrote")
     parser.add_argument("--only", default="", choices=("", "reading", "pairs"))
     parser.add_argument("--leave-out", default="", help="sources, with commas between them")
     parser.add_argument("--minutes", type=float, default=0.0, help="time to train for")
+    parser.add_argument("--checkpoints", type=Path, help="keep the run here, or go on from there")
     parser.add_argument("--steps", type=int, default=4_000, help="where no minutes are given")
     parser.add_argument("--batch", type=int, default=96)
     parser.add_argument("--rate", type=float, default=2e-4)
     parser.add_argument("--passages", type=int, default=5)
     parser.add_argument("--evidence", type=float, default=0.5)
     parser.add_argument("--relevance", type=float, default=1.0)
+    parser.add_argument("--pair-passages", type=int, default=12)
+    parser.add_argument("--average", type=float, default=0.998, help="decay of the weights' mean")
     parser.add_argument("--crop", type=float, default=0.3)
     parser.add_argument("--judge", type=int, default=1_500, help="held-out examples of a source")
     parser.add_argument("--dtype", default="int8")
+    parser.add_argument("--judge-reranking", type=int, default=1_500, help="held-out queries")
+    parser.add_argument("--processes", type=int, default=1, help="processes that find neighbours")
     parser.add_argument("--workers", type=int, default=0, help="processes that make batches")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
@@ -140,35 +176,46 @@ def make_recipe(given: argparse.Namespace) -> ReaderRecipe:
         learning_rate=given.rate,
         evidence_weight=given.evidence,
         relevance_weight=given.relevance,
-        groups=GroupConfig(num_passages=given.passages, crop_share=given.crop),
+        average_decay=given.average,
+        checkpoint_every=CHECKPOINT_EVERY if given.checkpoints else 0,
+        groups=GroupConfig(
+            num_passages=given.passages,
+            num_pair_passages=given.pair_passages,
+            crop_share=given.crop,
+        ),
         seed=given.seed,
     )
 
 
 def open_sets(
-    given: argparse.Namespace, encoder: nn.Module, inputs: ReaderInputs, device: torch.device
-) -> ReadingSet:
-    """Open what is trained on; pairs with their neighbours by vectors."""
-    reading = open_reading_set(given.reading)
-    if given.only == "reading":
-        return reading
-    pairs = add_near(open_reading_set(given.pairs), encoder.to(device).eval(), inputs, device)
-    return pairs if given.only == "pairs" else join_sets(reading, pairs)
+    given: argparse.Namespace, inputs: ReaderInputs, device: torch.device
+) -> tuple[ReadingSet, list[Candidates]]:
+    """Open what is trained on, with neighbours as a hybrid finds them, and what is judged."""
+    encoder = load_encoder(given.encoder).to(device).eval()
+    sets, judged = [], []
+    for path in (given.reading, given.pairs):
+        if given.only in ("", path.stem):
+            hybrid = SubwordHybrid(open_reading_set(path), encoder, inputs, device)
+            sets.append(hybrid.add_neighbours(given.processes))
+            judged += hybrid.held_out_candidates(given.judge_reranking)
+    return (sets[0] if len(sets) == 1 else join_sets(*sets)), judged
 
 
 def plan_steps(
     learn: Callable[..., Any], rows: NDArray[np.int64], recipe: ReaderRecipe, minutes: float
 ) -> int:
     """Time some steps, and say how many fit into the minutes."""
-    seconds = 0.0
-    for steps in (10, TIMED_STEPS):  # the first warm up
+    taken = []
+    for steps in (10, 20, 20 + TIMED_STEPS):  # the first warm up
         began = time.perf_counter()
         learn(replace(recipe, steps=steps), rows=rows)
         if torch.cuda.is_available():
             torch.cuda.synchronize()
-        seconds = (time.perf_counter() - began) / steps
+        taken.append(time.perf_counter() - began)
+    seconds = (taken[2] - taken[1]) / TIMED_STEPS
+    minutes -= sum(taken) / 60
     print(f"{1000 * seconds:.0f} ms per step", flush=True)
-    return max(1, int(60 * minutes / seconds))
+    return max(1, int(SPARE * 60 * minutes / seconds))
 
 
 def training_rows(reading: ReadingSet, given: argparse.Namespace) -> NDArray[np.int64]:
@@ -176,45 +223,6 @@ def training_rows(reading: ReadingSet, given: argparse.Namespace) -> NDArray[np.
     left_out = [reading.sources.index(each) for each in given.leave_out.split(",") if each]
     used = ~reading.held_out & ~np.isin(reading.source_ids, left_out)
     return np.flatnonzero(used)
-
-
-def add_near(
-    pairs: ReadingSet, encoder: nn.Module, inputs: ReaderInputs, device: torch.device
-) -> ReadingSet:
-    """Add the passages nearest to each query by vectors; those as near as its own stay out."""
-    texts = torch.cat(list(vectors(pairs.texts, encoder, inputs, device)))
-    queries = torch.cat(list(vectors(pairs.questions, encoder, inputs, device)))
-    found = []
-    for at in range(0, len(queries), 1024):
-        own = torch.from_numpy(pairs.passage_rows[at : at + 1024]).to(device)
-        cosines = queries[at : at + 1024] @ texts.T
-        limit = TOO_NEAR * cosines.gather(1, own[:, None])
-        cosines.scatter_(1, own[:, None], -1.0)
-        cosines.masked_fill_(cosines > limit, -1.0)
-        best = cosines.topk(min(NEAR, cosines.shape[1]), dim=1)
-        found.append(torch.where(best.values > -1.0, best.indices, -1).cpu().numpy())
-    near = np.concatenate([np.concatenate(found), pairs.neighbours], axis=1)
-    return replace(pairs, neighbours=near)
-
-
-@torch.inference_mode()
-def vectors(table: Ragged, encoder: nn.Module, inputs: ReaderInputs, device: torch.device) -> Any:
-    """Yield unit vectors of rows, in blocks."""
-    nothing = np.zeros(0, dtype=np.int64)
-    for at in range(0, len(table.offsets) - 1, 512):
-        rows = range(at, min(at + 512, len(table.offsets) - 1))
-        own = [inputs.join(nothing, nothing, table[row].astype(np.int64)) for row in rows]
-        sequences = [np.delete(each.subword_ids, 1) for each in own]  # [CLS] text [SEP]
-        longest = max(map(len, sequences))
-        ids = np.stack([np.pad(each, (0, longest - len(each))) for each in sequences])
-        ids = torch.from_numpy(ids).to(device)
-        mask = (
-            torch.arange(longest, device=device)
-            < torch.tensor([len(each) for each in sequences], device=device)[:, None]
-        )
-        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            states = encoder(input_ids=ids, attention_mask=mask).last_hidden_state
-        yield mean_unit(states.float(), mask)
 
 
 def measure(

@@ -15,7 +15,7 @@ class ReaderConfig(CheckedConfig, title="reader"):
     max_subwords: AtLeastOne = 320
     """Most subwords read at once: question, title and text; longer texts are read in windows."""
 
-    max_question_subwords: AtLeastOne = 64
+    max_question_subwords: AtLeastOne = 96
     """Most subwords of a question; the rest is cut."""
 
     max_title_subwords: AtLeastOne = 24

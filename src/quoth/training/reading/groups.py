@@ -32,7 +32,10 @@ class GroupConfig(CheckedConfig, title="reader groups"):
     num_passages: AtLeastOne = 5
     """Passages that a question is put to."""
 
-    num_pair_passages: AtLeastOne = 8
+    num_unanswered_passages: AtLeastOne = 3
+    """Passages that a question without an answer is put to."""
+
+    num_pair_passages: AtLeastOne = 12
     """Passages that the query of a pair is put to."""
 
     without_share: Share = 0.15
@@ -53,7 +56,7 @@ class GroupConfig(CheckedConfig, title="reader groups"):
     untitled_share: Share = 0.5
     """Share of groups whose passages are read without titles."""
 
-    num_parts: AtLeastOne = 3
+    num_parts: AtLeastOne = 4
     """Parts of like length that a batch is computed in."""
 
 
@@ -87,6 +90,7 @@ class GroupBatch(NamedTuple):
     is_read: Tensor  # (R,), False for rows of pairs, whose answers are unknown
     is_answered: Tensor  # (R,), whether an answer stands in a passage
     is_positive: Tensor  # (R,), whether a passage belongs to the question
+    is_own: Tensor  # (R,), whether it is the one that the question was asked about
     num_groups: int
 
     def to(self, device: torch.device) -> GroupBatch:
@@ -97,6 +101,7 @@ class GroupBatch(NamedTuple):
             is_read=self.is_read.to(device, non_blocking=True),
             is_answered=self.is_answered.to(device, non_blocking=True),
             is_positive=self.is_positive.to(device, non_blocking=True),
+            is_own=self.is_own.to(device, non_blocking=True),
         )
 
 
@@ -109,6 +114,7 @@ class _Row(NamedTuple):
     group: int
     is_read: bool
     is_positive: bool
+    is_own: bool = False
 
 
 class GroupMaker:
@@ -137,7 +143,7 @@ class GroupMaker:
         fate = chance.random() if kind == ANSWERED else 1.0
         is_without = fate < config.without_share
         is_cut = not is_without and fate < config.without_share + config.cut_share
-        count = config.num_pair_passages if is_pair else config.num_passages
+        count = self._count(kind)
         near = reading.neighbours[example]
         near = near[near >= 0]
         chosen = _draw(len(near), count - (not is_without), chance)
@@ -148,6 +154,12 @@ class GroupMaker:
                 question, int(near[at]), _NO_ANSWERS, chance, titled=titled
             )
             yield _Row(sequence, sentences, _NO_ANSWERS, group, not is_pair, False)
+
+    def _count(self, kind: int) -> int:
+        config = self._config
+        if kind == PAIR:
+            return config.num_pair_passages
+        return config.num_passages if kind == ANSWERED else config.num_unanswered_passages
 
     def _own(
         self,
@@ -170,10 +182,10 @@ class GroupMaker:
                     question, self._title(row, titled), self._set.texts[row][kept]
                 )
                 fitting = sentences[kept][: _text_length(sequence)].astype(np.int64)
-                return _Row(sequence, fitting, _NO_ANSWERS, group, True, False)
+                return _Row(sequence, fitting, _NO_ANSWERS, group, True, False, is_own=True)
         sequence, sentences, inside = self._passage(question, row, answers, chance, titled=titled)
         is_positive = kind == PAIR or (kind == ANSWERED and len(inside) > 0)
-        return _Row(sequence, sentences, inside, group, kind != PAIR, is_positive)
+        return _Row(sequence, sentences, inside, group, kind != PAIR, is_positive, is_own=True)
 
     def _passage(
         self,
@@ -209,10 +221,10 @@ _NO_ANSWERS = np.zeros((0, 2), dtype=np.int64)
 
 
 def _draw(count: int, wanted: int, chance: np.random.Generator) -> list[int]:
-    """Draw places without repeating, the first ones twice as often as the last."""
+    """Draw places without repeating, the first ones three times as often as the last."""
     if count <= wanted:
         return list(range(count))
-    shares = np.linspace(2.0, 1.0, count)
+    shares = np.linspace(3.0, 1.0, count)
     drawn = chance.choice(count, size=wanted, replace=False, p=shares / shares.sum())
     return [int(each) for each in drawn]
 
@@ -245,6 +257,7 @@ def collate(rows: Sequence[_Row], *, num_parts: int = 1) -> GroupBatch:
         is_read=torch.tensor([row.is_read for row in ordered]),
         is_answered=torch.tensor([len(row.answers) > 0 for row in ordered]),
         is_positive=torch.tensor([bool(row.is_positive) for row in ordered]),
+        is_own=torch.tensor([row.is_own for row in ordered]),
         num_groups=1 + max(row.group for row in rows),
     )
 

@@ -1,7 +1,8 @@
 """The losses of a reader: where the answer is, in which sentence, and in which passage.
 
 *own*: the first and last subword of the answer among those of its passage and "not here", which is
-right for every passage that does not answer. *shared*: the same among the subwords of all passages
+right for every passage that does not answer; the passage that a question was asked about, answered
+or spoiled, counts twice. *shared*: the same among the subwords of all passages
 of the question (shared normalisation, Clark and Gardner 2018), so that scores of different passages
 can be compared. *evidence*: the sentence that answers among all sentences. *relevance*: the right
 passage among all. Where several places are right, their probabilities are added up.
@@ -72,7 +73,7 @@ def reading_losses(parts: Sequence[RowSums], batch: GroupBatch) -> ReadingLosses
     ]
     positive = sums.relevance.masked_fill(~batch.is_positive, _NEVER)
     return ReadingLosses(
-        own=_mean((total - right).mean(1), batch.is_read),
+        own=_mean((total - right).mean(1), batch.is_read * (1.0 + batch.is_own)),
         shared=(listwise[0] + listwise[1]) / 2,
         evidence=listwise[2],
         relevance=_listwise(sums.relevance, positive, batch, counted=sought),
@@ -125,5 +126,5 @@ def _any_by_group(flags: Tensor, batch: GroupBatch) -> Tensor:  # (R,) -> (G,)
 
 
 def _mean(values: Tensor, counted: Tensor) -> Tensor:
-    kept = counted.float()
+    kept = counted.float()  # flags, or how much each counts
     return (values * kept).sum() / kept.sum().clamp_min(1.0)

@@ -68,6 +68,9 @@ class ReaderRecipe(CheckedConfig, title="reader recipe"):
     relevance_weight: NonNegative = 1.0
     """Weight of the loss over passages."""
 
+    average_decay: ShareBelowOne = 0.0
+    """Share of a running average of the weights that a step keeps; 0 keeps the last weights."""
+
     groups: GroupConfig = field(default_factory=GroupConfig)
     """How questions are put to passages."""
 
@@ -170,6 +173,7 @@ def train_reader(
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(recipe.seed)  # dropout takes no generator
         model = ReaderGroups(copy.deepcopy(network), recipe).to(device)
+        average = RunningAverage(model, recipe.average_decay) if recipe.average_decay else None
         report = train(
             model,
             batches,
@@ -178,8 +182,35 @@ def train_reader(
             generator=torch.Generator(device=device).manual_seed(recipe.seed),
             progress=progress,
             checkpoint=checkpoint,
+            before_step=average,
         )
+    if average is not None:
+        average.put_into(model)
     return model.network, report
+
+
+class RunningAverage:
+    """An average of the weights of a model, the latest counting most."""
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self._decay = decay
+        self._trained = [each for each in model.parameters() if each.requires_grad]
+        self._average = [each.detach().clone() for each in self._trained]
+        self._taken = 0
+
+    @torch.no_grad()
+    def __call__(self, _step: int) -> str:
+        """Take the weights before a step into the average; the first ones as they are."""
+        self._taken += 1
+        share = max(1 - self._decay, 1 / self._taken)  # a plain mean at first
+        torch._foreach_lerp_(self._average, self._trained, share)
+        return ""
+
+    @torch.no_grad()
+    def put_into(self, model: nn.Module) -> None:
+        """Give a model the average in place of its weights."""
+        trained = [each for each in model.parameters() if each.requires_grad]
+        torch._foreach_copy_(trained, self._average)
 
 
 # --- held-out questions --------------------------------------------------------------------------

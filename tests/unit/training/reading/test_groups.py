@@ -25,7 +25,7 @@ from quoth.training.reading.set import (
 logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 PLAIN = GroupConfig(
     num_passages=3, without_share=0.0, cut_share=0.0, crop_share=0.0, unmarked_share=0.0
-)
+)  # as many for questions without an answer
 MARK = 9
 
 
@@ -74,6 +74,12 @@ def test_a_question_is_put_to_its_passage_and_to_neighbours(tiny: TinyReader) ->
     assert int(batch.is_answered.sum()) == 4
     assert np.sort(batch.groups[batch.is_positive].numpy()).tolist() == [0, 1, 2, 3, 5]
     assert set(batch.groups[~batch.is_read].tolist()) == {5}, "of a pair nothing more is known"
+    assert np.sort(batch.groups[batch.is_own].numpy()).tolist() == [*range(6)]
+
+
+def test_kinds_of_questions_are_put_to_as_many_passages_as_is_said(tiny: TinyReader) -> None:
+    config = replace(PLAIN, num_unanswered_passages=2, num_pair_passages=1)
+    assert np.bincount(make_batch(tiny, config).groups.numpy()).tolist() == [3, 3, 3, 3, 2, 1]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -48,6 +48,7 @@ def test_losses_are_those_of_the_formulas() -> None:
         is_read=torch.tensor([True, True, True, False, False]),
         is_answered=torch.tensor([True, False, False, False, False]),
         is_positive=torch.tensor([True, False, False, False, True]),
+        is_own=torch.tensor([True, False, False, False, True]),
         num_groups=3,
     )
     losses = reading_losses([sum_rows(scores, rows)], batch)
@@ -60,7 +61,8 @@ def test_losses_are_those_of_the_formulas() -> None:
             log_share([values[1, 0]], [values[1, 0], *values[1, 1:5]]),
             log_share([values[2, 0]], [values[2, 0], *values[2, 2:5]]),
         ]
-    assert float(losses.own) == pytest.approx(np.mean(own), abs=1e-5)
+    counted_twice = np.average(own, weights=[2.0, 1.0, 1.0] * 2)
+    assert float(losses.own) == pytest.approx(counted_twice, abs=1e-5)
     shared = [
         log_share([values[0, 3]], [*values[0, 2:6], *values[1, 1:5]]) for values in (starts, ends)
     ]
@@ -79,6 +81,7 @@ def test_parts_add_up_to_the_whole() -> None:
         "is_read": torch.ones(4, dtype=torch.bool),
         "is_answered": torch.tensor([True, False, True, False]),
         "is_positive": torch.tensor([True, False, True, False]),
+        "is_own": torch.tensor([True, False, True, False]),
         "num_groups": 2,
     }
     whole = rows_of(starts, texts)
@@ -98,7 +101,7 @@ def test_where_nothing_is_known_nothing_is_lost() -> None:
     scores = ReaderScores(*(each.requires_grad_() for each in scores_of(2, seed=3)))
     none = torch.zeros(2, dtype=torch.bool)
     empty = 3  # groups, of which two have no rows
-    batch = GroupBatch((rows,), torch.zeros(2, dtype=torch.long), none, none, none, empty)
+    batch = GroupBatch((rows,), torch.zeros(2, dtype=torch.long), none, none, none, none, empty)
     losses = reading_losses([sum_rows(scores, rows)], batch)
     assert [float(each.detach()) for each in losses] == [0.0] * 4
     sum(losses).backward()  # type: ignore[union-attr,no-untyped-call]

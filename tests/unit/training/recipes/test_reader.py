@@ -13,7 +13,12 @@ from transformers.utils import logging
 from quoth.errors import ConfigError
 from quoth.training.reading.groups import GroupConfig
 from quoth.training.reading.set import ANSWERED, PAIR, UNANSWERED, Ragged, ReadingSet
-from quoth.training.recipes.reader import ReaderRecipe, measure_reader, train_reader
+from quoth.training.recipes.reader import (
+    ReaderRecipe,
+    RunningAverage,
+    measure_reader,
+    train_reader,
+)
 
 logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 CPU = torch.device("cpu")
@@ -83,3 +88,13 @@ def test_the_same_seed_gives_the_same_reader(tiny: TinyReader) -> None:
 def test_wrong_settings_are_refused() -> None:
     with pytest.raises(ConfigError, match="evidence_weight is -1"):
         ReaderRecipe(evidence_weight=-1.0)
+
+
+def test_an_average_forgets_what_is_long_ago() -> None:
+    model = torch.nn.Linear(1, 1, bias=False)
+    average = RunningAverage(model, decay=0.5)
+    for step, value in enumerate((4.0, 2.0, 1.0), start=1):
+        torch.nn.init.constant_(model.weight, value)
+        assert average(step) == ""
+    average.put_into(model)
+    assert float(model.weight.detach()) == pytest.approx((3.0 + 1.0) / 2)
