@@ -66,7 +66,7 @@ def find_language_model(name: str, *, cache: Path) -> Path:
 
 
 def convert_language_model(path: Path, folder: Path) -> None:
-    """Convert a Llama model from GGUF to the Hugging Face layout; atomic, the last one stays."""
+    """Convert a Llama model from GGUF to the Hugging Face layout; atomic, the first one stays."""
     model = read_gguf(path)
     unfinished = folder.with_name(f"{folder.name}.{os.getpid()}.tmp")
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -78,12 +78,13 @@ def convert_language_model(path: Path, folder: Path) -> None:
     _write_json(unfinished / "config.json", config)
     source = {"format": _FORMAT, "sha256": seal_file(path).sha256}
     _write_json(unfinished / "source.json", source)
-    shutil.rmtree(folder, ignore_errors=True)
+    if _read_source(folder) != source:  # another process, if quicker, has the same result in use
+        shutil.rmtree(folder, ignore_errors=True)
     try:
         unfinished.rename(folder)
-    except OSError:  # another process was quicker, with the same result
+    except OSError:
         shutil.rmtree(unfinished)
-        if not (folder / "source.json").exists():
+        if _read_source(folder) != source:
             raise
 
 
@@ -197,11 +198,15 @@ def _embedded_file() -> Path:
 
 def _is_converted(folder: Path) -> bool:
     """Whether a folder holds this file's conversion; it was renamed into place, hence whole."""
+    return _read_source(folder) == {"format": _FORMAT, "sha256": EMBEDDED_SHA256}
+
+
+def _read_source(folder: Path) -> object:
+    """Read what a folder was converted from; None where it holds no conversion."""
     try:
-        source = json.loads((folder / "source.json").read_text(encoding="utf-8"))
+        return json.loads((folder / "source.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return False
-    return bool(source == {"format": _FORMAT, "sha256": EMBEDDED_SHA256})
+        return None
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:

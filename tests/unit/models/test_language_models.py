@@ -115,6 +115,18 @@ def test_a_converted_model_scores_as_the_original(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.gguf", "made"]
 
 
+def test_a_conversion_that_is_in_use_is_not_replaced_by_an_equal_one(
+    tmp_path: Path, original: LlamaForCausalLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.gguf").write_bytes(b"")
+    monkeypatch.setattr(language_models, "read_gguf", lambda _path: as_gguf(original))
+    convert_language_model(tmp_path / "a.gguf", tmp_path / "made")
+    first = (tmp_path / "made" / "model.safetensors").stat().st_ino
+    convert_language_model(tmp_path / "a.gguf", tmp_path / "made")
+    assert (tmp_path / "made" / "model.safetensors").stat().st_ino == first
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.gguf", "made"]
+
+
 def test_the_tokenizer_merges_splits_digits_and_knows_special_subwords() -> None:
     tokenizer = llama_tokenizer(make_settings())
     encoding = tokenizer.encode(" owls 12<|im_end|>")
