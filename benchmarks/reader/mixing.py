@@ -95,13 +95,12 @@ def write_results(held_out: Path, collections: Path, out: Path) -> None:
     """Write the tables of held-out training queries and of the collections, mixed both ways."""
     read = {"held_out": open_read(held_out), "collections": open_read(collections)}
     width = usual_width(read["held_out"].values())
-    content: dict[str, Any] = {"shares": SHARES, "usual_width": width, "tables": []}
+    lines = [json.dumps({"shares": SHARES, "usual_width": width})]
     for kind, own in read.items():
         for depth in (30, READ):
             for normalise, used in (("min_max", 0.0), ("range", width)):
-                table = make_table(own, depth=depth, width=used)
-                rounded = {n: [round(value, 4) for value in row] for n, row in table.items()}
-                content["tables"].append(
-                    {"of": kind, "depth": depth, "normalise": normalise, "ndcg10": rounded}
-                )
-    out.write_text(json.dumps(content, indent=1) + "\n")
+                for name, row in make_table(own, depth=depth, width=used).items():
+                    about = {"of": kind, "depth": depth, "normalise": normalise, "set": name}
+                    values = [round(value, 4) for value in row]
+                    lines.append(json.dumps({**about, "ndcg10": values}))
+    out.write_text("[\n" + ",\n".join(lines) + "\n]\n")

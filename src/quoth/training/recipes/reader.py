@@ -194,7 +194,7 @@ class RunningAverage:
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self._decay = decay
-        self._trained = [each for each in model.parameters() if each.requires_grad]
+        self._trained = _trained(model)
         self._average = [each.detach().clone() for each in self._trained]
         self._taken = 0
 
@@ -209,8 +209,11 @@ class RunningAverage:
     @torch.no_grad()
     def put_into(self, model: nn.Module) -> None:
         """Give a model the average in place of its weights."""
-        trained = [each for each in model.parameters() if each.requires_grad]
-        torch._foreach_copy_(trained, self._average)
+        torch._foreach_copy_(_trained(model), self._average)
+
+
+def _trained(model: nn.Module) -> list[Tensor]:
+    return [each for each in model.parameters() if each.requires_grad]
 
 
 # --- held-out questions --------------------------------------------------------------------------
