@@ -41,7 +41,7 @@ from quoth.server.workers.pool import Job, WorkerPool, stopping
 from quoth.server.workers.processes import SearchProcesses
 from quoth.settings.server import ServerConfig
 from quoth.shards.opening import OpenedEngine
-from quoth.wire.writing import answer_response, search_response
+from quoth.wire.writing import answer_response, search_json
 
 Event = tuple[str, dict[str, Any]]
 _LEARNING = "learning"  # where `jobs/learn/job.py` puts it, which needs torch
@@ -262,7 +262,7 @@ class Service:
             return outcome.body
         with stages.of_one_request() as taken:
             found = engine.find(request)
-            return search_response(request, found, taken).model_dump_json().encode()
+            return search_json(request, found, taken)
 
     def _warm_search(self, engine: OpenedEngine) -> None:
         """Search once, so that files are open and the encoder is loaded.

@@ -26,7 +26,7 @@ from quoth.records import (
     WordShare,
 )
 from quoth.wire.schemas import AnswerResponse, SearchResponse
-from quoth.wire.writing import answer_response, search_response
+from quoth.wire.writing import answer_response, search_json, search_response
 
 TEXT = "Owls hunt. A raven\nsaid [1] nothing. It flew."
 FIELD = "x" * 40 + TEXT
@@ -54,6 +54,15 @@ def test_a_search_is_read_as_it_was_written() -> None:
     assert record["hits"][0]["snippet"]["highlights"] == [[0, 4]]
     assert record["hits"][1]["explanation"] is record["hits"][1]["passage"] is None
     assert read_hits(record) == found
+
+
+def test_what_is_served_is_the_json_of_the_response() -> None:
+    attention = Attention((WordShare("owl", 0.75),), ())
+    strange = ShownHit(4, Hit("ü\n", float("inf")), attention=attention, metadata={"n": 10**30})
+    found = ShownHits((SHOWN, strange), "hybrid", LOST)
+    request = SearchRequest("owl", k=2)
+    served = search_json(request, found, {"search": 0.5})
+    assert served == search_response(request, found, {"search": 0.5}).model_dump_json().encode()
 
 
 def test_attention_is_written_word_by_word() -> None:

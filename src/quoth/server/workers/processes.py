@@ -29,7 +29,7 @@ from quoth.server.monitoring.timings import StageTimes
 from quoth.server.workers.models import share_engine
 from quoth.settings.config import Values
 from quoth.shards.opening import OpenedEngine, open_engine
-from quoth.wire.writing import search_response
+from quoth.wire.writing import search_json
 
 _MAIN = f"from {__name__} import main; main()"
 _PRIORITIES = {False: 4, True: 14}  # as the command nice has it: the server itself goes first
@@ -224,7 +224,7 @@ class _Searching:
                 self._engine = self._open()
             with self._stages.of_one_request() as seconds:
                 found = self._engine.find(request)
-                body = search_response(request, found, seconds).model_dump_json().encode()
+                body = search_json(request, found, seconds)
                 return SearchOutcome(body, dict(seconds))
         except QuothError as error:
             return error

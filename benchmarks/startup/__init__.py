@@ -1,0 +1,1 @@
+"""What one waits for before anything happens: imports, help, a first search."""

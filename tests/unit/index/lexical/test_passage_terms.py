@@ -1,0 +1,38 @@
+"""The record of a document's passages reads back, and weighs them as counting would."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quoth.index.lexical.passage_terms import (
+    PassageTerms,
+    PlacedPassage,
+    weigh_terms,
+    write_record,
+)
+
+TERMS = st.lists(st.sampled_from(["owl", "barn", "night", "a", "東京"]), max_size=15)
+
+
+@given(st.lists(TERMS, max_size=6))
+def test_weights_are_those_of_counted_terms(passages: list[list[str]]) -> None:
+    placed = [PlacedPassage(0, at, 3 * at, 3 * at + 2) for at in range(len(passages))]
+    weights = {"night": 0.3, "owl": 2.0, "raven": 1.0, "東京": 0.7}
+    read = PassageTerms(write_record(placed, passages))
+    assert read.passages == placed
+    assert read.weigh(weights) == [
+        weigh_terms(Counter(own), weights, num_terms=len(own)) for own in passages
+    ]
+
+
+@pytest.mark.parametrize("at", range(32))
+def test_a_flipped_bit_is_noticed(at: int) -> None:
+    record = bytearray(write_record([PlacedPassage(0, 0, 0, 3)], [["owl"]]))
+    assert len(record) == 32
+    record[at] ^= 4
+    with pytest.raises(ValueError, match="checksum"):
+        PassageTerms(bytes(record))
