@@ -3,12 +3,12 @@
 Signs are weighed by a logistic regression. A language model gives four: how probable it finds the
 refusal it was trained to give, how many of the question's telling words the passages and their best
 sentence hold, and how near the nearest sentence is by the vectors of a sentence encoder. A reader
-gives its own beside those: how far its best span is above "not here", how relevant the most
-relevant passage is, how far the best sentence leads, and how many passages agree with its short
-answer; names and numbers of the question that no passage holds count once more. Weights are fitted
-on questions with known outcome and stored beside the model; where none are, the probability of the
-refusal decides alone. A sign may only speak its own way: more of the question in the passages never
-speaks for silence, however the questions of the fit were made.
+gives its own beside those: how far its best span is above "not here", and how relevant the most
+relevant passage is; names and numbers of the question that no passage holds count once more. How
+far the best sentence leads, and how many passages agree with it, told nothing more. Weights are
+fitted on questions with known outcome and stored beside the model; where none are, the probability
+of the refusal decides alone. A sign may only speak its own way: more of the question in the
+passages never speaks for silence, however the questions of the fit were made.
 
 Pure: numbers in, numbers out, but for the two functions that keep a fitted calibration.
 """
@@ -32,8 +32,7 @@ FEATURES = ("refusal", "coverage", "best sentence", "nearest sentence")
 """What the columns of features mean, where a language model answers."""
 
 READER_FEATURES = (
-    *("margin", "relevance", "coverage", "best sentence"),
-    *("nearest sentence", "known names", "lead", "agreement"),
+    *("margin", "relevance", "coverage", "best sentence", "nearest sentence", "known names"),
 )
 """What they mean where a reader does."""
 
@@ -95,8 +94,6 @@ class ReaderSigns:
     margin: float
     relevance: float
     nearest: float
-    lead: float
-    agreement: float
 
 
 def make_reader_features(
@@ -106,7 +103,7 @@ def make_reader_features(
     return np.array(
         [
             *(signs.margin, signs.relevance, *_coverages(question, passages), signs.nearest),
-            *(known_names(question, [*passages, *titles]), signs.lead, signs.agreement),
+            known_names(question, [*passages, *titles]),
         ]
     )
 

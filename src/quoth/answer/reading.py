@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from quoth.answer.nearness import Numbers, Sentence, are_alike, sentences_of, stems
+from quoth.answer.nearness import Numbers, Sentence, sentences_of
 from quoth.artifact import write_text_atomically
 from quoth.errors import Damaged
 from quoth.models.reader.spans import Reading, best_span, log_sum_exp, sentence_scores, span_scores
@@ -30,7 +30,6 @@ SIGNS = ("spans", "evidence", "relevance", "silence")
 WEIGHTS_FILE = "sentences.json"
 _BY_SPANS = (1.0, 0.0, 0.0, 0.0)
 _ENCODED = 8  # sentences whose nearness is looked at
-_LEAST = 1e-4  # probability of a sentence that is told from none
 
 
 def save_weights(folder: Path, weights: Sequence[float]) -> None:
@@ -78,11 +77,6 @@ class Findings:
     """How far the best span of any passage is above "not here"."""
     relevance: float
     """Of the most relevant passage."""
-    lead: float
-    """How much more probable the best sentence is than the best with another short answer, as a
-    logarithm."""
-    agreement: float
-    """How many further passages hold the short answer, of two at most."""
     nearest: float = 0.0
     """The highest cosine of the question and a sentence; 0 where nothing encodes sentences."""
 
@@ -126,19 +120,13 @@ def find_answer(
         found.score - reading.silence for reading in readings if (found := best_span(reading))
     ]
     spans = tuple(_best_within(readings[each.passage], each) for each in kept)
-    short = _short_answer(kept, probabilities, readings)
-    shorts = [
-        _words_at(passages[each.passage], span) for each, span in zip(kept, spans, strict=True)
-    ]
     return Findings(
         kept,
         probabilities,
         spans,
-        short,
+        _short_answer(kept, probabilities, readings),
         max(margins, default=-np.inf),
         max((reading.relevance for reading in readings), default=-np.inf),
-        _lead(probabilities, shorts),
-        _agreement(passages, short),
         float(cosines.max(initial=0.0)),
     )
 
@@ -157,32 +145,6 @@ def _cosines_of_best(
     found = np.full(len(sentences), own.min())
     found[best] = own
     return found
-
-
-def _words_at(text: str, span: Span | None) -> set[str]:
-    return set() if span is None else stems(text[span.start : span.end])
-
-
-def _lead(probabilities: Numbers, shorts: Sequence[set[str]]) -> float:
-    """Compare the best sentence with the best of those that do not give its short answer."""
-    if not len(probabilities):
-        return 0.0
-    best = int(probabilities.argmax())
-    others = [
-        probability
-        for probability, words in zip(probabilities.tolist(), shorts, strict=True)
-        if not are_alike(words, shorts[best])
-    ]
-    second = max(others, default=0.0)
-    return float(np.log(max(probabilities[best], _LEAST) / max(second, _LEAST)))
-
-
-def _agreement(passages: Sequence[str], short: Place | None) -> float:
-    if short is None:
-        return 0.0
-    words = _words_at(passages[short.source.passage], short.source.span)
-    others = [text for at, text in enumerate(passages) if at != short.source.passage]
-    return float(min(2, sum(bool(words) and words <= stems(each) for each in others)))
 
 
 def softmax(scores: Numbers) -> Numbers:

@@ -201,8 +201,6 @@ class ReadingAnswerer:
             margin=float(np.maximum(findings.margin, _LEAST_MARGIN)),
             relevance=float(np.maximum(findings.relevance, _LEAST_MARGIN)),
             nearest=findings.nearest,
-            lead=findings.lead,
-            agreement=findings.agreement,
         )
         texts, titles = [each.passage.text for each in passages], [each.title for each in passages]
         return make_reader_features(question, texts, signs, titles=titles)
