@@ -513,7 +513,7 @@ def test_exit_codes_of_the_installed_command(birds: Path, tmp_path: Path) -> Non
     bad = write_lines(tmp_path / "bad.jsonl", ["{bad"])
     expected = {
         0: ["search", birds, "owl"],
-        1: ["add", birds, bad],
+        1: ["add", birds, bad, "--no-encode"],
         2: ["search", birds, "owl", "--lexical.compact-share", "x"],
         3: ["search", tmp_path / "none.quoth", "owl"],
         4: ["add", birds, bad, "--strict"],

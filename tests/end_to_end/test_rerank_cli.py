@@ -183,6 +183,9 @@ def test_search_reranks_on_the_command_line(engine: Engine, tmp_path: Path, quot
     assert all("below the 2 that are reranked" in label for label in labels[2:])
     code, out, _err = quoth(*asked)
     assert code == 0 and "log p(query | passage): -" in out
+    for option, by in (("--no-rerank", ""), ("--rerank", "likelihood")):
+        _code, out, _err = quoth("search", folder, "an owl", option, "--json")
+        assert json.loads(out)["reranked_by"] == by
 
 
 def test_runs_and_evaluations_rerank_on_the_command_line(

@@ -26,6 +26,8 @@ from quoth.text.words import Analyser
 NUM_QUERIES = 300
 NUM_RERANKED, DEPTH_RERANKED = 50, 20
 """Known items whose hits are read, and how many of each: it takes longer than all the rest."""
+LEAST_RERANKED = 100
+"""Documents that known items come from, below which nothing is read: it would not pay."""
 
 
 ReadDocument = Callable[[Query, Document], ReadPassage]
@@ -89,7 +91,8 @@ def calibrate_fusion(
         ranges=found.usual_ranges(),
         k=min(DEPTH_RERANKED, reranking.config.depth),
     )
-    tried = items[:: max(1, len(items) // NUM_RERANKED)][:NUM_RERANKED]
+    tells = len({item.docid for item in items}) >= LEAST_RERANKED
+    tried = items[:: max(1, len(items) // NUM_RERANKED)][:NUM_RERANKED] if tells else ()
     share = _try_reranking(reranking, store, tried, fused.hits, config=config, progress=progress)
     return replace(found, rerank=share)
 
@@ -104,12 +107,12 @@ def _try_reranking(
     progress: Progress,
 ) -> ShareCalibration:
     """Read what was found for each item, its own document without the stretch it was made from."""
-    score = reranking.load()
+    score = reranking.load() if items else None
     trials = []
     for number, item in enumerate(items):
         progress("trying reranking", number, len(items))
         hits = found.get(item.query.qid, ())
-        if item.docid in {hit.docid for hit in hits}:
+        if score is not None and item.docid in {hit.docid for hit in hits}:
             own = hold_out(_document(store, item.docid), item)
             passages = _read(reranking, item, hits, own)
             scores = score([item.query.text] * len(passages), passages)

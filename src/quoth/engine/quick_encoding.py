@@ -6,7 +6,12 @@ import importlib.util
 import os
 from typing import Any, Protocol
 
-from quoth.engine.calibrating import DEPTH_RERANKED, NUM_QUERIES, NUM_RERANKED
+from quoth.engine.calibrating import (
+    DEPTH_RERANKED,
+    LEAST_RERANKED,
+    NUM_QUERIES,
+    NUM_RERANKED,
+)
 from quoth.search.hybrid.calibration import Calibration
 
 MOST_SECONDS = 60.0
@@ -57,8 +62,8 @@ def expected_seconds(documents: int, passages: int, *, cores: int) -> float:
     For each of them a document is encoded once more, and the hits of some are read.
 
     >>> expected_seconds(1000, 1400, cores=2), expected_seconds(10, 10, cores=1)
-    (58.357142857142854, 12.642857142857142)
+    (58.357142857142854, 9.071428571428571)
     """
     trials = min(NUM_QUERIES, 2 * documents) * passages / documents
-    pairs = min(NUM_RERANKED, documents) * min(DEPTH_RERANKED, documents)
+    pairs = NUM_RERANKED * DEPTH_RERANKED if documents >= LEAST_RERANKED else 0
     return _LOADING_SECONDS + (passages + trials + pairs) / (_PASSAGES_PER_SECOND * cores)

@@ -59,7 +59,11 @@ def calibrate_share(
     strata = tuple(stratify([each.overlap for each in trials], config=config).values())
     chosen = choose_share(gains, default=default, strata=strata)
     share = round((default + chosen) / 2, 3)
-    reason = f"known items are found best with {chosen:.1f}; half the way from {default:g} to it"
+    reason = (
+        "known items say nothing against the default share"
+        if chosen == default
+        else f"known items are found best with {chosen:.1f}; half the way from {default:g} to it"
+    )
     scores = {
         "first": stratified_mean(gains[0.0], strata),
         "reranked": stratified_mean(worth(share), strata),
