@@ -24,10 +24,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.lexical.quality import join, read
+from benchmarks.lexical.quality import read
 from benchmarks.peers.systems import BUILDERS, OPENERS, K, System
 from benchmarks.serve.collection import sample_queries
 from quoth import __version__
+from quoth.records import Document
 from quoth.text.readers.config import ReaderConfig
 from quoth.text.readers.reading import read_documents
 
@@ -69,10 +70,7 @@ def main() -> None:
 def docstrings(count: int) -> tuple[list[Passage], list[str]]:
     """Read Python's docstrings; queries are the first words of some of them."""
     read_all = read_documents(["python:stdlib"], config=ReaderConfig(), report=lambda _each: None)
-    passages = [
-        (each.docid, each.fields["text"][0])
-        for each in (join(found.document) for found in read_all)
-    ]
+    passages = [(found.document.docid, _whole(found.document)) for found in read_all]
     seeded = random.Random(0)
     asked = [
         text.split()[: seeded.randint(2, 7)] for _docid, text in seeded.sample(passages, count)
@@ -86,7 +84,7 @@ def joined(data: Path, documents: int, queries: int) -> tuple[list[Passage], lis
     sources = [((name, each) for each in read(data / name)) for name in sets]
     mixed = (each for portion in itertools.zip_longest(*sources) for each in portion if each)
     passages = [
-        (f"{name}/{document.docid}", join(document).fields["text"][0])
+        (f"{name}/{document.docid}", _whole(document))
         for name, document in itertools.islice(mixed, documents)
     ]
     return passages, sample_queries(data, sets, count=queries)
@@ -132,6 +130,10 @@ def in_turns(
         }
         for name, own in counted.items()
     }
+
+
+def _whole(document: Document) -> str:
+    return "\n\n".join(text for texts in document.fields.values() for text in texts)
 
 
 def _is_installed(name: str) -> bool:
