@@ -1,7 +1,7 @@
 """Write the pages that are made from templates, docs/layers.toml and benchmark results.
 
-Templates are Markdown, or a drawing, with jinja2. Those of whole pages are in docs/templates; what is told of a
-benchmark is in `report.md.j2` beside its results.
+Templates are Markdown, or a drawing, with jinja2. Those of whole pages are in docs/templates; what
+is told of a benchmark is in `report.md.j2` beside its results.
 """
 
 from __future__ import annotations
