@@ -1,7 +1,7 @@
 """Write the pages that are made from templates, docs/layers.toml and benchmark results.
 
-Templates are Markdown, or a drawing, with jinja2. Those of whole pages are in docs/templates;
-what is told of a benchmark is in `report.md.j2` beside its results.
+Templates are Markdown, or a drawing, with jinja2. Those of whole pages are in docs/templates; what
+is told of a benchmark is in `report.md.j2` beside its results.
 """
 
 from __future__ import annotations
@@ -21,13 +21,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # for `python docs/generate.py`
 
 from benchmarks.cluster.capacity import Capacity  # noqa: E402
-from benchmarks.papers.manifest import read_papers  # noqa: E402
 
 TEMPLATES = {
     "README.md": "docs/templates/README.md.j2",
     "docs/architecture.md": "docs/templates/architecture.md.j2",
     "docs/benchmarks.md": "docs/templates/benchmarks.md.j2",
-    "docs/papers.md": "docs/templates/papers.md.j2",
     "docs/scale.md": "docs/templates/scale.md.j2",
     "docs/reliability.svg": "benchmarks/citations/reliability.svg.j2",
     "weights/query-generator.md": "benchmarks/query_generator/card.md.j2",
@@ -71,7 +69,6 @@ def _environment() -> Environment:
     environment.filters.update(complete=complete, mean=fmean, split=str.split)
     environment.tests["starting"] = str.startswith
     environment.globals.update(results=results, head=head, capacity=Capacity.fit(results))
-    environment.globals["papers"] = read_papers()
     environment.globals["layers"] = tomllib.loads((ROOT / "docs" / "layers.toml").read_text())
     return environment
 

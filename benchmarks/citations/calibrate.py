@@ -15,10 +15,13 @@ to all but the one judged.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))  # not installed there
 
@@ -45,6 +48,7 @@ from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.pretrained import DEFAULT_NAME
 from quoth.records import Passage, Span
 
+RESULTS = Path(__file__).parent / "results" / "calibration.json"
 NAME = "held-out"
 NUM_SCENES = 500
 MAX_ASKED = 3
@@ -174,6 +178,10 @@ def fit(given: argparse.Namespace, questions: Sequence[Question]) -> None:
     sources = np.array([each.qid.split(".")[0] for each in questions])
     folds = np.array([scene_of(each) % FOLDS for each in questions])
     report(features, kinds, names, sources=sources, folds=folds)  # a scene is in one fold
+    content = sum_up(features, kinds, names, folds=folds)
+    print(json.dumps(content))
+    if given.reader:
+        RESULTS.write_text(json.dumps(content, indent=1) + "\n")
 
 
 def gather_model(given: argparse.Namespace) -> Callable[[Sequence[Question]], Numbers]:
@@ -267,17 +275,25 @@ def report(
             found = by_folds(features, kinds, names, folds=folds, used=used)
             row.append(area_of(found, kind))
         print(f"{name:24}" + "".join(f"{each:12.3f}" for each in row))
-    silence = by_folds(
-        features, kinds, names, folds=folds, used=np.ones(len(kinds), dtype=np.bool_)
-    )
-    bins = reliability(
-        (1.0 - silence).tolist(), (kinds == "own").tolist(), counts=even_counts(kinds).tolist()
-    )
-    own, others = -silence[kinds == "own"], -silence[kinds != "own"]
-    interval = ranking_interval(own.tolist(), others.tolist(), num_resamples=1_000)
-    print(f"all kinds: area {ranking_area(own.tolist(), others.tolist()):.3f}", end=" ")
-    print(f"[{interval.low:.3f}, {interval.high:.3f}],", end=" ")
-    print(f"expected calibration error {calibration_error(bins):.3f}")
+
+
+def sum_up(
+    features: Numbers, kinds: NDArray[np.str_], names: tuple[str, ...], *, folds: NDArray[np.int64]
+) -> dict[str, Any]:
+    """Judge the fit by folds: its area over all kinds, and how far its probabilities are off."""
+    used = np.ones(len(kinds), dtype=np.bool_)
+    support = 1.0 - by_folds(features, kinds, names, folds=folds, used=used)
+    is_own = kinds == "own"
+    counts = even_counts(kinds).tolist()
+    bins = reliability(support.tolist(), is_own.tolist(), counts=counts)
+    own, others = support[is_own].tolist(), support[~is_own].tolist()
+    return {
+        "questions": len(kinds),
+        "auroc": ranking_area(own, others),
+        **asdict(ranking_interval(own, others, num_resamples=1_000)),
+        "ece": calibration_error(bins),
+        "bins": [asdict(each) for each in bins],
+    }
 
 
 def by_folds(

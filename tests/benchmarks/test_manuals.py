@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 from benchmarks.manuals.questions import ManualQuestion, open_manual_questions
-from benchmarks.manuals.run import failed_stage, judge
+from benchmarks.manuals.run import Judged, at_threshold, failed_stage, judge
 
 from quoth.records import Answer, Citation, Passage, Span
 
@@ -42,6 +42,23 @@ def test_a_failure_is_put_down_to_the_first_stage_that_lost_the_answer(
     refused, spoken = judge(ASKED, answer, refused=True), judge(ASKED, answer, refused=False)
     assert refused == ("refused", stage or "abstention")
     assert spoken == (("wrong", stage) if stage else ("right", ""))
+
+
+def test_another_threshold_changes_what_is_refused_and_nothing_else() -> None:
+    asked = open_manual_questions()
+    right = next(each for each in asked if each.is_answerable)
+    none = next(each for each in asked if not each.is_answerable)
+    rows = [
+        Judged(each.qid, "test", "", "", (), 0.5, "", outcome, stage)
+        for each, outcome, stage in (
+            *((right, "right", ""), (right, "wrong", "reader")),
+            (none, "wrong", "abstention"),
+        )
+    ]
+    lower = at_threshold(rows, 0.4)
+    assert [each.outcome for each in lower] == ["refused", "refused", "right"]
+    assert [each.stage for each in lower] == ["abstention", "reader", ""]
+    assert at_threshold(lower, 0.6) == rows
 
 
 def test_where_there_is_no_answer_refusing_is_right() -> None:
