@@ -130,7 +130,10 @@ class Answerer:
         Pieces come with the number of their question.
         """
         asked = zip(questions, passages, guides, strict=True)
-        prepared = [self._prepare(*each, with_vectors=False, guide=own) for *each, own in asked]
+        prepared = [
+            self._prepare(question, own, with_vectors=False, guide=guide)
+            for question, own, guide in asked
+        ]
         streams = [AnswerStream(each) for each in questions]
         readable = [number for number, each in enumerate(prepared) if each.passages]
         decoder = self._decoder([prepared[number] for number in readable])
