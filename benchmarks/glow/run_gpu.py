@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
 from benchmarks.glow.factors import Factors, Laid, factors_from_arrays, lay_out, load_pack
-from quoth.models.attention import IMPLEMENTATION
+from quoth.models.attention import register_attention
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.network import GlowNetwork
 from quoth.training.loop import Progress
@@ -319,7 +319,7 @@ def load_base(data: Data) -> nn.Module:
     arrays = data.arrays
     config = BertConfig(**{k: v for k, v in data.facts["base"].items() if k != "architectures"})
     config.num_hidden_layers = 3
-    config._attn_implementation = IMPLEMENTATION
+    config._attn_implementation = register_attention()
     base = BertModel(config)
     state = {
         name.removeprefix("base/"): torch.from_numpy(array.astype(np.float32))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -37,10 +39,11 @@ class LoadedModels:
         if name not in self._encoders:
             try:
                 from quoth.models.glow.encoder import GlowEncoder
+
+                be_quiet()
+                self._encoders[name] = GlowEncoder.load(name)
             except ImportError as error:
                 raise missing_neural(error) from error
-            be_quiet()
-            self._encoders[name] = GlowEncoder.load(name)
         return self._encoders[name]
 
     def sentence_encoder(self) -> EncodeSentences:
@@ -109,6 +112,9 @@ class LoadedModels:
 
 def be_quiet() -> None:
     """Keep bars of other libraries out of what commands print."""
+    if not {"huggingface_hub", "transformers"} & sys.modules.keys():
+        os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"  # read when they are loaded, if ever
+        return
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]

@@ -9,19 +9,18 @@ All are exact with the stock kernel: scale the queries, scale the keys, or add a
 applied after weighting. The weights are the same in all layers and heads and carry no gradient.
 `merge` is the paper's ablation GLOW_wt, a small trained network over (a_ij, w_j).
 
-Any Hugging Face encoder that lets its attention be replaced takes this one: `IMPLEMENTATION` is
-registered under that name, and the weights travel as a keyword argument of its forward pass.
+Any Hugging Face encoder that lets its attention be replaced takes this one, once it is registered
+under the name `IMPLEMENTATION`; the weights travel as a keyword argument of its forward pass.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 IMPLEMENTATION = "quoth_weighted"
 MODES = ("row", "column", "add_log", "merge", "none")
@@ -181,5 +180,12 @@ def _attend_in_encoder(
     return out.transpose(1, 2).contiguous(), None
 
 
-ALL_ATTENTION_FUNCTIONS.register(IMPLEMENTATION, _attend_in_encoder)
-ALL_MASK_ATTENTION_FUNCTIONS.register(IMPLEMENTATION, ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
+@functools.cache
+def register_attention() -> str:
+    """Let Hugging Face encoders take this attention, and return the name that they know it by."""
+    from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    ALL_ATTENTION_FUNCTIONS.register(IMPLEMENTATION, _attend_in_encoder)
+    ALL_MASK_ATTENTION_FUNCTIONS.register(IMPLEMENTATION, ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
+    return IMPLEMENTATION

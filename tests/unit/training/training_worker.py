@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import BertConfig, BertModel
 
-from quoth.models.attention import IMPLEMENTATION
+from quoth.models.attention import register_attention
 from quoth.training.batching import Batches
 from quoth.training.loop import train
 from quoth.training.loop_config import LoopConfig
@@ -30,7 +30,7 @@ def make_base() -> torch.nn.Module:
             intermediate_size=64,
             max_position_embeddings=32,
         )
-        return BertModel._from_config(config, attn_implementation=IMPLEMENTATION)
+        return BertModel._from_config(config, attn_implementation=register_attention())
 
 
 def make_pairs(count: int) -> TrainingSet:

@@ -13,11 +13,10 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
-from transformers import AutoConfig, AutoModel
 
 from quoth.errors import ConfigError
 from quoth.interruption import check_interruption
-from quoth.models.attention import IMPLEMENTATION
+from quoth.models.attention import register_attention
 from quoth.models.batching import batches_by_length, has_fast_bf16
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.files import (
@@ -39,6 +38,7 @@ from quoth.models.glow.network import (
     has_added_fields,
     keep_layers,
 )
+from quoth.models.glow.plain import PlainTower, open_plain_tower
 from quoth.models.glow.quick import can_quicken, quicken
 from quoth.models.glow.subword_counts import digest_counts, load_counts, save_counts
 from quoth.models.glow.weights import WordCounts
@@ -96,12 +96,13 @@ class GlowEncoder:
     def load(cls, name: str, *, config: GlowConfig | None = None, fast: bool = True) -> Self:
         """Load an encoder by folder, by the embedded default's name, or from a hub by its name.
 
-        `config` overrides what was saved with it; `fast` uses bf16 where the processor has it, for
-        searching: such an encoder cannot be saved.
+        `config` overrides what was saved with it; `fast` is for searching: in bf16 where the
+        processor has it, else without loading transformers. Such an encoder cannot be saved.
         """
         folder = find_folder(name)
         chosen = config or find_config(folder)
-        base = _load_tower(folder, chosen)
+        plain = open_plain_tower(folder, chosen) if fast and not has_fast_bf16() else None
+        base = _load_tower(folder, chosen) if plain is None else plain
         chosen = _within_positions(base, chosen, is_asked=config is not None)
         network = GlowNetwork(
             base,
@@ -161,8 +162,8 @@ class GlowEncoder:
 
     def save(self, folder: Path) -> None:
         """Write the encoder in the Hugging Face layout, over an older one only when complete."""
-        if next(self.network.parameters()).dtype != torch.float32:
-            raise ConfigError("an encoder in bf16 cannot be saved; load it with fast=False")
+        if isinstance(self.network.query_encoder, PlainTower) or _is_bf16(self.network):
+            raise ConfigError("an encoder to search with cannot be saved; load it with fast=False")
         is_other = folder.exists() and any(folder.iterdir())
         if is_other and not (folder / SETTINGS_FILE).exists():
             raise ConfigError(f"{folder} holds something else than an encoder; name a new folder")
@@ -200,6 +201,10 @@ class GlowEncoder:
         return Encoded(vectors, lengths, tuple(each.num_cut for each in sequences))
 
 
+def _is_bf16(network: GlowNetwork) -> bool:
+    return next(network.parameters()).dtype == torch.bfloat16
+
+
 def _quicken(network: GlowNetwork) -> None:
     if can_quicken():
         for tower in {network.query_encoder, network.document_encoder}:
@@ -211,10 +216,12 @@ def load_base(folder: str) -> torch.nn.Module:
 
     Other kinds keep their own: they would take the masks that ours goes by for something else.
     """
+    from transformers import AutoConfig, AutoModel
+
     kind = AutoConfig.from_pretrained(folder).model_type
     base: torch.nn.Module = AutoModel.from_pretrained(
         folder,
-        attn_implementation=IMPLEMENTATION if kind in WEIGHTABLE else None,
+        attn_implementation=register_attention() if kind in WEIGHTABLE else None,
         dtype=torch.float32,
     )
     return base
