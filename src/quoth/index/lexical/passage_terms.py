@@ -2,8 +2,8 @@
 
 One record per row of the store: the spans of its passages, and a key of 32 bits for every term in
 them, in order. A row's content never changes, so a record is right or missing; where one is missing
-or damaged, passages are analysed instead. Two terms of one document share a key about once in ten
-million documents, and then another passage may be shown.
+or damaged, passages are analysed instead. Keys can coincide: among 100 terms of a document, six of
+a query meet another's key with a probability of 600 / 2³², and then another passage may be shown.
 
 The records lie in a small SQLite file beside the index. It names the settings that passages were
 cut with: under others, it counts as empty.
