@@ -92,8 +92,8 @@ def reliability(
 def calibration_error(bins: Sequence[Bin]) -> float:
     """Return the expected calibration error: how far bins are off, weighted by their questions.
 
-    >>> calibration_error([Bin(0.1, 0.0, 1), Bin(0.9, 0.5, 3)])  # (0.1 + 3 · 0.4) / 4
-    0.325
+    >>> calibration_error([Bin(0.25, 0.0, 1), Bin(1.0, 0.5, 3)])  # (0.25 + 3 · 0.5) / 4
+    0.4375
     """
     return sum(each.count * abs(each.predicted - each.observed) for each in bins) / sum(
         each.count for each in bins
