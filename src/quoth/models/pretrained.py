@@ -9,6 +9,7 @@ local cache of the Hugging Face hub is fetched from there. HF_HUB_OFFLINE=1 forb
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
 import re
@@ -136,12 +137,25 @@ def _fetch(name: str, kind: str, embedded: str) -> Path:
 
 def digest_weights(folder: Path) -> str:
     """Hash the weights of an encoder: all towers, and the merging network where there is one."""
+    paths = sorted({path for pattern in _WEIGHTS for path in folder.rglob(pattern)})
+    return _digest_files(tuple((path, *_state_of(path)) for path in paths))
+
+
+@functools.lru_cache(maxsize=16)
+def _digest_files(files: tuple[tuple[Path, int, int, int], ...]) -> str:
+    """Hash files one after another, once for each state of them."""
     digest = hashlib.sha256()
-    for path in sorted({path for pattern in _WEIGHTS for path in folder.rglob(pattern)}):
+    for path, *_state in files:
         with path.open("rb") as stream:
             while block := stream.read(_BLOCK):
                 digest.update(block)
     return digest.hexdigest()
+
+
+def _state_of(path: Path) -> tuple[int, int, int]:
+    """Return what changes when a file is written again or replaced."""
+    state = path.stat()
+    return state.st_ino, state.st_size, state.st_mtime_ns
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
