@@ -47,7 +47,7 @@ class AnswerConfig(CheckedConfig, title="answer"):
     """quoted: the sentences that the reader found, as they stand; written: the language model
     writes the answer in phrases of their passages, guided by what the reader found."""
 
-    guidance: NonNegative = 1.0
+    guidance: NonNegative = 2.0
     """How much the reader counts in what is written: added to a phrase's score for every 1.0 by
     which the logarithm of its sentence's probability is higher."""
 
