@@ -24,6 +24,7 @@ from quoth.errors import ConfigError, MissingExtra, NoCollection
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.records import Answer, Document
 from quoth.settings.config import as_values
+from quoth.text.display import make_safe
 from quoth.vocabulary.dynamic import NO_ANSWER
 from quoth.wire.schemas import AnswerResponse
 from quoth.wire.writing import answer_response
@@ -108,7 +109,8 @@ def test_an_answer_shows_its_sources(collection: Path, quoth: Quoth) -> None:
     arguments = ("ask", collection, QUESTION, "--threshold", 1, "-k", 3)
     record = json.loads(quoth(*arguments, "--json")[1])
     code, out, _err = quoth(*arguments)
-    assert code == 0 and " ".join(record["marked"].split()) in " ".join(out.split())
+    shown = make_safe(record["marked"])  # a tiny model may write what would steer a terminal
+    assert code == 0 and " ".join(shown.split()) in " ".join(out.split())
     for citation in record["citations"]:
         assert f"[{citation['number']}] {citation['docid']}  {citation['field']}" in out
         assert f"{citation['start']}–{citation['end']}  " in out

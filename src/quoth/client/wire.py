@@ -91,7 +91,7 @@ def read_hits(record: Mapping[str, Any]) -> ShownHits:
     """Read hits with what is shown of them."""
     unreachable = tuple(OutOfReach(**each) for each in record["unreachable"])
     hits = tuple(map(_read_hit, record["hits"]))
-    return ShownHits(hits, record["searcher"], unreachable, record["reranked_by"])
+    return ShownHits(hits, record["searcher"], unreachable, record.get("reranked_by", ""))
 
 
 def _read_hit(record: Mapping[str, Any]) -> ShownHit:

@@ -24,7 +24,7 @@ from quoth.engine.reranking import (
     share_of,
     usual_width,
 )
-from quoth.errors import CollectionError, ConfigError, IndexMismatch, MissingExtra
+from quoth.errors import CollectionError, ConfigError, IndexMismatch, MissingExtra, OutOfFiles
 from quoth.index.dense.state import read_state
 from quoth.records import Attention, Document, Query
 from quoth.search.generative.config import NO_GENERATOR
@@ -250,6 +250,8 @@ class Searchers:
         """
         try:
             state = read_state(self._dense_folder)
+        except OutOfFiles:
+            raise
         except CollectionError:
             return True
         return state is not None and (state.change > 0 or not state.segments)

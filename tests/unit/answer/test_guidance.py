@@ -30,7 +30,7 @@ def findings(*probabilities: float) -> Findings:
     sentences = tuple(sentences_of(PASSAGES))
     answers = [OWLS.index("night"), None, None, None, SWIFTS.index("day")]
     spans = tuple(None if at is None else Span(at, at + 3) for at in answers)
-    return Findings(sentences, np.array(probabilities), spans, None, 0.0, 0.0, 0.0, 0.0)
+    return Findings(sentences, np.array(probabilities), spans, None, 0.0, 0.0)
 
 
 def phrase(text: str, number: int, *, at: int) -> Candidate:

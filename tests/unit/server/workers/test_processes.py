@@ -51,7 +51,7 @@ def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Engine, 
         engine.add_documents(
             Document(f"d{at}", {"text": (f"owl number {at}",)}, {"year": at}) for at in range(9)
         )
-        processes = SearchProcesses(engine.folder, engine.given_settings, most=2)
+        processes = SearchProcesses(engine.folder, engine.given_settings, concurrent=2)
         yield engine, processes
         processes.close()
 
