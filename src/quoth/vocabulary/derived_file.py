@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
@@ -29,19 +30,22 @@ class DerivedFile:
     def open(cls, path: Path, *, write: bool = False) -> Self:
         """Open the file; a writer creates it where it is missing."""
         mode = "rwc" if write else "ro"
-        try:
-            connection = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode={mode}",
-                uri=True,
-                isolation_level=None,
-                check_same_thread=False,
-            )
-            connection.execute("PRAGMA busy_timeout = 10000")
-            if write:
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.executescript(cls.schema)
-        except SQLITE_ERRORS as error:
-            raise explain_failure(path, error) from error
+        with contextlib.ExitStack() as unless_opened:
+            try:
+                connection = sqlite3.connect(
+                    f"{path.absolute().as_uri()}?mode={mode}",
+                    uri=True,
+                    isolation_level=None,
+                    check_same_thread=False,
+                )
+                unless_opened.callback(connection.close)
+                connection.execute("PRAGMA busy_timeout = 10000")
+                if write:
+                    connection.execute("PRAGMA journal_mode = WAL")
+                    connection.executescript(cls.schema)
+            except SQLITE_ERRORS as error:
+                raise explain_failure(path, error) from error
+            unless_opened.pop_all()
         return cls(connection, path)
 
     def close(self) -> None:

@@ -224,7 +224,7 @@ class LexicalUpkeep:
             return
         if (statistics.change, statistics.basis) != (self._upto, self._basis()):
             yield f"{path}: counted at another change, or otherwise, than the store's last one"
-        with tempfile.TemporaryDirectory() as scratch:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
             recounted = Statistics.open(Path(scratch) / STATISTICS_FILE, write=True)
             try:
                 self._recount(recounted)
