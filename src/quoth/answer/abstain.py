@@ -32,7 +32,12 @@ FEATURES = ("refusal", "coverage", "best sentence", "nearest sentence")
 """What the columns of features mean, where a language model answers."""
 
 READER_FEATURES = (
-    *("margin", "relevance", "coverage", "best sentence", "nearest sentence", "known names"),
+    "margin",
+    "relevance",
+    "coverage",
+    "best sentence",
+    "nearest sentence",
+    "known names",
 )
 """What they mean where a reader does."""
 
