@@ -64,6 +64,14 @@ class CollectionMachine(RuleBasedStateMachine):
         assert written.unchanged == sum(self.expected.get(each.docid) == each for each in batch)
         self.expected |= {each.docid: each for each in batch}
 
+    @rule(lengths=st.lists(st.integers(41, 150), min_size=8, max_size=8))
+    def add_until_tantivy_merges(self, lengths: list[int]) -> None:
+        """Write as many segments as tantivy merges, of documents too long to keep lengths exact."""
+        for at, length in enumerate(lengths):
+            self.add([Document(f"long {at}", {"text": ("the barn owl " * length,)})])
+            if at == 3:
+                self.remove(["long 1", "long 2"])
+
     @rule(doomed=st.lists(docids, max_size=3, unique=True))
     def remove(self, doomed: list[str]) -> None:
         missing = self.engine.remove(doomed)

@@ -140,6 +140,11 @@ class LexicalIndex:
             (each["deletes"] or {}).get("num_deleted_docs", 0) for each in read_segments(self.path)
         )
 
+    @property
+    def num_removed(self) -> int:
+        """Documents removed since the index was built, those that merges dropped included."""
+        return int(self.artifact.config.get("removed", self.num_dead))
+
     @classmethod
     def open(cls, folder: Path) -> Self | None:
         """Open the index, None where none was finished."""

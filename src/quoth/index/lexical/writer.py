@@ -57,6 +57,7 @@ class LexicalWriter:
         self._identity = dict(identity)
         self._current = current
         self._max_row = -1 if current is None else int(current.artifact.config["max_row"])
+        self._num_removed = 0 if current is None else current.num_removed
         with _writing(folder):
             self._path = _fresh_folder(folder) if current is None else current.path
             index = (
@@ -73,6 +74,7 @@ class LexicalWriter:
     def remove(self, rows: Iterable[int]) -> None:
         """Take documents out."""
         doomed = list(rows)
+        self._num_removed += len(doomed)
         if doomed:
             # Not delete_documents_by_term: it reads an int as signed and finds nothing.
             with _writing(self._folder):
@@ -112,6 +114,7 @@ class LexicalWriter:
                 "folder": self._path.name,
                 "log": log,
                 "max_row": self._max_row,
+                "removed": self._num_removed,
             }
             save_artifact(self._folder, Artifact(KIND, VERSION, change, config, files))
             (self._folder / UNFINISHED).unlink(missing_ok=True)

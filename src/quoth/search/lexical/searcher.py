@@ -3,36 +3,40 @@
 A term counts where it stands anywhere in the document, and again, with a smaller weight, in each
 field that is not the body; docs/benchmarks.md compares this with title and text joined.
 
-tantivy counts removed documents until it merges their segments away, and a shard's index knows its
-own documents only. While its counts are not those that hold, it only proposes: idf is corrected by
-boosts, candidates are scored by `score.py` with the exact statistics, and more are fetched
-until no document outside them can belong among the best. So scores depend neither on history nor on
-shards.
+tantivy counts removed documents until it merges their segments away, and lengths roughly from then
+on; a shard's index knows its own documents only. While its counts are not those that hold
+(`agreement.py`), it only proposes: idf is corrected by boosts, candidates are scored by `score.py`
+with the exact statistics, and more are fetched until no document outside them can belong among the
+best. So scores depend neither on history nor on shards.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from quoth.collection.store import Store
 from quoth.collection.store_reader import StoredDocument
 from quoth.errors import IndexMoved
-from quoth.index.lexical.index import Boost, IndexState, LexicalIndex, Scored
+from quoth.index.lexical.index import LexicalIndex, Scored
 from quoth.index.lexical.passage_terms import PassageTerms, PassageTermsFile
 from quoth.index.lexical.query import Clause, LexicalQuery, scale
 from quoth.interruption import check_interruption
 from quoth.records import Document, Hit, Part, Query, Run
+from quoth.search.lexical.agreement import CountAgreement
 from quoth.search.lexical.analysing import analyse
 from quoth.search.lexical.config import LexicalConfig
 from quoth.search.lexical.counts import CountScorer, TermCounts, is_countable
-from quoth.search.lexical.pinned import PinnedStatistics, terms_by_view
+from quoth.search.lexical.pinned import PinnedStatistics
 from quoth.search.lexical.records import open_records
 from quoth.search.lexical.score import QueryStatistics, contributions, explain_parts, score
-from quoth.search.lexical.ties import ROUNDING, near_ties
+from quoth.search.lexical.ties import LEAST_STEP, ROUNDING, near_ties
 from quoth.search.lexical.upkeep import STATISTICS_FILE, LexicalUpkeep, open_index
 from quoth.search.searcher import Progress, ignore_progress
 from quoth.text.query_syntax import Occur, parse_query, plain_query
@@ -42,6 +46,7 @@ from quoth.vocabulary.weighting import inverse_document_frequency
 
 _MOVED = "a writer replaced the lexical index during a search; search again"
 _MAX_KNOWN_DOCIDS = 200_000
+_NUM_CHECKED_SCORES = 20
 _MAX_KNOWN_COUNTS = 2_000_000  # of analysed documents; some 80 MB
 
 
@@ -72,10 +77,10 @@ class LexicalSearcher:
         self._exchanged = exchanged
         self._counts_by_row: dict[int, TermCounts] = {}
         self._num_counts = 0
-        self._states: dict[str, IndexState] = {}
         self._docids: dict[int, str] = {}
         self._anywhere: tuple[tuple[str, float], ...] | None = None
         self._index: LexicalIndex | None = None
+        self._agreed: CountAgreement | None = None
         self._statistics: PinnedStatistics | None = None
         self._weighed: tuple[str, dict[str, float]] | None = None
         self._parsed: tuple[str, LexicalQuery] | None = None
@@ -165,7 +170,7 @@ class LexicalSearcher:
 
         Documents with the same fields score the same, so they are not looked into.
         """
-        if not self._counts_as(self._opened()):
+        if not self._agreement().holds(self.parse(query)):
             return tuple(hits)  # scored exactly
         groups = list(near_ties(hits))
         if len(groups) == len(hits):
@@ -203,7 +208,7 @@ class LexicalSearcher:
             self._records.close()
         self._records = self._parsed = None
         self._index = self._statistics = self._anywhere = self._weighed = None
-        self._docids, self._states = {}, {}
+        self._docids, self._agreed = {}, None
 
     def is_current(self, change: int) -> bool:
         """Whether index and statistics on disk hold everything up to a change of this history."""
@@ -243,12 +248,29 @@ class LexicalSearcher:
         self._upkeep(store, progress).rebuild()
 
     def find_damage(self, store: Store, *, progress: Progress) -> tuple[str, ...]:
-        """Check every checksum, and index and statistics against the store."""
-        return tuple(self._upkeep(store, progress).find_damage())
+        """Check every checksum, index and statistics against the store, and scores by both."""
+        problems = tuple(self._upkeep(store, progress).find_damage())
+        if problems or not self.is_current(store.change):
+            return problems
+        return tuple(self._find_wrong_scores(store))
 
     def num_behind(self, store: Store) -> int:
         """Count the changes that catching up would bring."""
         return self._upkeep(store, ignore_progress).num_behind()
+
+    def _find_wrong_scores(self, store: Store) -> Iterator[str]:
+        """Search for some words of some documents, and compare with what their scores must be."""
+        step = max(1, self._opened().num_documents // _NUM_CHECKED_SCORES)
+        for stored in islice(store.live_documents(), 0, None, step):
+            words = re.findall(r"\w+", " ".join(chain(*stored.document.fields.values())))
+            query = Query("check", " ".join(words[-4:]))
+            found = sum(hit.score for hit in self._search_one(query, 1, {stored.row}))
+            (right,) = self.score([query], [stored.document])
+            if not math.isclose(found, right, rel_tol=2 * (ROUNDING - 1), abs_tol=2 * LEAST_STEP):
+                yield (
+                    f"{self.folder}: document {stored.document.docid} scores {found:g} for"
+                    f" {query.text!r}, not {right:g}"
+                )
 
     def _upkeep(self, store: Store, progress: Progress) -> LexicalUpkeep:
         self.close()
@@ -265,20 +287,20 @@ class LexicalSearcher:
     def _search_one(self, query: Query, k: int, allowed: set[int] | None) -> tuple[Hit, ...]:
         check_interruption()
         parsed = self.parse(query)
-        index = self._opened()
-        index.require_uncut()
-        top = self._top_clean if self._counts_as(index) else self._top_exact
+        self._opened().require_uncut()
+        top = self._top_clean if self._agreement().holds(parsed) else self._top_exact
         scored = top(parsed, k, allowed)
         docids = self._name([row for row, _value in scored])
         hits = [Hit(docids[row], value) for row, value in scored]
         hits.sort(key=lambda hit: (-hit.score, hit.docid))
         return tuple(hits[:k])
 
-    def _counts_as(self, index: LexicalIndex) -> bool:
-        """Whether tantivy counts the very documents that the statistics do."""
-        if index.num_dead:
-            return False
-        return self._exchanged is None or self._pinned().totals[0] == index.num_documents
+    def _agreement(self) -> CountAgreement:
+        if self._agreed is None:
+            self._agreed = CountAgreement(
+                self._opened(), self._pinned(), of_all_shards=self._exchanged is not None
+            )
+        return self._agreed
 
     def _name(self, rows: Sequence[int]) -> dict[int, str]:
         """Find docids by row; a row's docid never changes, so each is looked up once."""
@@ -298,7 +320,7 @@ class LexicalSearcher:
     def _top_exact(self, query: LexicalQuery, k: int, allowed: set[int] | None) -> list[Scored]:
         """Find the k best rows, with ties, by statistics that the index does not count with."""
         statistics = self._pinned().of_query(query)
-        boost, slack = self._corrections(query, statistics)
+        boost, slack = self._agreement().corrections(query, statistics)
         scored: dict[int, float] = {}
         floor, depth = float("-inf"), 2 * k
         while True:
@@ -345,36 +367,6 @@ class LexicalSearcher:
         if len(documents) < len(rows):
             raise IndexMoved(_MOVED)
         return documents
-
-    def _corrections(self, query: LexicalQuery, statistics: QueryStatistics) -> tuple[Boost, float]:
-        """Return the boosts that mend tantivy's idf, and how far its length norm can be off."""
-        index, slack = self._opened(), ROUNDING
-        used: dict[str, QueryStatistics] = {}
-        for view, terms in terms_by_view(query).items():
-            state = self._state(view, terms)
-            if state is None:  # no term of the query is left in this view
-                continue
-            average = statistics.average_lengths.get(view, 0.0)
-            slack = max(slack, ROUNDING * average / state.average_length)
-            counts = {term: index.document_frequency(view, term) for term in terms}
-            used[view] = QueryStatistics(state.num_documents, {}, {view: counts})
-
-        def boost(clause: Clause, view: str) -> float:
-            if view not in used:
-                return 1.0
-            return statistics.idf(view, clause.terms) / used[view].idf(view, clause.terms)
-
-        return boost, slack
-
-    def _state(self, view: str, terms: Iterable[str]) -> IndexState | None:
-        """Find out what tantivy scores with in a view, the same for all terms of it."""
-        if view not in self._states:
-            states = (self._opened().state(view, term) for term in terms)
-            found = next(filter(None, states), None)
-            if found is None:
-                return None
-            self._states[view] = found
-        return self._states[view]
 
     def _opened(self) -> LexicalIndex:
         if self._index is None:

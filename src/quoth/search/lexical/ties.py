@@ -9,7 +9,7 @@ from quoth.records import Hit
 ROUNDING = 1.0 + 1e-5
 """By what factor scores may be off: tantivy computes in single precision."""
 
-_LEAST_STEP = 2e-6
+LEAST_STEP = 2e-6
 """By how much they may be off besides: the idf of a term that is in nearly all documents is the
 logarithm of a number near 1."""
 
@@ -38,4 +38,4 @@ def near_ties(hits: Sequence[Hit]) -> Iterator[list[Hit]]:
 
 
 def _may_tie(before: Hit, after: Hit) -> bool:
-    return after.score * ROUNDING + _LEAST_STEP >= before.score
+    return after.score * ROUNDING + LEAST_STEP >= before.score

@@ -361,7 +361,10 @@ class LexicalUpkeep:
 
     def _compact_if_due(self) -> bool:
         index = LexicalIndex.open(self._folder)
-        if index is None or index.num_dead <= self._compact_share * index.num_documents:
+        if index is None:
+            return False
+        gone = index.num_removed
+        if gone <= self._compact_share * (index.num_documents + gone):
             return False
         self.rebuild()
         return True

@@ -1,0 +1,79 @@
+"""Where tantivy's counts differ from those that hold, and what mends its scores.
+
+They differ while removed documents are counted, on a shard, which knows its own documents only, and
+once a merge dropped removed documents: tantivy then counts the lengths of those it keeps from their
+one-byte form, and its mean length stays a little off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from quoth.index.lexical.index import Boost, IndexState, LexicalIndex
+from quoth.index.lexical.query import Clause, LexicalQuery
+from quoth.search.lexical.pinned import PinnedStatistics, terms_by_view
+from quoth.search.lexical.score import QueryStatistics
+from quoth.search.lexical.ties import ROUNDING
+
+_LARGEST_DRIFT = 1e-6
+"""Share by which two mean lengths may differ: tantivy divides in single precision."""
+
+
+class CountAgreement:
+    """One opened index beside the statistics that hold."""
+
+    def __init__(
+        self, index: LexicalIndex, statistics: PinnedStatistics, *, of_all_shards: bool
+    ) -> None:
+        """Compare an index with its own statistics, or with those of all shards together."""
+        self._index = index
+        self._states: dict[str, IndexState] = {}
+        num_documents, self._average_lengths = statistics.totals
+        self._counts_others = of_all_shards and num_documents != index.num_documents
+        # A writer commits the statistics after the index; in between, tantivy's own are newer.
+        self._is_behind = not of_all_shards and statistics.change != index.artifact.change
+
+    def holds(self, query: LexicalQuery) -> bool:
+        """Whether tantivy scores a query with the very counts of the statistics."""
+        if self._index.num_dead or self._counts_others:
+            return False
+        return self._is_behind or not any(
+            self._drifts(view, terms) for view, terms in terms_by_view(query).items()
+        )
+
+    def corrections(self, query: LexicalQuery, statistics: QueryStatistics) -> tuple[Boost, float]:
+        """Return the boosts that mend tantivy's idf, and how far its length norm can be off."""
+        slack = ROUNDING
+        used: dict[str, QueryStatistics] = {}
+        for view, terms in terms_by_view(query).items():
+            state = self._state(view, terms)
+            if state is None:  # no term of the query is left in this view
+                continue
+            average = statistics.average_lengths.get(view, 0.0)
+            slack = max(slack, ROUNDING * average / state.average_length)
+            counts = {term: self._index.document_frequency(view, term) for term in terms}
+            used[view] = QueryStatistics(state.num_documents, {}, {view: counts})
+
+        def boost(clause: Clause, view: str) -> float:
+            if view not in used:
+                return 1.0
+            return statistics.idf(view, clause.terms) / used[view].idf(view, clause.terms)
+
+        return boost, slack
+
+    def _drifts(self, view: str, terms: Iterable[str]) -> bool:
+        state = self._state(view, terms)
+        if state is None:
+            return False
+        true = self._average_lengths.get(view, 0.0)
+        return abs(state.average_length - true) > _LARGEST_DRIFT * true
+
+    def _state(self, view: str, terms: Iterable[str]) -> IndexState | None:
+        """Find out what tantivy scores with in a view, the same for all terms of it."""
+        if view not in self._states:
+            states = (self._index.state(view, term) for term in terms)
+            found = next(filter(None, states), None)
+            if found is None:
+                return None
+            self._states[view] = found
+        return self._states[view]
