@@ -19,7 +19,10 @@ from quoth.errors import Damaged, FormatMismatch
 from quoth.open_files import out_of_files, says_out_of_files
 
 FILE_NAME = "artifact.json"
+SEALS = "seals.json"
+_SEALED, _SEALED_VERSION = "sealed folder", 1
 _BLOCK = 1 << 20
+_SMALL = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +129,46 @@ def find_damage(folder: Path, artifact: Artifact, *, deep: bool) -> tuple[str, .
         for name, seal in sorted(artifact.files.items())
         if (problem := _check_file(folder / name, seal, deep=deep))
     )
+
+
+def seal_folder(folder: Path) -> None:
+    """Record size and checksum of every file below a folder that will not change any more."""
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
+    files = {
+        name: seal_file(folder / name)
+        for name in names
+        if name != SEALS and (folder / name).is_file()
+    }
+    save_artifact(folder, Artifact(_SEALED, _SEALED_VERSION, 0, {}, files), name=SEALS)
+
+
+def find_sealed_damage(folder: Path) -> tuple[str, ...]:
+    """Hash every file of a sealed folder and say what is wrong; nothing where none was sealed."""
+    try:
+        sealed = _read_seals(folder)
+    except Damaged as error:
+        return (str(error),)
+    return () if sealed is None else find_damage(folder, sealed, deep=True)
+
+
+def require_sealed(folder: Path) -> None:
+    """Refuse a sealed folder that was damaged, before a library reads its files.
+
+    Large files are hashed only if they were written to after they were sealed.
+    """
+    sealed = _read_seals(folder)
+    if sealed is None:
+        return
+    when = (folder / SEALS).stat().st_mtime_ns
+    for name, seal in sorted(sealed.files.items()):
+        path = folder / name
+        deep = seal.size <= _SMALL or (path.exists() and path.stat().st_mtime_ns > when)
+        if problem := _check_file(path, seal, deep=deep):
+            raise Damaged(f"{problem}; restore {folder} from a backup, or train the model again")
+
+
+def _read_seals(folder: Path) -> Artifact | None:
+    return open_artifact(folder, kind=_SEALED, version=_SEALED_VERSION, name=SEALS)
 
 
 def require_uncut(folder: Path, files: Mapping[str, FileSeal]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quoth.answer.config import SHIPPED
-from quoth.artifact import FILE_NAME, seal_file
+from quoth.artifact import FILE_NAME, require_sealed, seal_file
 from quoth.engine.models import be_quiet, missing_neural
 from quoth.errors import ConfigError
 
@@ -88,6 +88,7 @@ def _open_trained(folder: Path) -> OpenedModel:
     from quoth.models.dynamic_lm.merged import open_merged
 
     device, dtype = _place()
+    require_sealed(folder)
     base = find_base(read_saved(folder))
     model = open_merged(folder, base=base, device=device, dtype=dtype)
     if model is None:

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from quoth.artifact import require_sealed
 from quoth.errors import MissingExtra
 from quoth.search.generative.state import identify_model
 from quoth.search.rerank import ReadPassage, ScorePairs, join_passage
@@ -41,6 +42,7 @@ class LoadedModels:
                 from quoth.models.glow.encoder import GlowEncoder
 
                 be_quiet()
+                require_sealed(Path(name))
                 self._encoders[name] = GlowEncoder.load(name)
             except ImportError as error:
                 raise missing_neural(error) from error
@@ -65,6 +67,7 @@ class LoadedModels:
             except ImportError as error:
                 raise missing_neural(error, what="query generators") from error
             be_quiet()
+            require_sealed(Path(name))
             self._generators[name] = QueryGenerator.load(name)
         return self._generators[name]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from quoth.collection.store import Store
 from quoth.engine.calibrating import RerankingTrial
-from quoth.engine.calibration_file import read_calibration, save_calibration
+from quoth.engine.calibration_file import HYBRID, read_calibration, save_calibration
 from quoth.engine.models import missing_neural
 from quoth.engine.naming import LoadGenerator, name_documents
 from quoth.engine.passages import BY_VECTORS, PassageChooser
@@ -264,11 +264,11 @@ class Searchers:
     @property
     def calibration(self) -> Calibration | None:
         """What was found out about fusing, None before that or for another encoder."""
-        return read_calibration(self._folder / "hybrid", encoder=self._model())
+        return read_calibration(self._folder / HYBRID, encoder=self._model())
 
     def keep_calibration(self, calibration: Calibration) -> None:
         """Save what was found out about fusing."""
-        folder, change = self._folder / "hybrid", self._store.change
+        folder, change = self._folder / HYBRID, self._store.change
         save_calibration(folder, calibration, encoder=self._model(), change=change)
 
     def close(self) -> None:

@@ -6,10 +6,17 @@ import functools
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
 
+from quoth.artifact import FILE_NAME, SEALS, find_sealed_damage
 from quoth.collection.store import Store
+from quoth.engine.calibration_file import HYBRID, read_calibration
+from quoth.errors import Damaged, FormatMismatch
+from quoth.search.generative.state import FOLDER as GENERATIVE
 from quoth.search.searcher import IndexedSearcher, Progress
 from quoth.settings.config import STORED_SECTIONS, Config, as_values
+from quoth.settings.stored import MODELS, sealed_models
 from quoth.text.passages import cut_document
 
 
@@ -23,10 +30,13 @@ class Damage:
     behind: Mapping[str, int] = field(default_factory=dict)
     """Folders of indexes that lack changes, as a killed writer leaves them, and how many."""
 
+    models: tuple[str, ...] = ()
+    """What is wrong with models; only training or a backup can bring them back."""
+
     @property
     def is_clean(self) -> bool:
         """Whether nothing is wrong (any more)."""
-        return not self.store and (not self.indexes or self.repaired)
+        return not self.store and not self.models and (not self.indexes or self.repaired)
 
     def lines(self) -> tuple[str, ...]:
         """List what was found, one line each."""
@@ -34,7 +44,7 @@ class Damage:
             f"{folder} is behind the documents by {count:,} change{'s' if count > 1 else ''}"
             for folder, count in self.behind.items()
         )
-        return (*self.store, *self.indexes, *late)
+        return (*self.store, *self.models, *self.indexes, *late)
 
     def verdict(self) -> str:
         """Sum up in one sentence."""
@@ -44,6 +54,11 @@ class Damage:
             return "repaired: rebuilt what differed" if self.indexes else "everything is as written"
         if self.store:
             return "documents are damaged; restore collection.db from a backup or add them again"
+        if self.models:
+            return (
+                "a model is damaged, so its indexes could not be checked; restore its folder from a"
+                " backup or train it again"
+            )
         return "indexes are damaged; --repair rebuilds them from the documents"
 
 
@@ -65,8 +80,11 @@ def verify(
         store.recut(cut=cut, config=wanted)
     progress("checking documents", 0, 0)
     in_store = tuple(store.find_damage(cut=cut))
+    in_indexes += _check_calibration(folder / HYBRID, repair=repair)
+    in_models = find_model_damage(folder, store)
     behind: dict[str, int] = {}
-    for searcher in searchers:
+    # The lexical index comes first and needs no model; the others would load a damaged one.
+    for searcher in islice(searchers, 1 if in_models else None):
         found, late = searcher.find_damage(store, progress=progress), searcher.num_behind(store)
         in_indexes += found
         if found and repair:
@@ -76,4 +94,27 @@ def verify(
             searcher.catch_up(store, progress=progress)
         elif late:
             behind[str(searcher.folder)] = late
-    return Damage(in_store, tuple(in_indexes), repaired=repair, behind=behind)
+    return Damage(in_store, tuple(in_indexes), repaired=repair, behind=behind, models=in_models)
+
+
+def find_model_damage(folder: Path, store: Store) -> tuple[str, ...]:
+    """Check every file of the models that a collection holds, whether it uses them or not."""
+    homes = (folder / MODELS, folder / GENERATIVE)
+    models = [each for home in homes if home.is_dir() for each in sorted(home.iterdir())]
+    used = sealed_models(store, folder)
+    unsealed = [each for each in used if not (each / SEALS).exists()]
+    return (
+        *(f"{each / SEALS} is missing: the model cannot be checked" for each in unsealed),
+        *(problem for each in models if each.is_dir() for problem in find_sealed_damage(each)),
+    )
+
+
+def _check_calibration(folder: Path, *, repair: bool) -> tuple[str, ...]:
+    """Check what was found out about fusion; `repair` drops it, so that the defaults hold."""
+    try:
+        read_calibration(folder, encoder=None)
+    except (Damaged, FormatMismatch) as error:
+        if repair:
+            (folder / FILE_NAME).unlink(missing_ok=True)
+        return (str(error),)
+    return ()

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from quoth.artifact import seal_folder
 from quoth.collection.lock import hold_writer_lock
 from quoth.collection.store import Store
 from quoth.errors import CollectionError, IndexMismatch, OutOfFiles, StorageFull
@@ -69,6 +70,7 @@ def install_model(collection: Path, model: Path, *, wait_seconds: float) -> None
     """Let a collection answer with the model in a folder from now on."""
     inside, home = model.resolve(), collection.resolve()
     kept = inside.relative_to(home) if inside.is_relative_to(home) else inside
+    seal_folder(inside)
     with (
         locked(collection, wait_seconds=wait_seconds),
         contextlib.closing(Store.create(collection)) as store,

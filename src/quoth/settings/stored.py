@@ -27,6 +27,7 @@ _NAMING, _TRAINING = "generative", "pixar"
 MODELS = "models"
 ASIDE = ".aside"
 _LEARNED = "learned"
+_IS_SEALED = "sealed"
 _LEARNED_NAME = re.compile(r"learned-(\d+)")
 
 
@@ -45,7 +46,13 @@ def stored_settings(store: Store, folder: Path) -> tuple[dict[str, dict[str, Any
 
 def use_learned(store: Store, name: str) -> None:
     """Let search use a model of the collection from now on."""
-    store.set_setting(_LEARNED, {"encoder": f"{MODELS}/{name}"})
+    store.set_setting(_LEARNED, {"encoder": f"{MODELS}/{name}", _IS_SEALED: True})
+
+
+def sealed_models(store: Store, folder: Path) -> tuple[Path, ...]:
+    """List the folders of models in use whose files were sealed when they were installed."""
+    found = store.setting(_LEARNED) or {}
+    return (folder / found["encoder"],) if found.get(_IS_SEALED) else ()
 
 
 def inner_name(encoder: str, folder: Path) -> str:

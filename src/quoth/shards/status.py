@@ -55,6 +55,7 @@ def join_damage(
         tuple(indexes),
         repaired=repair,
         behind={folder: count for each in found for folder, count in each.behind.items()},
+        models=tuple(line for each in found for line in each.models),
     )
 
 

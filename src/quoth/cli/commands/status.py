@@ -56,6 +56,7 @@ def verify(
                 "clean": damage.is_clean,
                 "store": list(damage.store),
                 "indexes": list(damage.indexes),
+                "models": list(damage.models),
                 "repaired": damage.repaired,
                 "behind": dict(damage.behind),
             }

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from quoth.artifact import seal_file, write_text_atomically
+from quoth.artifact import seal_file, seal_folder, write_text_atomically
 from quoth.engine.encoding import encode_all
 from quoth.engine.searchers import Searchers
 from quoth.errors import ConfigError, Damaged
@@ -245,6 +245,7 @@ class LearnStages:
         if installed:
             calibration = self._folder.found("encode")["calibration"]
             searchers = self._searchers(self.after)
+            seal_folder(self._context.folder / MODELS / self.name)
             use_learned(self._store, self.name)
             searchers.keep_calibration(Calibration.from_record(calibration))
             searchers.close()
@@ -370,4 +371,5 @@ def _set_aside(folder: Path, name: str) -> None:
     model, aside = folder / MODELS / name, folder / MODELS / (name + ASIDE)
     if model.exists():
         shutil.rmtree(aside, ignore_errors=True)
+        seal_folder(model)
         model.rename(aside)

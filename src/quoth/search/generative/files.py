@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from quoth.artifact import Artifact, find_damage, save_artifact, seal_file, sync_folder
+from quoth.artifact import (
+    Artifact,
+    find_damage,
+    require_sealed,
+    save_artifact,
+    seal_file,
+    seal_folder,
+    sync_folder,
+)
 from quoth.errors import ConfigError, IndexMismatch, NoCollection
 from quoth.models.pixar.head import NUM_SYMBOLS
 from quoth.models.pixar.pixar import Pixar
@@ -74,6 +82,7 @@ def save_generative_model(
     }
     seals = {name: seal_file(unfinished / name) for name in _DESCRIPTIONS}
     save_artifact(unfinished, Artifact(KIND, VERSION, 0, config, seals))
+    seal_folder(unfinished)
     _put_in_place(unfinished, folder)
 
 
@@ -91,6 +100,7 @@ def open_generative_model(folder: Path, *, threads: int = 1, fast: bool = True) 
         raise IndexMismatch(
             f"{'; '.join(damage)}: the parts of {folder} do not belong together; {advice}"
         )
+    require_sealed(folder)
     vocabulary = open_phrases(folder / PHRASES)
     if vocabulary.fingerprint != artifact.config.get("vocabulary"):
         raise IndexMismatch(f"{folder} was trained with another phrase vocabulary; {advice}")
