@@ -89,7 +89,7 @@ def _run(script: Path, *command: str, folder: Path) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1800,  # only a command that hangs takes so long
         check=False,
     )
     assert done.returncode == 0, f"{script.read_text()}\n{done.stdout}\n{done.stderr}"

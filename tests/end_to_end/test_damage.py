@@ -185,7 +185,7 @@ def test_a_file_that_is_cut_under_an_open_engine_is_damage_and_its_repair_is_see
         given += [str(next(folder.rglob(f"*.{suffix}"))), str(folder)]
         expected += [suffix, "damaged", "damaged", "mended"]
     done = subprocess.run(  # a process of its own, as reading past the end would end it
-        [sys.executable, "-c", CUT_WHILE_OPEN, *given],
+        [sys.executable, "-X", "faulthandler", "-c", CUT_WHILE_OPEN, *given],
         capture_output=True,
         text=True,
         check=False,
