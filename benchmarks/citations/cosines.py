@@ -20,19 +20,20 @@ from quoth.answer.nearness import EncodeSentences, sentence_cosines, sentences_o
 
 def main() -> None:
     """Encode the sentences of all passages of all questions."""
-    from quoth.models.bert import open_sentence_encoder
-    from quoth.models.pretrained import DEFAULT_NAME, find_folder
+    from quoth.models.glow.plain import open_encoder
+    from quoth.models.pretrained import DEFAULT_NAME
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("questions", type=Path)
     parser.add_argument("out", type=Path)
     given = parser.parse_args()
-    encoder = open_sentence_encoder(find_folder(DEFAULT_NAME))
-    assert encoder is not None, "the embedded encoder is a BERT"
+    encoder = open_encoder(DEFAULT_NAME)
     found: dict[str, dict[str, float]] = {}
     for question in open_questions(given.questions):
         sentences = sentences_of(question.passages)
-        cosines = sentence_cosines(question.text, sentences, encode=encoder.encode)
+        cosines = sentence_cosines(
+            question.text, sentences, encode=lambda texts: encoder.encode_queries(texts).vectors
+        )
         own = found.setdefault(question.text, {})
         for sentence, cosine in zip(sentences, cosines.tolist(), strict=True):
             own[sentence.text] = round(cosine, 5)

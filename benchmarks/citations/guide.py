@@ -130,20 +130,20 @@ def held_out_questions(data: Path) -> Iterator[Question]:
 def read_all(questions: Sequence[Question], name: str) -> Iterator[dict[str, Any]]:
     """Write down what a reader finds, how it answers, and how near each sentence is."""
     from quoth.answer.reading_answerer import FittedReader, ReadingAnswerer, TitledPassage
-    from quoth.models.bert import open_sentence_encoder
-    from quoth.models.pretrained import DEFAULT_NAME, find_folder, find_shipped
+    from quoth.models.glow.plain import open_encoder
+    from quoth.models.pretrained import DEFAULT_NAME, find_shipped
 
     folder = Path(name) if Path(name).is_dir() else find_shipped(name)
     answerer = ReadingAnswerer(FittedReader.open(folder), AnswerConfig(threshold=1.0))
-    encoder = open_sentence_encoder(find_folder(DEFAULT_NAME))
-    assert encoder is not None, "the embedded encoder is a BERT"
+    encoder = open_encoder(DEFAULT_NAME)
     for at in range(0, len(questions), READ_AT_ONCE):
         own = questions[at : at + READ_AT_ONCE]
         asked = [each.text for each in own]
         passages = [list(map(TitledPassage, passages_of(each))) for each in own]
         found = answerer.find(asked, passages)
         answers = answerer.answer_found(asked, passages, found)
-        yield from map(partial(_found, encode=encoder.encode), own, found, answers)
+        encode = partial(_found, encode=lambda texts: encoder.encode_queries(texts).vectors)
+        yield from map(encode, own, found, answers)
 
 
 def _found(

@@ -28,9 +28,9 @@ from benchmarks.lexical.quality import join, read
 from quoth import __version__
 from quoth.evaluation.files import read_qrels, read_queries
 from quoth.evaluation.measures import evaluate_run
-from quoth.models.batching import has_fast_bf16
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.pretrained import DEFAULT_NAME, find_folder
+from quoth.models.processor import has_fast_bf16
 from quoth.records import Hit, Qrels, Query, Run
 
 RESULTS = Path(__file__).parent / "results" / "encode.json"

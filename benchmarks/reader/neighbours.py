@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from benchmarks.reader.pack import spread
 from benchmarks.reader.rerank import FOUND, Candidates, fuse
-from quoth.models.bert import mean_unit
 from quoth.models.reader.inputs import ReaderInputs
 from quoth.training.reading.set import UNANSWERED, Ragged, ReadingSet
 
@@ -196,4 +195,5 @@ def vectors(
         )
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             states = encoder(input_ids=ids, attention_mask=mask).last_hidden_state
-        yield mean_unit(states.float(), mask)
+        total = states.float().masked_fill(~mask[..., None], 0.0).sum(1)
+        yield nn.functional.normalize(total, dim=-1)

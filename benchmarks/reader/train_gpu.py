@@ -36,7 +36,7 @@ from benchmarks.reader.mixing import print_table, save_read
 from benchmarks.reader.neighbours import SubwordHybrid
 from benchmarks.reader.rerank import Candidates, read_candidates
 from benchmarks.reader.signs import gather_signs
-from quoth.models.bert import read_shape
+from quoth.models.bert_files import read_shape
 from quoth.models.pretrained import (
     DEFAULT_NAME,
     DEFAULT_SHA256,

@@ -29,9 +29,8 @@ from transformers import (
 from transformers.utils import logging
 
 from quoth.errors import ConfigError
-from quoth.models.glow.config import GlowConfig
+from quoth.models.glow.config import NUM_FIELDS, GlowConfig
 from quoth.models.glow.encoder import GlowEncoder
-from quoth.models.glow.network import NUM_FIELDS
 from quoth.training.recipes.glow import build_network
 from quoth.training.recipes.glow_config import GlowRecipe
 

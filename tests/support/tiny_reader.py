@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from tiny_encoder import save_tiny_encoder
 
-from quoth.models.bert import BertShape, read_shape
+from quoth.models.bert_files import BertShape, read_shape
 from quoth.models.pretrained import EncoderSource, digest_weights, load_encoder, load_tokenizer
 from quoth.models.reader.config import ReaderConfig
 from quoth.models.reader.files import own_tensors, save_reader

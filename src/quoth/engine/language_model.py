@@ -131,7 +131,7 @@ def _place() -> tuple[torch.device, torch.dtype]:
     """Choose the device, and half precision where it is quick."""
     import torch
 
-    from quoth.models.batching import has_fast_bf16
+    from quoth.models.processor import has_fast_bf16
 
     if torch.cuda.is_available():
         return torch.device("cuda"), torch.bfloat16

@@ -17,7 +17,7 @@ from quoth.search.rerank_config import LIKELIHOOD, RerankConfig
 
 if TYPE_CHECKING:
     from quoth.answer.nearness import EncodeSentences
-    from quoth.models.glow.encoder import GlowEncoder
+    from quoth.models.glow.encoded import Encoder
     from quoth.models.query_generator.generator import QueryGenerator
     from quoth.models.reader.reader import Reader
     from quoth.search.generative.files import GenerativeModel
@@ -30,33 +30,29 @@ class LoadedModels:
     """Held while identifiers are generated, where several threads share the model for it."""
 
     def __init__(self) -> None:
-        self._encoders: dict[str, GlowEncoder] = {}
+        self._encoders: dict[str, Encoder] = {}
         self._generators: dict[str, QueryGenerator] = {}
         self._readers: dict[str, Reader] = {}
         self._generative: dict[Path, tuple[str, GenerativeModel]] = {}
 
-    def encoder(self, name: str) -> GlowEncoder:
+    def encoder(self, name: str) -> Encoder:
         """Return an encoder."""
         if name not in self._encoders:
             try:
-                from quoth.models.glow.encoder import GlowEncoder
+                from quoth.models.glow.plain import open_encoder
 
                 be_quiet()
                 require_sealed(Path(name))
-                self._encoders[name] = GlowEncoder.load(name)
+                self._encoders[name] = open_encoder(name)
             except ImportError as error:
                 raise missing_neural(error) from error
         return self._encoders[name]
 
     def sentence_encoder(self) -> EncodeSentences:
         """Return the encoder that answers are weighed with: the embedded one, whatever searches."""
-        from quoth.models.bert import open_sentence_encoder
-        from quoth.models.pretrained import DEFAULT_NAME, find_folder
+        from quoth.models.pretrained import DEFAULT_NAME
 
-        opened = open_sentence_encoder(find_folder(DEFAULT_NAME))
-        if opened is not None:
-            return opened.encode
-        encoder = self.encoder(DEFAULT_NAME)  # another kind, in a folder of that name
+        encoder = self.encoder(DEFAULT_NAME)
         return lambda sentences: encoder.encode_queries(sentences).vectors
 
     def generator(self, name: str) -> QueryGenerator:

@@ -39,7 +39,7 @@ from quoth.text.passages import cut_document
 from quoth.text.words import Analyser
 
 if TYPE_CHECKING:
-    from quoth.models.glow.encoder import GlowEncoder
+    from quoth.models.glow.encoded import Encoder
     from quoth.search.dense.searcher import DenseSearcher
     from quoth.search.generative.files import GenerativeModel
     from quoth.search.generative.searcher import GenerativeSearcher
@@ -50,7 +50,7 @@ NAMES = ("lexical", "dense", "hybrid", "generative")
 AUTO = "auto"
 """The searcher to name where the collection may choose."""
 
-LoadEncoder = Callable[[Config], "GlowEncoder"]
+LoadEncoder = Callable[[Config], "Encoder"]
 LoadGenerative = Callable[[Path], "GenerativeModel"]
 
 _logger = logging.getLogger(__name__)
@@ -141,8 +141,8 @@ class Searchers:
         """Return the best searcher that the collection has for the name `auto`, else the name."""
         if name != AUTO:
             return name
-        has_torch = importlib.util.find_spec("torch") is not None
-        return "hybrid" if has_torch and self.is_encoded else "lexical"
+        can_encode = any(importlib.util.find_spec(each) for each in ("onnxruntime", "torch"))
+        return "hybrid" if can_encode and self.is_encoded else "lexical"
 
     def decide(self, name: str, rerank: bool | None) -> tuple[str, bool]:
         """Return the searcher that a name stands for, and whether its hits are reranked.

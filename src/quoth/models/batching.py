@@ -1,10 +1,8 @@
-"""How texts are put together on this machine: batches of like length, and whether bf16 is quick."""
+"""How texts are put together: in batches of like length."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import torch
 
 BATCH_SUBWORDS = 8192
 """Subwords of a padded batch on a CPU."""
@@ -29,8 +27,3 @@ def batches_by_length(
         else:
             batches.append([row])
     return batches
-
-
-def has_fast_bf16() -> bool:
-    """Whether this processor multiplies bf16 matrices in hardware."""
-    return bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())

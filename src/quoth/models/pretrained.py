@@ -15,12 +15,14 @@ import importlib.util
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
 from tokenizers import Tokenizer
-from torch import nn
 
 from quoth.errors import ConfigError, Damaged, MissingExtra
+
+if TYPE_CHECKING:
+    from torch import nn
 
 DEFAULT_NAME = "all-MiniLM-L6-v2"
 DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -55,6 +57,7 @@ class EncoderSource:
 
 def load_encoder(folder: Path) -> nn.Module:
     """Load a Hugging Face encoder in fp32."""
+    import torch
     from transformers import AutoModel
 
     try:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
-from quoth.errors import ConfigError, Damaged
+from quoth.errors import ConfigError
+from quoth.models.tensor_files import SCALE, read_sealed_arrays
 
 DTYPES = ("int8", "bf16", "fp32")
-_SCALE = ".scale"
 
 
 def quantise(tensors: Mapping[str, Tensor], *, dtype: str) -> dict[str, Tensor]:
@@ -38,7 +35,7 @@ def quantise(tensors: Mapping[str, Tensor], *, dtype: str) -> dict[str, Tensor]:
         scale = tensor.float().abs().amax(1) / 127
         safe = scale.clamp_min(torch.finfo(torch.float32).tiny)
         small[name] = (tensor / safe[:, None]).round().clamp(-127, 127).to(torch.int8)
-        small[name + _SCALE] = scale
+        small[name + SCALE] = scale
     return small
 
 
@@ -47,24 +44,13 @@ def dequantise(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     whole = {}
     for name, tensor in tensors.items():
         if tensor.dtype == torch.int8:
-            whole[name] = tensor.float() * tensors[name + _SCALE][:, None]
-        elif not name.endswith(_SCALE):
+            whole[name] = tensor.float() * tensors[name + SCALE][:, None]
+        elif not name.endswith(SCALE):
             whole[name] = tensor.float()
     return whole
 
 
 def read_sealed(path: Path, *, sha256: str) -> dict[str, Tensor]:
     """Read tensors as they were written; an altered file is refused."""
-    if not path.exists():
-        raise Damaged(f"{path} is missing; copy the folder anew")
-    if digest(path) != sha256:
-        raise Damaged(f"{path} was altered or cut since it was written; copy the folder anew")
-    try:
-        return load_file(str(path))
-    except SafetensorError as error:
-        raise Damaged(f"{path} cannot be read ({error}); copy the folder anew") from error
-
-
-def digest(path: Path) -> str:
-    """Return the checksum of a file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    arrays = read_sealed_arrays(path, sha256=sha256)
+    return {name: torch.tensor(array) for name, array in arrays.items()}

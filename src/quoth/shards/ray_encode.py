@@ -21,7 +21,7 @@ from quoth.collection.schema import require_collection
 from quoth.collection.shards import is_sharded
 from quoth.collection.store import FILE_NAME, Store
 from quoth.engine.engine import Engine
-from quoth.models.glow.encoder import Encoded
+from quoth.models.glow.encoded import Encoded
 from quoth.search.dense.searcher import DenseSearcher, EncodedChunk
 from quoth.search.searcher import Progress
 from quoth.settings.config import Values

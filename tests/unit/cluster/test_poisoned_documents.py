@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from quoth.errors import ConfigError
-from quoth.models.glow.encoder import Encoded
+from quoth.models.glow.encoded import Encoded
 from quoth.records import Document, Located, Problem
 from quoth.search.dense.searcher import EncodedChunk
 from quoth.settings.config import build_config

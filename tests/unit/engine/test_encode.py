@@ -21,7 +21,9 @@ from quoth.engine.models import LoadedModels, missing_neural
 from quoth.errors import CollectionError, ConfigError, IndexMismatch, MissingExtra
 from quoth.index.dense.state import read_state
 from quoth.models.glow.config import GlowConfig
-from quoth.models.glow.encoder import Encoded, GlowEncoder
+from quoth.models.glow.encoded import Encoded
+from quoth.models.glow.encoder import GlowEncoder
+from quoth.models.glow.plain import PlainEncoder
 from quoth.records import Document, Query
 
 Open = Callable[..., Engine]
@@ -162,14 +164,14 @@ def test_an_encoding_that_never_finished_is_left_to_the_command_that_resumes_it(
     with pytest.raises(CollectionError, match="has unfinished vectors"):
         again.search("owl", searcher="dense")
     calls: list[int] = []
-    encode = GlowEncoder.encode_documents
+    encode = PlainEncoder.encode_documents
 
-    def counting(self: GlowEncoder, documents: Any, **options: Any) -> Encoded:
+    def counting(self: PlainEncoder, documents: Any, **options: Any) -> Encoded:
         calls.append(len(documents))
         return encode(self, documents, **options)
 
     monkeypatch.setattr("quoth.engine.encoding.calibrate_fusion", lambda *_a, **_k: _Even())
-    monkeypatch.setattr(GlowEncoder, "encode_documents", counting)
+    monkeypatch.setattr(PlainEncoder, "encode_documents", counting)
     again.encode()
     assert calls == [] and again.search("owl", searcher="dense")
 

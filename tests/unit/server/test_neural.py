@@ -20,7 +20,8 @@ from tiny_language_model import TEXTS, make_dynamic_lm
 from tiny_reader import make_reader
 
 from quoth.engine.engine import Engine
-from quoth.models.glow.encoder import Encoded, GlowEncoder
+from quoth.models.glow.config import GlowConfig
+from quoth.models.glow.encoded import Encoded
 from quoth.records import Document
 from quoth.server.errors import TookTooLong
 from quoth.server.monitoring.timings import StageTimes
@@ -171,8 +172,10 @@ def test_many_clients_get_what_one_gets(client: TestClient) -> None:
 # Encoding together -----------------------------------------------------------------------------
 
 
-class Slow(GlowEncoder):
+class Slow:
     """Encodes the length of each text, and waits before the first batch until it is let go."""
+
+    name, width, config, by_torch = "slow", 1, GlowConfig(), None
 
     def __init__(self) -> None:
         self.batches: list[tuple[str, ...]] = []
@@ -189,47 +192,48 @@ class Slow(GlowEncoder):
         return Encoded(np.array(lengths, dtype=np.float32)[:, None], lengths, lengths)
 
 
-class SlowTogether(BatchingEncoder, Slow):
-    """What is tested, over what can be watched."""
+@pytest.fixture
+def slow() -> Slow:
+    return Slow()
 
 
 @pytest.fixture
-def together() -> SlowTogether:
-    encoder = SlowTogether()
-    Slow.__init__(encoder)
-    encoder.share(StageTimes())
-    return encoder
+def together(slow: Slow) -> BatchingEncoder:
+    return BatchingEncoder(slow, StageTimes())  # type: ignore[arg-type]
 
 
-def test_who_comes_while_others_are_encoded_goes_together(together: SlowTogether) -> None:
+def test_who_comes_while_others_are_encoded_goes_together(
+    together: BatchingEncoder, slow: Slow
+) -> None:
     with ThreadPoolExecutor(8) as threads:
         first = threads.submit(together.encode_queries, ["one"])
-        assert together.begun.wait(300)
+        assert slow.begun.wait(300)
         rest = [threads.submit(together.encode_queries, ["x" * at, "y"]) for at in range(5)]
         while len(together._waiting) < 5:
             time.sleep(0.001)
-        together.free.set()
+        slow.free.set()
         assert first.result(300).lengths == (3,)
         for at, future in enumerate(rest):
             assert future.result(300).lengths == (at, 1)
             assert future.result(300).vectors[:, 0].tolist() == [at, 1]
-    assert [len(batch) for batch in together.batches] == [1, 10]
+    assert [len(batch) for batch in slow.batches] == [1, 10]
 
 
 def test_what_cannot_be_encoded_fails_for_all_who_asked_and_no_other(
-    together: SlowTogether,
+    together: BatchingEncoder,
+    slow: Slow,
 ) -> None:
-    together.free.set()
+    slow.free.set()
     with pytest.raises(ValueError, match="cannot read this"):
         together.encode_queries(["bad"])
     assert together.encode_queries(["good"]).lengths == (4,)
 
 
-def test_weighted_queries_go_alone(together: SlowTogether) -> None:
-    together.free.set()
+def test_weighted_queries_go_alone(together: BatchingEncoder, slow: Slow) -> None:
+    slow.free.set()
     counts: Any = object()
     assert together.encode_queries(["abc"], counts=counts).lengths == (3,)
-    assert together.batches == [("abc",)]
+    assert slow.batches == [("abc",)]
 
 
 # Answering -------------------------------------------------------------------------------------

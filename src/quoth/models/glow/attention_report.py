@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from quoth.models.glow.encoded import Encoder
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.glow.inputs import Fields, SubwordSequence, SurfaceWords
 from quoth.models.glow.network import WEIGHTABLE
@@ -26,22 +27,23 @@ MOST_WORDS = 10
 
 
 def report_attention(
-    encoder: GlowEncoder, query: str, documents: Sequence[Fields], *, counts: WordCounts | None
+    encoder: Encoder, query: str, documents: Sequence[Fields], *, counts: WordCounts | None
 ) -> tuple[Attention | None, ...]:
     """Return the most looked-at words of a query and of each document.
 
     None where the encoder is of a kind whose attention cannot be followed.
     """
-    network: Any = encoder.network
+    followed: GlowEncoder = encoder.by_torch
+    network: Any = followed.network
     if network.query_encoder.config.model_type not in WEIGHTABLE:
         return tuple(None for _document in documents)
-    inputs = encoder.inputs
+    inputs = followed.inputs
     (asked,) = inputs.queries([query], counts)
-    of_query = _look(encoder, network.query_encoder, asked, inputs.query_words(query))
+    of_query = _look(followed, network.query_encoder, asked, inputs.query_words(query))
     return tuple(
         Attention(
             of_query,
-            _look(encoder, network.document_encoder, sequence, inputs.document_words(fields)),
+            _look(followed, network.document_encoder, sequence, inputs.document_words(fields)),
         )
         for fields, sequence in zip(documents, inputs.documents(documents, counts), strict=True)
     )

@@ -17,6 +17,9 @@ from quoth.constraints import (
     Range,
 )
 
+NUM_FIELDS = 16
+"""Fields that can have an embedding of their own."""
+
 Pooling = Annotated[str, OneOf("mean", "cls", "pooler")]
 Towers = Annotated[str, OneOf("shared", "separate")]
 Weighting = Annotated[str, OneOf("none", "row", "column", "add_log", "merge")]

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 
 from quoth.errors import ConfigError
 from quoth.interruption import check_interruption
 from quoth.models.attention import register_attention
-from quoth.models.batching import batches_by_length, has_fast_bf16
+from quoth.models.batching import batches_by_length
 from quoth.models.glow.config import GlowConfig
+from quoth.models.glow.encoded import Encoded
 from quoth.models.glow.files import (
     DOCUMENT_TOWER,
     FIELDS_FILE,
@@ -38,34 +38,13 @@ from quoth.models.glow.network import (
     has_added_fields,
     keep_layers,
 )
-from quoth.models.glow.plain import PlainTower, open_plain_tower
 from quoth.models.glow.quick import can_quicken, quicken
 from quoth.models.glow.subword_counts import digest_counts, load_counts, save_counts
 from quoth.models.glow.weights import WordCounts
 from quoth.models.pretrained import digest_weights, find_folder, load_tokenizer
+from quoth.models.processor import has_fast_bf16
 from quoth.text.words import Analyser, AnalyserConfig
 from quoth.vocabulary.counting import CountedTerms
-
-Vectors = NDArray[np.float32]  # (N, D)
-
-
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """Vectors, and for each text how many subwords were read and how many cut to fit."""
-
-    vectors: Vectors
-    lengths: tuple[int, ...]
-    cuts: tuple[int, ...]
-
-    @property
-    def num_subwords(self) -> int:
-        """Subwords that were read, special ones included."""
-        return sum(self.lengths)
-
-    @property
-    def num_cut(self) -> int:
-        """Subwords of the texts that found no room."""
-        return sum(self.cuts)
 
 
 class GlowEncoder:
@@ -97,12 +76,11 @@ class GlowEncoder:
         """Load an encoder by folder, by the embedded default's name, or from a hub by its name.
 
         `config` overrides what was saved with it; `fast` is for searching: in bf16 where the
-        processor has it, else without loading transformers. Such an encoder cannot be saved.
+        processor has it. Such an encoder cannot be saved.
         """
         folder = find_folder(name)
         chosen = config or find_config(folder)
-        plain = open_plain_tower(folder, chosen) if fast and not has_fast_bf16() else None
-        base = _load_tower(folder, chosen) if plain is None else plain
+        base = _load_tower(folder, chosen)
         chosen = _within_positions(base, chosen, is_asked=config is not None)
         network = GlowNetwork(
             base,
@@ -131,6 +109,11 @@ class GlowEncoder:
             identity=identity,
             subword_counts=counts,
         )
+
+    @property
+    def by_torch(self) -> GlowEncoder:
+        """This encoder itself."""
+        return self
 
     @property
     def num_layers(self) -> int:
@@ -162,7 +145,7 @@ class GlowEncoder:
 
     def save(self, folder: Path) -> None:
         """Write the encoder in the Hugging Face layout, over an older one only when complete."""
-        if isinstance(self.network.query_encoder, PlainTower) or _is_bf16(self.network):
+        if _is_bf16(self.network):
             raise ConfigError("an encoder to search with cannot be saved; load it with fast=False")
         is_other = folder.exists() and any(folder.iterdir())
         if is_other and not (folder / SETTINGS_FILE).exists():

@@ -11,17 +11,18 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from tokenizers import Tokenizer
 
 from quoth.errors import ConfigError
-from quoth.models.glow.config import GlowConfig
-from quoth.models.glow.network import NUM_FIELDS, TokenBatch
+from quoth.models.glow.config import NUM_FIELDS, GlowConfig
 from quoth.models.glow.weights import CountedWords, WordCounts, WordWeights, spread
 from quoth.text.words import Analyser, Word
+
+if TYPE_CHECKING:
+    from quoth.models.glow.network import TokenBatch
 
 Fields = Mapping[str, Sequence[str]]
 """The texts of one document or passage, by field."""
@@ -133,6 +134,8 @@ class GlowInputs:
 
     def pad(self, sequences: Sequence[SubwordSequence]) -> TokenBatch:
         """Pad sequences to the longest of them."""
+        from quoth.models.glow.network import TokenBatch  # torch, which not everybody needs
+
         size = (len(sequences), max(len(each.subword_ids) for each in sequences))
         ids = np.full(size, self._pad, dtype=np.int64)
         mask = np.zeros(size, dtype=bool)
@@ -144,7 +147,7 @@ class GlowInputs:
             mask[row, :length] = True
             weights[row, :length] = each.weights
             field_ids[row, :length] = each.field_ids
-        return TokenBatch(*map(torch.from_numpy, (ids, mask, weights, field_ids)))
+        return TokenBatch.of(ids, mask, weights, field_ids)
 
     @property
     def pad_id(self) -> int:

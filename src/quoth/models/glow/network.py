@@ -14,14 +14,14 @@ import copy
 from typing import Any, NamedTuple
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
 from quoth.errors import ConfigError
 from quoth.models.attention import Merge
+from quoth.models.glow.config import NUM_FIELDS
 from quoth.models.kernels import steady_kernels
-
-NUM_FIELDS = 16
 
 WEIGHTABLE = ("bert", "distilbert", "roberta", "xlm-roberta")
 """Architectures whose attention can be weighted; others would ignore the weights in silence."""
@@ -34,6 +34,11 @@ class TokenBatch(NamedTuple):
     mask: Tensor  # (B, T) bool, False where padded
     weights: Tensor  # (B, T) float, 1 where padded
     field_ids: Tensor  # (B, T) int64
+
+    @classmethod
+    def of(cls, *arrays: NDArray[Any]) -> TokenBatch:
+        """Take over arrays, in the order above."""
+        return cls(*map(torch.from_numpy, arrays))
 
     def to(self, device: torch.device) -> TokenBatch:
         """Move all tensors."""

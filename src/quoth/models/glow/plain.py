@@ -1,86 +1,172 @@
-"""A BERT to search with, in the place of one from transformers.
+"""Encoders that are plain BERT, which most collections are encoded with, without torch.
 
-Importing transformers takes longer than a search. A plain BERT, which is what most collections are
-encoded with, needs nothing of it: the same operations stand in `models/bert.py`.
+Importing torch takes longer than a search. ONNX Runtime reads a query in half torch's time, and
+passages in 1.2 times as long: so torch takes over where there are many, in bf16 where the processor
+has it.
 """
 
 from __future__ import annotations
 
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor, nn
+import numpy as np
+from tokenizers import Tokenizer
 
-from quoth.models.attention import attention_shares
-from quoth.models.bert import Bert, BertShape, read_shape, read_weights
+from quoth.errors import ConfigError
+from quoth.interruption import check_interruption
+from quoth.models.batching import batches_by_length
+from quoth.models.bert import ReadsBert, open_bert, pad
+from quoth.models.bert_files import read_shape, read_weights
 from quoth.models.glow.config import GlowConfig
+from quoth.models.glow.encoded import Encoded, Encoder, Vectors
+from quoth.models.glow.files import PROJECTION_FILE, find_config, plain_config
+from quoth.models.glow.inputs import Fields, GlowInputs, SubwordSequence
+from quoth.models.glow.weights import WordCounts
+from quoth.models.pretrained import digest_weights, find_folder, load_tokenizer
+from quoth.models.tensor_files import Floats, map_tensors
+
+if TYPE_CHECKING:
+    from quoth.models.glow.encoder import GlowEncoder
+
+MANY = 1024
+"""Passages after which torch has made up for the time that its start takes."""
+
+_BUDGET = 2048  # subwords of a batch; what more need leaves the caches of a CPU
 
 
-class PlainTower(nn.Module):
-    """Reads as `BertModel` does, without its pooler; it cannot be trained or saved."""
+def open_encoder(name: str) -> Encoder:
+    """Open an encoder to search with, by folder, embedded name or hub name."""
+    plain = open_plain_encoder(name)
+    if plain is not None:
+        return plain
+    from quoth.models.glow.encoder import GlowEncoder
 
-    def __init__(self, tensors: dict[str, Tensor], shape: BertShape) -> None:
-        super().__init__()
-        self.config = SimpleNamespace(
-            model_type="bert", hidden_size=shape.width, num_hidden_layers=shape.num_layers
-        )
-        positions = SimpleNamespace(num_embeddings=shape.num_positions, padding_idx=None)
-        fields = SimpleNamespace(num_embeddings=shape.num_fields)
-        self.embeddings = SimpleNamespace(
-            position_embeddings=positions, token_type_embeddings=fields
-        )
-        self._read = Bert(tensors, shape), _RecordingBert(tensors, shape)
-
-    def forward(
-        self,
-        input_ids: Tensor,
-        token_type_ids: Tensor,
-        attention_mask: Tensor,
-        record: list[Tensor] | None = None,
-    ) -> Any:
-        """Return the states; `record` is given the attention of each layer."""
-        plain, recording = self._read
-        mask = attention_mask.bool()
-        if record is None:
-            return SimpleNamespace(last_hidden_state=plain.states(input_ids, mask, token_type_ids))
-        states = recording.record(input_ids, mask, token_type_ids, record)
-        return SimpleNamespace(last_hidden_state=states)
+    return GlowEncoder.load(name)
 
 
-class _RecordingBert(Bert):
-    """Keeps how much each subword looks at each other."""
-
-    _shares: list[Tensor]
-    _seen: Tensor
-
-    def record(
-        self, subword_ids: Tensor, mask: Tensor, field_ids: Tensor, shares: list[Tensor]
-    ) -> Tensor:
-        """Read sequences, and add the attention of each layer to `shares`."""
-        self._shares, self._seen = shares, mask[:, None, None, :]
-        return self.states(subword_ids, mask, field_ids)
-
-    def _project_attended(
-        self, within: str, states: Tensor, kept: int | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        query, key, value = super()._project_attended(within, states, kept)
-        heads = [
-            each.view(*each.shape[:2], self.shape.num_heads, -1).transpose(1, 2)
-            for each in (query, key)
-        ]
-        scale = (self.shape.width // self.shape.num_heads) ** -0.5
-        self._shares.append(
-            attention_shares(*heads, weights=None, mode="none", mask=self._seen, scale=scale)
-        )
-        return query, key, value
-
-
-def open_plain_tower(folder: Path, config: GlowConfig) -> PlainTower | None:
+def open_plain_encoder(name: str) -> PlainEncoder | None:
     """Open an encoder that is plain BERT, unweighted; None where transformers has to load it."""
-    is_plain = (config.weighting, config.towers, config.layout) == ("none", "shared", "joined")
-    if not is_plain or config.pooling == "pooler" or config.num_layers:
+    folder = find_folder(name)
+    config = find_config(folder)
+    parts = (config.weighting, config.statistics, config.towers, config.layout)
+    if parts != ("none", "words", "shared", "joined"):
+        return None
+    if config.pooling == "pooler" or config.num_layers:
         return None
     shape = read_shape(folder)
     tensors = None if shape is None else read_weights(folder, shape)
-    return None if shape is None or tensors is None else PlainTower(tensors, shape)
+    if shape is None or tensors is None:
+        return None
+    config = replace(
+        config,
+        max_subwords=min(shape.num_positions, config.max_subwords),
+        max_query_subwords=min(shape.num_positions, config.max_query_subwords),
+    )
+    identity = {
+        "name": Path(name).name,
+        "digest": digest_weights(folder),
+        "config": plain_config(config),
+    }
+    maps = _read_projection(folder) if config.projection else {}
+    network, tokenizer = open_bert(tensors, shape), load_tokenizer(folder)
+    return PlainEncoder(name, network, tokenizer, config, identity=identity, maps=maps)
+
+
+class PlainEncoder:
+    """Encodes queries and documents with one BERT, and a linear map for each side if there is."""
+
+    def __init__(
+        self,
+        name: str,
+        network: ReadsBert,
+        tokenizer: Tokenizer,
+        config: GlowConfig,
+        *,
+        identity: dict[str, Any],
+        maps: dict[str, Floats],
+    ) -> None:
+        self.name = name
+        self.config = config
+        self.width = config.projection or network.shape.width
+        self._network = network
+        self._inputs = GlowInputs(tokenizer, config, analyser=None)
+        self._identity = identity
+        self._maps = maps
+        self._num_documents = 0
+
+    def identity(self) -> dict[str, Any]:
+        """Describe everything that decides which vectors come out, to be kept with an index."""
+        return dict(self._identity)
+
+    def encode_queries(self, texts: Sequence[str], *, counts: WordCounts | None = None) -> Encoded:
+        """Encode queries, in their order."""
+        return self._encode(self._inputs.queries(texts, None), "queries.weight")
+
+    def encode_documents(
+        self, documents: Sequence[Fields], *, counts: WordCounts | None = None
+    ) -> Encoded:
+        """Encode documents or passages, in their order."""
+        self._num_documents += len(documents)
+        if self._num_documents > MANY and importlib.util.find_spec("torch"):
+            return self.by_torch.encode_documents(documents)
+        return self._encode(self._inputs.documents(documents, None), "documents.weight")
+
+    @cached_property
+    def by_torch(self) -> GlowEncoder:
+        """The same encoder, read by torch."""
+        from quoth.models.glow.encoder import GlowEncoder
+
+        return GlowEncoder.load(self.name, config=self.config)
+
+    def _encode(self, sequences: Sequence[SubwordSequence], side: str) -> Encoded:
+        """Encode in batches of like length, which wastes little work on padding."""
+        vectors = np.zeros((len(sequences), self.width), dtype=np.float32)
+        lengths = tuple(len(each.subword_ids) for each in sequences)
+        for rows in batches_by_length(lengths, budget=_BUDGET):
+            check_interruption()
+            pooled = self._pool([sequences[row].subword_ids for row in rows])
+            vectors[rows] = unit(pooled @ self._maps[side].T if self._maps else pooled)
+        return Encoded(vectors, lengths, tuple(each.num_cut for each in sequences))
+
+    def _pool(self, sequences: Sequence[Sequence[int]]) -> Vectors:
+        subword_ids, lengths = pad(sequences)
+        if self.config.pooling == "cls":
+            return self._network.states(subword_ids, lengths, first=1)[:, 0]
+        return mean(self._network.states(subword_ids, lengths), lengths)
+
+
+def mean(states: Floats, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Vectors:
+    """Return the mean of each sequence's states (B, T, D), without those that fill it up.
+
+    >>> mean(np.float32([[[6, 0], [0, 8], [9, 9]]]), np.array([2])).tolist()
+    [[3.0, 4.0]]
+    """
+    inside = np.arange(states.shape[1]) < lengths[:, None]
+    total = np.where(inside[..., None], states, np.float32(0)).sum(1)
+    return np.asarray(total / lengths[:, None], np.float32)
+
+
+def unit(vectors: Vectors) -> Vectors:
+    """Bring vectors to unit length.
+
+    >>> unit(np.float32([[3, 4], [0, 0]])).tolist()
+    [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
+    """
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(vectors / np.maximum(lengths, 1e-12), np.float32)
+
+
+def _read_projection(folder: Path) -> dict[str, Floats]:
+    path = folder / PROJECTION_FILE
+    try:
+        return {name: np.asarray(each, np.float32) for name, each in map_tensors(path).items()}
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"{folder} has no {PROJECTION_FILE} that can be read, but projection is set; set it"
+            " to 0, or train one with a recipe that projects"
+        ) from error

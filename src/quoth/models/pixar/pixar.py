@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from quoth.errors import ConfigError
-from quoth.models.batching import BATCH_SUBWORDS, batches_by_length, has_fast_bf16
+from quoth.models.batching import BATCH_SUBWORDS, batches_by_length
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.files import (
     build_network,
@@ -35,6 +35,7 @@ from quoth.models.pretrained import (
     load_encoder,
     load_tokenizer,
 )
+from quoth.models.processor import has_fast_bf16
 
 _CUDA_TIMES = 16  # as many subwords at once on a GPU
 _SAMPLE = 200_000  # phrases that principal directions are found from

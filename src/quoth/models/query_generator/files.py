@@ -22,9 +22,10 @@ from torch import Tensor, nn
 
 from quoth.errors import ConfigError, Damaged
 from quoth.models.pretrained import EncoderSource, load_encoder
-from quoth.models.quantised import dequantise, digest, quantise, read_sealed
+from quoth.models.quantised import dequantise, quantise, read_sealed
 from quoth.models.query_generator.config import QueryGeneratorConfig
 from quoth.models.query_generator.network import QueryGeneratorNetwork
+from quoth.models.tensor_files import digest
 
 KIND, FORMAT = "query-generator", 1
 CONFIG_FILE, DECODER_FILE, ENCODER_FOLDER = "config.json", "decoder.safetensors", "encoder"

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from quoth.errors import ConfigError
 from quoth.interruption import check_interruption
-from quoth.models.batching import BATCH_SUBWORDS, batches_by_length, has_fast_bf16
+from quoth.models.batching import BATCH_SUBWORDS, batches_by_length
 from quoth.models.pretrained import (
     DEFAULT_NAME,
     EncoderSource,
@@ -26,6 +26,7 @@ from quoth.models.pretrained import (
     find_shipped,
     load_tokenizer,
 )
+from quoth.models.processor import has_fast_bf16
 from quoth.models.query_generator.config import QueryGeneratorConfig
 from quoth.models.query_generator.decoding import (
     DecodingRules,

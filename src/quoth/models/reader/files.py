@@ -14,17 +14,18 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
-
-from safetensors.torch import save_file
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from quoth.errors import ConfigError, Damaged
-from quoth.models.bert import BertShape, read_shape, read_weights, tensor_sizes
+from quoth.models.bert_files import BertShape, read_shape, read_weights, tensor_sizes
 from quoth.models.pretrained import EncoderSource
-from quoth.models.quantised import dequantise, digest, quantise, read_sealed
 from quoth.models.reader.config import ReaderConfig
-from quoth.models.reader.network import ReaderNetwork
+from quoth.models.tensor_files import Floats, digest, read_sealed_arrays, widen
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from quoth.models.reader.network import ReaderNetwork
 
 KIND, FORMAT = "reader", 1
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "reader.safetensors"
@@ -58,15 +59,15 @@ def read_saved(folder: Path) -> SavedReader:
 
 def load_tensors(
     folder: Path, saved: SavedReader, *, base: Path
-) -> tuple[dict[str, Tensor], BertShape]:
+) -> tuple[dict[str, Floats], BertShape]:
     """Load layers and heads in fp32, with the table of words of the encoder in `base`."""
     shape = read_shape(base)
     whole = None if shape is None else read_weights(base, shape)
     if shape is None or whole is None:
         raise ConfigError(f"{base} holds no plain BERT, which readers are made of")
-    tensors = dequantise(read_sealed(folder / WEIGHTS_FILE, sha256=saved.sha256))
+    tensors = widen(read_sealed_arrays(folder / WEIGHTS_FILE, sha256=saved.sha256))
     sizes = own_sizes(shape)
-    if sizes != {name: tuple(tensor.shape) for name, tensor in tensors.items()}:
+    if sizes != {name: tensor.shape for name, tensor in tensors.items()}:
         raise Damaged(f"{folder / WEIGHTS_FILE} does not fit its encoder; copy the folder anew")
     return {WORDS: whole[WORDS], **tensors}, shape
 
@@ -95,6 +96,10 @@ def save_reader(
     dtype: str = "int8",
 ) -> None:
     """Write a reader, over an older one only when complete."""
+    from safetensors.torch import save_file
+
+    from quoth.models.quantised import quantise
+
     small = quantise(tensors, dtype=dtype)
     if folder.exists() and any(folder.iterdir()) and _read_config(folder).get("kind") != KIND:
         raise ConfigError(f"{folder} holds something else than a reader; name a new folder")

@@ -1,35 +1,49 @@
-"""A reader at work: questions and passages in, readings out, on a CPU or a GPU.
+"""A reader at work: questions and passages in, readings out, on a CPU.
 
-Needs no transformers, whose loading takes longer than reading. Sequences of like length are read
-together; a text that was read in several windows gets, for each subword, the scores of the window
-in which it has more text around it. A reader is also a reranker: `score` reads each passage once,
-for its relevance alone.
+Needs neither torch nor transformers, whose loading takes longer than reading. Sequences of like
+length are read together; a text that was read in several windows gets, for each subword, the scores
+of the window in which it has more text around it. A reader is also a reranker: `score` reads each
+passage once, for its relevance alone.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
-import torch
 
 from quoth.interruption import check_interruption
 from quoth.models.batching import batches_by_length
-from quoth.models.bert import Bert, pad
+from quoth.models.bert import Ids, ReadsBert, open_bert, pad
 from quoth.models.pretrained import find_shipped, load_tokenizer
-from quoth.models.quick_bert import quicken
 from quoth.models.reader.config import ReaderConfig
 from quoth.models.reader.files import SavedReader, load_tensors, read_saved
 from quoth.models.reader.inputs import ReaderInputs, SubwordSequence, TitledText, Window
-from quoth.models.reader.network import ReaderScores, SequenceBatch, score_states
 from quoth.models.reader.spans import Reading
+from quoth.models.tensor_files import Floats
 
 SHIPPED = "reader"
+Heads = Mapping[str, Floats]
 _BUDGET = 1024  # subwords of a batch; what more need leaves the caches of a CPU
+
+
+class _Batch(NamedTuple):
+    """Padded sequences of subwords."""
+
+    subword_ids: Ids  # (B, T)
+    lengths: Ids  # (B,)
+    field_ids: Ids  # (B, T), 0 for the question
+
+
+class _Scores(NamedTuple):
+    """What is said of each subword of a sequence, and of the whole."""
+
+    places: Floats  # (3, T): as the first of an answer, as its last, as evidence
+    relevance: float
 
 
 class Reader:
@@ -38,7 +52,7 @@ class Reader:
     _loaded: ClassVar[WeakValueDictionary[tuple[str, str, bool], Reader]] = WeakValueDictionary()
     _loading: ClassVar[threading.Lock] = threading.Lock()
 
-    def __init__(self, network: Bert, heads: dict[str, torch.Tensor], inputs: ReaderInputs) -> None:
+    def __init__(self, network: ReadsBert, heads: Heads, inputs: ReaderInputs) -> None:
         self._network = network
         self._heads = heads
         self._inputs = inputs
@@ -97,47 +111,48 @@ class Reader:
                 found[row] = score
         return found
 
-    @torch.inference_mode()
-    def _relevance(self, batch: SequenceBatch) -> list[float]:
-        ids, fields, mask = batch
-        scores = score_states(self._network.states(ids, mask, fields, first=1), self._heads)
-        return [float(each) for each in scores.relevance]
+    def _relevance(self, batch: _Batch) -> list[float]:
+        states = self._network.states(*batch, first=1)
+        return [float(each) for each in _project(states[:, 0], self._heads, "relevance")[:, 0]]
 
-    @torch.inference_mode()
-    def _score(self, windows: Sequence[Window]) -> list[ReaderScores]:
-        found: list[ReaderScores | None] = [None] * len(windows)
-        for rows, (ids, fields, mask) in _batches([window.sequence for window in windows]):
-            scores = score_states(self._network.states(ids, mask, fields), self._heads)
+    def _score(self, windows: Sequence[Window]) -> list[_Scores]:
+        found: dict[int, _Scores] = {}
+        for rows, batch in _batches([window.sequence for window in windows]):
+            states = self._network.states(*batch)
+            places = _project(states, self._heads, "places")
+            relevance = _project(states[:, 0], self._heads, "relevance")
             for at, row in enumerate(rows):
-                found[row] = ReaderScores(*(part[at].cpu() for part in scores))
-        return [each for each in found if each is not None]
+                found[row] = _Scores(places[at].T, float(relevance[at, 0]))
+        return [found[row] for row in range(len(windows))]
 
 
 def _load(folder: Path, saved: SavedReader, *, quick: bool) -> Reader:
     base = saved.encoder.find(folder)
     tensors, shape = load_tensors(folder, saved, base=base)
     heads = {name: tensors.pop(name) for name in list(tensors) if _is_head(name)}
-    network = quicken(tensors, shape) if quick else Bert(tensors, shape)
+    network = open_bert(tensors, shape, quick=quick)
     return Reader(network, heads, ReaderInputs(load_tokenizer(base), saved.config))
 
 
-def _batches(sequences: Sequence[SubwordSequence]) -> Iterator[tuple[list[int], SequenceBatch]]:
+def _project(states: Floats, heads: Heads, name: str) -> Floats:
+    return states @ heads[f"{name}.weight"].T + heads[f"{name}.bias"]
+
+
+def _batches(sequences: Sequence[SubwordSequence]) -> Iterator[tuple[list[int], _Batch]]:
     """Put sequences of like length together; yields which they are."""
     for rows in batches_by_length([len(each.subword_ids) for each in sequences], budget=_BUDGET):
         check_interruption()
-        ids, mask = pad([sequences[row].subword_ids.tolist() for row in rows])
-        seconds = torch.tensor([sequences[row].second for row in rows])
-        yield (
-            rows,
-            SequenceBatch(ids, (torch.arange(ids.shape[1]) >= seconds[:, None]).long(), mask),
-        )
+        ids, lengths = pad([sequences[row].subword_ids for row in rows])
+        seconds = np.array([sequences[row].second for row in rows])
+        fields = (np.arange(ids.shape[1]) >= seconds[:, None]).astype(np.int64)
+        yield rows, _Batch(ids, lengths, fields)
 
 
 def _is_head(name: str) -> bool:
     return name.startswith(("places.", "relevance."))
 
 
-def _join(read: Sequence[tuple[Window, ReaderScores]], number: int) -> Reading:
+def _join(read: Sequence[tuple[Window, _Scores]], number: int) -> Reading:
     """Join the windows of one passage; of a subword read twice, the deeper inside counts."""
     own = [(window, scores) for window, scores in read if window.passage == number]
     length = max((window.start + len(window.spans) for window, _scores in own), default=0)
@@ -148,12 +163,12 @@ def _join(read: Sequence[tuple[Window, ReaderScores]], number: int) -> Reading:
         part = slice(window.start, window.start + count)
         depth = np.minimum(np.arange(count), np.arange(count)[::-1])
         deeper = depth > depths[part]
-        found = torch.stack(scores[:3]).double().numpy()[:, first : first + count]
+        found = scores.places[:, first : first + count]
         places[:, part] = np.where(deeper, found, places[:, part])
         depths[part] = np.maximum(depth, depths[part])
         spans[part] = window.spans
-    silences = [float(scores.starts[0] + scores.ends[0]) for _window, scores in own]
-    relevances = [float(scores.relevance) for _window, scores in own]
+    silences = [float(scores.places[0, 0] + scores.places[1, 0]) for _window, scores in own]
+    relevances = [scores.relevance for _window, scores in own]
     starts, ends, evidence = places
     silence, relevance = min(silences, default=0.0), max(relevances, default=-np.inf)
     return Reading(spans, starts, ends, evidence, silence, relevance)

@@ -26,7 +26,6 @@ from quoth.index.dense.config import DenseConfig
 from quoth.index.dense.index import DenseIndex
 from quoth.index.dense.rank import Found
 from quoth.index.dense.state import DenseState, read_state
-from quoth.models.glow.attention_report import report_attention
 from quoth.models.glow.weights import CountedWords
 from quoth.records import Attention, Document, Hit, Part, Passage, Query, Run
 from quoth.search.dense.record import EncodingRecord
@@ -36,12 +35,12 @@ from quoth.search.searcher import Progress
 from quoth.text.words import Analyser
 
 if TYPE_CHECKING:
-    from quoth.models.glow.encoder import Encoded, GlowEncoder, Vectors
+    from quoth.models.glow.encoded import Encoded, Encoder, Vectors
 
 CHUNK = 128
 """Documents that are encoded together, and then made durable."""
 
-LoadEncoder = Callable[[], "GlowEncoder"]
+LoadEncoder = Callable[[], "Encoder"]
 """Loads the model, which takes seconds."""
 
 
@@ -151,6 +150,8 @@ class DenseSearcher:
         """
         if not query.text.strip():
             return tuple(None for _document in documents)
+        from quoth.models.glow.attention_report import report_attention
+
         rows = self._store.rows([document.docid for document in documents])
         best = self._nearest(query, set(rows.values()))
         units = [
@@ -284,7 +285,7 @@ class DenseSearcher:
     # Inner workings --------------------------------------------------------------------------
 
     @cached_property
-    def _encoder(self) -> GlowEncoder:
+    def _encoder(self) -> Encoder:
         return self._load_encoder()
 
     def _top_with_ties(

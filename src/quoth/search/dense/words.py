@@ -14,7 +14,7 @@ from quoth.models.glow.weights import CountedWords, WordCounts
 from quoth.text.words import Analyser
 
 if TYPE_CHECKING:
-    from quoth.models.glow.encoder import GlowEncoder
+    from quoth.models.glow.encoded import Encoder
 
 OpenCounts = Callable[[], WordCounts]
 """Opens the collection's word statistics, which weighted attention needs."""
@@ -38,7 +38,7 @@ class UnitWords:
             lengths = {body: counts.average_lengths().get(body, 0.0) / share}
         return CountedWords(counts, self._analyser, lengths)
 
-    def identify(self, encoder: GlowEncoder) -> dict[str, Any]:
+    def identify(self, encoder: Encoder) -> dict[str, Any]:
         """Describe everything that decides which vectors come out, to be kept with an index."""
         own = encoder.identity()
         if encoder.config.weighting == "none":

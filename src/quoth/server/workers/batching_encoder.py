@@ -9,9 +9,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any
 
-from quoth.models.glow.encoder import Encoded, GlowEncoder
+from quoth.models.glow.encoded import Encoded, Encoder
+from quoth.models.glow.inputs import Fields
 from quoth.models.glow.weights import WordCounts
 from quoth.server.monitoring.timings import StageTimes
 
@@ -23,44 +24,43 @@ class _WaitingQueries:
     error: BaseException | None = None
 
 
-class BatchingEncoder(GlowEncoder):
+class BatchingEncoder:
     """An encoder that joins the queries of several threads into one call."""
 
-    stages: StageTimes
-    _list_lock: threading.Lock
-    _turn: threading.Lock
-    _waiting: list[_WaitingQueries]
-
-    @classmethod
-    def around(cls, encoder: GlowEncoder, stages: StageTimes) -> Self:
-        """Share an encoder that was loaded."""
-        shared = cls(
-            encoder.name,
-            encoder.network,
-            encoder.tokenizer,
-            encoder.config,
-            identity=encoder.identity(),
-            subword_counts=encoder._subword_counts,
-        )
-        shared.share(stages)
-        return shared
-
-    def share(self, stages: StageTimes) -> None:
-        """Be ready for several threads."""
-        self.stages = stages
+    def __init__(self, encoder: Encoder, stages: StageTimes) -> None:
+        self.name = encoder.name
+        self.config = encoder.config
+        self.width = encoder.width
+        self._encoder = encoder
+        self._stages = stages
         self._list_lock = threading.Lock()
         self._turn = threading.Lock()
-        self._waiting = []
+        self._waiting: list[_WaitingQueries] = []
+
+    @property
+    def by_torch(self) -> Any:
+        """The encoder whose network can be followed."""
+        return self._encoder.by_torch
+
+    def identity(self) -> dict[str, Any]:
+        """Describe everything that decides which vectors come out."""
+        return self._encoder.identity()
+
+    def encode_documents(
+        self, documents: Sequence[Fields], *, counts: WordCounts | None = None
+    ) -> Encoded:
+        """Encode documents or passages, in their order."""
+        return self._encoder.encode_documents(documents, counts=counts)
 
     def encode_queries(self, texts: Sequence[str], *, counts: WordCounts | None = None) -> Encoded:
         """Encode queries, in their order, perhaps together with those of others.
 
         Where attention is weighted, each thread has its own counts, so its queries go alone.
         """
-        with self.stages.timed("encode"):
+        with self._stages.timed("encode"):
             if counts is not None:
                 with self._turn:
-                    return super().encode_queries(texts, counts=counts)
+                    return self._encoder.encode_queries(texts, counts=counts)
             return self._encode_together(_WaitingQueries(tuple(texts)))
 
     def _encode_together(self, asked: _WaitingQueries) -> Encoded:
@@ -79,7 +79,7 @@ class BatchingEncoder(GlowEncoder):
             batch, self._waiting = self._waiting, []
         texts = [text for asked in batch for text in asked.texts]
         try:
-            together = super().encode_queries(texts)
+            together = self._encoder.encode_queries(texts)
         except BaseException as error:
             for asked in batch:
                 asked.error = error

@@ -16,7 +16,7 @@ from quoth.shards.opening import OpenedEngine
 
 if TYPE_CHECKING:
     from quoth.engine.language_model import OpenedModel
-    from quoth.models.glow.encoder import GlowEncoder
+    from quoth.models.glow.encoded import Encoder
     from quoth.models.query_generator.generator import QueryGenerator
     from quoth.models.reader.reader import Reader
     from quoth.search.generative.files import GenerativeModel
@@ -43,14 +43,14 @@ class SharedModels(LoadedModels):
         self._language_models: WeakValueDictionary[str, OpenedModel] = WeakValueDictionary()
         self.turn: AbstractContextManager[object] = threading.RLock()
 
-    def encoder(self, name: str) -> GlowEncoder:
+    def encoder(self, name: str) -> Encoder:
         """Return an encoder that joins the queries of several threads."""
         with self._lock:
             loaded = super().encoder(name)
             from quoth.server.workers.batching_encoder import BatchingEncoder
 
             if not isinstance(loaded, BatchingEncoder):
-                loaded = BatchingEncoder.around(loaded, self._stages)
+                loaded = BatchingEncoder(loaded, self._stages)
                 self._encoders[name] = loaded
             return loaded
 

@@ -12,7 +12,6 @@ from tiny_reader import CONFIG, TinyReader, make_reader
 from transformers.utils import logging
 
 from quoth.errors import ConfigError, Damaged
-from quoth.models.quick_bert import Int8Bert
 from quoth.models.reader.config import ReaderConfig
 from quoth.models.reader.files import CONFIG_FILE, WEIGHTS_FILE, read_saved
 from quoth.models.reader.inputs import TitledText
@@ -121,20 +120,6 @@ def test_questions_read_together_are_read_as_alone(reader: Reader) -> None:
             np.testing.assert_allclose(one.starts, other.starts, atol=1e-4)
     scores = reader.score(questions, PASSAGES[:2])
     assert scores[0] == pytest.approx(together[0][0].relevance, abs=1e-4)
-
-
-def test_int8_is_near_and_reads_the_same_alone_and_among_others(reader: Reader) -> None:
-    exact = reader._network
-    quick = Int8Bert(exact._tensors, exact.shape)
-    ids = torch.randint(5, 40, (3, 12), generator=torch.Generator().manual_seed(0))
-    mask = torch.arange(12) < torch.tensor([12, 7, 1])[:, None]
-    found, expected = quick.states(ids, mask), exact.states(ids, mask)
-    assert float((found - expected)[mask].square().mean().sqrt()) < 0.05, "of a deviation of 1"
-    alone = quick.states(ids[1:2, :7], mask[1:2, :7])
-    torch.testing.assert_close(alone[0], found[1, :7], atol=1e-4, rtol=1e-4)
-    for network in (quick, exact):
-        first = network.states(ids, mask, first=1)
-        torch.testing.assert_close(first, network.states(ids, mask)[:, :1], atol=1e-4, rtol=1e-4)
 
 
 def test_a_passage_is_scored_by_what_fits_and_one_reader_is_loaded_once(tiny: TinyReader) -> None:

@@ -1,0 +1,66 @@
+"""What encoders are to whoever searches: texts in, numpy vectors out, whichever library reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quoth.models.glow.config import GlowConfig
+from quoth.models.glow.inputs import Fields
+from quoth.models.glow.weights import WordCounts
+
+Vectors = NDArray[np.float32]  # (N, D)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Vectors, and for each text how many subwords were read and how many cut to fit."""
+
+    vectors: Vectors
+    lengths: tuple[int, ...]
+    cuts: tuple[int, ...]
+
+    @property
+    def num_subwords(self) -> int:
+        """Subwords that were read, special ones included."""
+        return sum(self.lengths)
+
+    @property
+    def num_cut(self) -> int:
+        """Subwords of the texts that found no room."""
+        return sum(self.cuts)
+
+
+class Encoder(Protocol):
+    """Encodes queries and documents with one model."""
+
+    @property
+    def name(self) -> str:
+        """What it is loaded by."""
+
+    @property
+    def config(self) -> GlowConfig:
+        """How it reads texts."""
+
+    @property
+    def width(self) -> int:
+        """Length of a vector."""
+
+    @property
+    def by_torch(self) -> Any:
+        """The `GlowEncoder` that reads the same, for what needs its network."""
+
+    def identity(self) -> dict[str, Any]:
+        """Describe everything that decides which vectors come out, to be kept with an index."""
+
+    def encode_queries(self, texts: Sequence[str], *, counts: WordCounts | None = None) -> Encoded:
+        """Encode queries, in their order."""
+
+    def encode_documents(
+        self, documents: Sequence[Fields], *, counts: WordCounts | None = None
+    ) -> Encoded:
+        """Encode documents or passages, in their order."""

@@ -1,0 +1,37 @@
+"""What this machine's processor is quick at, told without loading torch."""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+
+_INT8 = {"avx512_vnni", "avx_vnni"}  # others add products of int8 in 16 bits, which overflow
+_BF16 = {"amx_tile", "avx512_bf16"}
+
+
+@functools.cache
+def processor_flags() -> frozenset[str]:
+    """List what the processor says that it can do; nothing where the system does not tell."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return frozenset()
+    return frozenset(next((each for each in lines if each.startswith("flags")), "").split())
+
+
+def has_fast_int8() -> bool:
+    """Whether this processor multiplies int8 matrices in hardware."""
+    return not _INT8.isdisjoint(processor_flags())
+
+
+def has_fast_bf16() -> bool:
+    """Whether this processor multiplies bf16 matrices in hardware."""
+    return not _BF16.isdisjoint(processor_flags())
+
+
+def num_threads() -> int:
+    """Return the number of threads to work with: OMP_NUM_THREADS, else as many as processors."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return int(asked) if asked.isdecimal() and int(asked) else usable or 1
