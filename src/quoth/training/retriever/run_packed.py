@@ -23,6 +23,8 @@ from tokenizers import Tokenizer
 from quoth.artifact import seal_file, write_text_atomically
 from quoth.errors import ConfigError, Damaged, QuothError
 from quoth.models.glow.encoder import GlowEncoder
+from quoth.models.glow.subword_counts import load_counts
+from quoth.models.pretrained import find_folder
 from quoth.models.query_generator.generator import QueryGenerator
 from quoth.models.query_generator.network import QueryGeneratorNetwork
 from quoth.training.distribution import process_number
@@ -62,7 +64,14 @@ def train_packed(
     network, stages = run_curriculum(start.network, writer, passage_set, curriculum, run)
     if process_number() != 0:
         return stages  # the first of several processes writes for all
-    trained = GlowEncoder(ENCODER, network, start.tokenizer, start.config, identity={})
+    trained = GlowEncoder(
+        ENCODER,
+        network,
+        start.tokenizer,
+        start.config,
+        identity={},
+        subword_counts=load_counts(find_folder(start.name)),
+    )
     trained.save(out / ENCODER)
     facts = {
         "passage_set": seal_file(path).sha256,
