@@ -56,7 +56,13 @@ from quoth.settings.stored import ASIDE, MODELS, outer_name, use_learned
 from quoth.text.words import Analyser
 from quoth.training.retriever.curriculum import Curriculum, StageTrained
 from quoth.training.retriever.passage_set import make_passage_set, save_passage_set
-from quoth.training.retriever.run_packed import ENCODER, FACTS, require_alike, train_packed
+from quoth.training.retriever.run_packed import (
+    ENCODER,
+    FACTS,
+    GENERATOR,
+    require_alike,
+    train_packed,
+)
 
 if TYPE_CHECKING:
     from quoth.jobs.ray import ClusterHelp
@@ -220,7 +226,14 @@ class LearnStages:
             )
         found = GlowEncoder.load(str(trained / ENCODER), fast=False)
         found.save(self._context.folder / MODELS / self.name)
+        if (writer := trained / GENERATOR).is_dir():
+            shutil.copytree(writer, self._generator, dirs_exist_ok=True)
         return {"device": facts["device"], "stages": stages}
+
+    @property
+    def _generator(self) -> Path:
+        """Where the query generator is kept that learned with the encoder."""
+        return self._context.folder / MODELS / f"{self.name}-{GENERATOR}"
 
     def encode(self) -> dict[str, Any]:
         """Give every document vectors of the new encoder, beside the old ones."""
@@ -256,11 +269,13 @@ class LearnStages:
         if installed:
             calibration = self._folder.found("encode")["calibration"]
             searchers = self._searchers(self.after)
-            use_learned(self._store, self.name)
+            generator = self._generator.name if self._generator.is_dir() else ""
+            use_learned(self._store, self.name, generator=generator)
             searchers.keep_calibration(Calibration.from_record(calibration))
             searchers.close()
         else:
             _set_aside(self._context.folder, self.name)
+            shutil.rmtree(self._generator, ignore_errors=True)
         return {"installed": installed, "reason": reason}
 
     def identifiers(self) -> dict[str, Any]:
