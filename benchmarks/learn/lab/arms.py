@@ -11,6 +11,7 @@ encoder's scores.
 
 from __future__ import annotations
 
+import copy
 import math
 import random
 import re
@@ -42,8 +43,8 @@ class Settings:
     passages: int = 1200
     per_passage: int = 2
     held_out: int = 200
-    near: int = 7
-    far: int = 4
+    near: int = 6
+    far: int = 3
     steps: int = 60
     batch: int = 32
     learning_rate: float = 2e-5
@@ -108,7 +109,7 @@ def prepare(
     models, device = collection.models, collection.models.device
     pairs = [(text, unit) for unit, own in written.items() for text in own if text.strip()]
     random.Random(settings.seed).shuffle(pairs)
-    pairs = pairs[: 2 * settings.steps * settings.batch]
+    pairs = pairs[: math.ceil(1.5 * settings.steps * settings.batch)]
     texts, sources = [text for text, _unit in pairs], torch.tensor([u for _t, u in pairs])
     sources = sources.to(device)
     queries = models.tokenise(texts, MAX_QUERY - 2)
@@ -229,6 +230,32 @@ def train(arm: str, collection: Collection, material: Material, settings: Settin
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimiser.step()
     return network.eval()
+
+
+def adapt_reader(collection: Collection, material: Material, settings: Settings) -> Any:
+    """Train a copy of the reranker to tell each pseudo-query's passage from what was found."""
+    models = collection.models
+    torch.manual_seed(settings.seed)
+    reader = copy.deepcopy(models.reader).train()
+    parameters = [each for each in reader.parameters() if each.requires_grad]
+    optimiser = torch.optim.AdamW(parameters, lr=settings.learning_rate, weight_decay=0.01)
+    for step, rows in enumerate(_batches("reader", material, settings)):
+        rows = rows[: settings.batch // 2]
+        candidates = material.candidates[rows]
+        asked = rows[:, None].expand_as(candidates).reshape(-1)
+        flat = candidates.reshape(-1)
+        for group in optimiser.param_groups:
+            group["lr"] = settings.learning_rate * (1 - step / settings.steps)
+        with models.autocast():
+            parts = (material.queries, collection.title, collection.text)
+            scores = reader(models.pair(*parts, (asked, flat, flat))).relevance
+        log_probs = torch.log_softmax(scores.reshape(candidates.shape), 1)[:, 0]
+        loss = -(material.weights[rows] * log_probs).mean()
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimiser.step()
+    return reader.eval()
 
 
 def _batches(arm: str, material: Material, settings: Settings) -> Iterator[Tensor]:

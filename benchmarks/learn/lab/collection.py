@@ -78,7 +78,7 @@ class Collection:
         self.title = models.tokenise([title for _row, title, _text in units], 64)
         self.text = models.tokenise([text for *_, text in units], 300)
         self.units_of = self._group()
-        self.bm25 = Bm25(arrays, keep=keep)
+        self.bm25 = Bm25(arrays, keep=keep, device=models.device)
         self.base = self.encode(models.encoder)
         self.groups = {"test": self._tests(asked)}
         if items:
@@ -143,7 +143,7 @@ class Collection:
 
     def score_words(self, texts: Sequence[str]) -> Tensor:  # (Q, N)
         """Score all documents by BM25."""
-        return torch.from_numpy(self.bm25.scores(texts)).to(self.models.device)
+        return self.bm25.scores(texts)
 
     def dense(self, cosines: Tensor) -> Tensor:  # (Q, U) to (Q, N)
         """Let each document score as its best passage."""
@@ -156,6 +156,15 @@ class Collection:
         found = cosines.gather(1, units.clamp_min(0).flatten(1)).reshape(units.shape)
         best = found.masked_fill(units < 0, -9.0).argmax(2, keepdim=True)
         return units.gather(2, best)[..., 0]
+
+    def first_hits(self, how: Weighing) -> tuple[Tensor, Tensor, Tensor]:
+        """Return fused scores, documents and nearest passages of the test queries' first hits."""
+        group, network = self.groups["test"], self.models.encoder
+        vectors = self.models.encode(network, [group.texts], most=MAX_QUERY, is_query=True)
+        cosines = vectors @ self.base.T
+        fused = fuse(group.lexical, Side(self.dense(cosines), is_lexical=False), how)
+        scores, rows = fused.topk(min(READ, fused.shape[1]), dim=1)
+        return scores, rows, self.nearest(cosines, rows)
 
     def judge(self, network: GlowNetwork, vectors: Tensor | None = None) -> Judged:
         """Search for everything with a state of the encoder, as the product would."""

@@ -24,11 +24,23 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "src"))  # not inst
 
 import torch
 
-from benchmarks.learn.lab.arms import ARMS, Material, Settings, prepare, train, write
+from benchmarks.learn.lab.arms import (
+    ARMS,
+    REPLAYING,
+    Material,
+    Settings,
+    adapt_reader,
+    prepare,
+    train,
+    write,
+)
 from benchmarks.learn.lab.collection import Collection, Judged
 from benchmarks.learn.lab.fusion import Side
 from benchmarks.learn.lab.models import Models
 from quoth.training.retriever.curriculum import blend
+
+SHARES = {"rumbart": ("0.5", "1"), "plain": ("1",), "gpl": ("1",), "tsdae": ("1",)}
+"""Shares of what was learned: rivals as they were published, RUMBArt as it is installed too."""
 
 
 def main() -> None:
@@ -81,11 +93,21 @@ class Bench:
             seed=given.seed,
         )
         self.rows: list[dict[str, Any]] = []
+        self.voices: dict[str, Any] = {}
         self.say("models are loaded")
 
     def say(self, text: str) -> None:
         """Print with the time."""
         print(f"{time.perf_counter() - self.began:6.1f} s  {text}", flush=True)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """All that was judged so far."""
+        about = {
+            "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+            "settings": asdict(self.settings),
+        }
+        return about | {"rows": self.rows, "voices": self.voices}
 
     def is_late(self) -> bool:
         """Whether the time is over."""
@@ -111,14 +133,43 @@ class Bench:
             self.expand(collection, written)
         material = prepare(collection, written, before.weighing, self.settings)
         self.say(f"{len(material.texts)} queries are kept and read")
+        self.hear(collection, material, before)
         return collection, material
+
+    def hear(self, collection: Collection, material: Material, before: Judged) -> None:
+        """Keep what several voices say of the test queries' first hits, to be mixed later."""
+        test = collection.groups["test"]
+        fused, rows, units = collection.first_hits(before.weighing)
+        every = torch.arange(len(rows), device=rows.device)[:, None].expand_as(units)
+        pairs = torch.stack([every, units, units], 2).reshape(-1, 3)
+        parts = (test.texts, collection.title, collection.text)
+        adapted = adapt_reader(collection, material, self.settings)
+        half: Any = blend(self.models.reader, adapted, share=0.5)  # type: ignore[arg-type]
+        voices = {
+            "fused": fused,
+            "read": self.models.read(parts, pairs).reshape(units.shape),
+            "adapted": self.models.read(parts, pairs, adapted).reshape(units.shape),
+            "half adapted": self.models.read(parts, pairs, half.eval()).reshape(units.shape),
+            "likelihood": self.models.likelihoods(
+                test.texts, [collection.title, collection.text], units
+            ),
+        }
+        grades = [
+            [own.get(r, 0) for r in ranked]
+            for own, ranked in zip(test.grades, rows.tolist(), strict=True)
+        ]
+        self.voices[collection.name] = {
+            name: [[round(x, 3) for x in own] for own in each.tolist()]
+            for name, each in voices.items()
+        } | {"grades": grades, "ideal": test.ideal, "share": before.weighing.share}
 
     def learn(self, arm: str, collection: Collection, material: Material) -> None:
         """Train one arm on one collection, and judge it."""
         if self.is_late():
             return
         network = train(arm, collection, material, self.settings)
-        for share in map(float, self.given.shares.split(",")):
+        shares = self.given.shares.split(",") if arm in REPLAYING else SHARES[arm]
+        for share in map(float, shares):
             mixed = network if share == 1 else blend(self.models.encoder, network, share=share)
             self.keep(collection, f"{arm}~{share:g}", collection.judge(mixed.eval()))
 
@@ -146,11 +197,7 @@ class Bench:
         means = {name: sum(own) / len(own) for name, own in judged.quality.items() if own}
         told = " ".join(f"{name} {mean:.4f}" for name, mean in means.items())
         self.say(f"{collection.name} {state}: {told}")
-        about = {
-            "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
-            "settings": asdict(self.settings),
-        }
-        self.given.out.write_text(json.dumps(about | {"rows": self.rows}))
+        self.given.out.write_text(json.dumps(self.content))
 
 
 if __name__ == "__main__":
