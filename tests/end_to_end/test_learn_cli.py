@@ -24,7 +24,7 @@ from quoth.jobs.report.summary import ORDER
 from quoth.models.glow.network import GlowNetwork
 from quoth.models.query_generator.generator import QueryGenerator
 from quoth.training.retriever import run_packed as packed_training
-from quoth.training.retriever.curriculum import StageTrained
+from quoth.training.retriever.curriculum import CurriculumTrained, StageTrained
 from quoth.training.retriever.run_packed import main as run_packed
 
 OWN_WRITING = QueryGenerator.generate
@@ -158,14 +158,13 @@ def _interrupt(monkeypatch: pytest.MonkeyPatch, *places: tuple[str, str]) -> lis
     return left
 
 
-def _destroy(
-    network: GlowNetwork, *_rest: Any, **_named: Any
-) -> tuple[GlowNetwork, tuple[StageTrained, ...]]:
+def _destroy(network: GlowNetwork, *_rest: Any, **_named: Any) -> CurriculumTrained:
     chance = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=chance))
-    return network, (StageTrained("warm-up", 1, 1, (), "", 0.1, 1.0),)
+    stages = (StageTrained("warm-up", 1, 1, (), "", 0.1, 1.0),)
+    return CurriculumTrained(network, None, stages)
 
 
 def test_a_model_that_is_worse_is_kept_aside_and_search_stays(

@@ -82,8 +82,8 @@ class LearnConfig(CheckedConfig, title="learn"):
     judged_queries: Annotated[int, Range(2)] = 300
     """Most queries of each kind to judge by."""
 
-    margin: NonNegative = 0.005
-    """Rise of dense search's RR@10 above which a model is installed, if hybrid does not fall."""
+    margin: NonNegative = 0.002
+    """Rise of hybrid search's RR@10 above which a model is installed, if it is beyond chance."""
 
     generative: bool = False
     """Train generative search as well, as the last stage, which takes generative_minutes more."""

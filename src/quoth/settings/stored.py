@@ -1,7 +1,8 @@
 """The settings stored in a collection: how it was made, and what was trained for it.
 
-*Made with*: sections that shape what is on disk. *Learned*: the encoder that search uses. A folder
-inside the collection is named by its place in it, so that both can be moved together.
+*Made with*: sections that shape what is on disk. *Learned*: the encoder that search uses, and the
+query generator that reranks. A folder inside the collection is named by its place in it, so that
+both can be moved together.
 *Generative*: a document that is added later is named as those that were trained on, from the same
 sources, by the same query generator or by none; only what differs from the defaults is stored.
 *Answer*: the language model that was trained and installed. What a user sets goes before all of it.
@@ -33,26 +34,39 @@ _LEARNED_NAME = re.compile(r"learned-(\d+)")
 
 def stored_settings(store: Store, folder: Path) -> tuple[dict[str, dict[str, Any]], ...]:
     """Return the settings kept with a collection: what it was made with, and how it was trained."""
-    found = store.setting(_LEARNED)
-    learned = {"dense": {"encoder": str(folder / found["encoder"])}} if found else {}
     answering = {"answer": stored_answer(store, folder)}
     return (
         store.setting("config") or {},
-        learned,
+        _stored_learned(store, folder),
         {"generative": stored_generative(store)},
         answering,
     )
 
 
-def use_learned(store: Store, name: str) -> None:
-    """Let search use a model of the collection from now on."""
-    store.set_setting(_LEARNED, {"encoder": f"{MODELS}/{name}", _IS_SEALED: True})
+def use_learned(store: Store, name: str, *, generator: str = "") -> None:
+    """Let search use sealed models of the collection: an encoder, and maybe a generator."""
+    kept: dict[str, Any] = {"encoder": f"{MODELS}/{name}", _IS_SEALED: True}
+    if generator:
+        kept["generator"] = f"{MODELS}/{generator}"
+    store.set_setting(_LEARNED, kept)
 
 
 def sealed_models(store: Store, folder: Path) -> tuple[Path, ...]:
     """List the folders of models in use whose files were sealed when they were installed."""
     found = store.setting(_LEARNED) or {}
-    return (folder / found["encoder"],) if found.get(_IS_SEALED) else ()
+    names = [found[key] for key in ("encoder", "generator") if key in found]
+    return tuple(folder / name for name in names) if found.get(_IS_SEALED) else ()
+
+
+def _stored_learned(store: Store, folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the settings of what was learned; the generator that learned too reranks."""
+    found = store.setting(_LEARNED)
+    if not found:
+        return {}
+    learned = {"dense": {"encoder": str(folder / found["encoder"])}}
+    if "generator" in found:
+        learned["rerank"] = {"generator": str(folder / found["generator"])}
+    return learned
 
 
 def inner_name(encoder: str, folder: Path) -> str:

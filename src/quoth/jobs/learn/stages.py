@@ -41,11 +41,14 @@ from quoth.jobs.learn.queries import (
 )
 from quoth.jobs.learn.query_log import read_log
 from quoth.jobs.learn.round_trip import ORIGIN, keep_found, without_repeats
+from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.glow.files import find_config
 from quoth.models.glow.inputs import GlowInputs
+from quoth.models.glow.subword_counts import load_counts
 from quoth.models.pretrained import find_folder, load_tokenizer
 from quoth.models.query_generator.generator import QueryGenerator
+from quoth.search.dense.words import UnitWords
 from quoth.search.hybrid.calibration import Calibration
 from quoth.selfsupervision.pseudo_pairs import PseudoQuery
 from quoth.settings.config import Config
@@ -53,7 +56,13 @@ from quoth.settings.stored import ASIDE, MODELS, outer_name, use_learned
 from quoth.text.words import Analyser
 from quoth.training.retriever.curriculum import Curriculum, StageTrained
 from quoth.training.retriever.passage_set import make_passage_set, save_passage_set
-from quoth.training.retriever.run_packed import ENCODER, FACTS, require_alike, train_packed
+from quoth.training.retriever.run_packed import (
+    ENCODER,
+    FACTS,
+    GENERATOR,
+    require_alike,
+    train_packed,
+)
 
 if TYPE_CHECKING:
     from quoth.jobs.ray import ClusterHelp
@@ -160,12 +169,15 @@ class LearnStages:
             "encoder": {"name": Path(start.name).name, "digest": start.identity()["digest"]},
             "generator": writer["generator"],
         }
-        made = make_passage_set(
-            [unit.fields for unit in self._units],
-            queries,
-            inputs=GlowInputs(start.tokenizer, config, analyser=None),
-            about=about,
-        )
+        with contextlib.closing(self._searchers(self.before)) as searchers:
+            words = UnitWords(self._store, searchers.lexical(syntax=False).counts, self._analyser)
+            made = make_passage_set(
+                [unit.fields for unit in self._units],
+                queries,
+                inputs=self._inputs(start, config),
+                counts=words.counted(config),
+                about=about,
+            )
         texts = json.dumps(sorted({query.text for query in queries}), indent=0)
         write_text_atomically(self._path(_TRAINED_QUERIES), texts + "\n")
         save_passage_set(self._path(PASSAGE_SET), made)
@@ -175,6 +187,11 @@ class LearnStages:
             "passages": len(self._units),
             "kinds": dict(sorted(counts.items())) | {kind: n for kind, n in asked.items() if n},
         }
+
+    def _inputs(self, start: GlowEncoder, config: GlowConfig) -> GlowInputs:
+        """Read as the encoder does, but no more than is trained on."""
+        counts = load_counts(find_folder(start.name))
+        return GlowInputs(start.tokenizer, config, analyser=self._analyser, subword_counts=counts)
 
     def training(self) -> dict[str, Any]:
         """Train here or elsewhere, unless another machine has, and save the encoder."""
@@ -209,7 +226,14 @@ class LearnStages:
             )
         found = GlowEncoder.load(str(trained / ENCODER), fast=False)
         found.save(self._context.folder / MODELS / self.name)
+        if (writer := trained / GENERATOR).is_dir():
+            shutil.copytree(writer, self._generator, dirs_exist_ok=True)
         return {"device": facts["device"], "stages": stages}
+
+    @property
+    def _generator(self) -> Path:
+        """Where the query generator is kept that learned with the encoder."""
+        return self._context.folder / MODELS / f"{self.name}-{GENERATOR}"
 
     def encode(self) -> dict[str, Any]:
         """Give every document vectors of the new encoder, beside the old ones."""
@@ -246,11 +270,15 @@ class LearnStages:
             calibration = self._folder.found("encode")["calibration"]
             searchers = self._searchers(self.after)
             seal_folder(self._context.folder / MODELS / self.name)
-            use_learned(self._store, self.name)
+            generator = self._generator.name if self._generator.is_dir() else ""
+            if generator:
+                seal_folder(self._generator)
+            use_learned(self._store, self.name, generator=generator)
             searchers.keep_calibration(Calibration.from_record(calibration))
             searchers.close()
         else:
             _set_aside(self._context.folder, self.name)
+            shutil.rmtree(self._generator, ignore_errors=True)
         return {"installed": installed, "reason": reason}
 
     def identifiers(self) -> dict[str, Any]:
@@ -351,13 +379,7 @@ class LearnStages:
 
 def units_of(context: JobContext, encoder: str) -> list[Unit]:
     """List what an encoder gives vectors to in a collection, split for learning."""
-    folder, config = find_folder(encoder), context.config.learn
-    settings = find_config(folder)
-    if settings.weighting != "none" or settings.layout != "joined":
-        raise ConfigError(
-            f"{encoder} weighs words or marks fields, which learning without labels cannot train;"
-            " start from a plain encoder with --dense.encoder"
-        )
+    settings, config = find_config(find_folder(encoder)), context.config.learn
     return list_units(context.store, settings, share=config.held_out, seed=config.seed)
 
 

@@ -25,6 +25,7 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
+from torch import nn
 
 from quoth.artifact import write_text_atomically
 from quoth.constraints import (
@@ -51,7 +52,8 @@ from quoth.training.retriever.validation import held_out_mrr
 
 WARM_UP = "warm-up"
 METHODS = ("rumbart", "distil", "acrobart", "none")
-_TENSORS, _FACTS = "trained.safetensors", "trained.json"
+_FACTS = "trained.json"
+_RETRIEVER, _WRITER = "trained", "query-generator"
 
 Tell = Callable[[str, int, int], None]
 """Told which stage is at which step of how many."""
@@ -196,44 +198,58 @@ class CurriculumRun:
     tell: Tell
 
 
+@dataclass(frozen=True, slots=True)
+class CurriculumTrained:
+    """What a curriculum made."""
+
+    retriever: GlowNetwork
+    query_generator: QueryGeneratorNetwork | None
+    """The one that was trained with the retriever; None where it was frozen, or none was needed."""
+    stages: tuple[StageTrained, ...]
+
+
 def run_curriculum(
     network: GlowNetwork,
     query_generator: QueryGeneratorNetwork | None,
     passage_set: PassageSet,
     curriculum: Curriculum,
     run: CurriculumRun,
-) -> tuple[GlowNetwork, tuple[StageTrained, ...]]:
-    """Train copies of the networks stage by stage; gives the retriever and what each stage did."""
+) -> CurriculumTrained:
+    """Train copies of the networks stage by stage."""
     fitted = curriculum.fitted(passage_set)
-    warm, first = _stage(
+    validate = _validation(passage_set, fitted)
+    parts, first = _stage(
         WARM_UP,
-        network,
+        {_RETRIEVER: network},
         fitted.warm_up_steps,
         run,
         lambda given: train_warm_up(network, passage_set, fitted.warm_up(), given),
-        validate=_validation(passage_set, fitted),
+        validate=validate,
     )
+    warm = parts[_RETRIEVER]
+    assert isinstance(warm, GlowNetwork)
     if fitted.method == "none":
-        return blend(network, warm, share=fitted.share), (first,)
+        return CurriculumTrained(blend(network, warm, share=fitted.share), None, (first,))
     if query_generator is None:
         raise ConfigError(f"{fitted.method} needs a query generator; name one with --generator")
-    writer = query_generator
+    writer, recipe = query_generator, fitted.joint()
 
     def train_joint(given: LearningRun) -> Learned:
-        recipe = fitted.joint()
         if isinstance(recipe, AcrobartRecipe):
             return train_acrobart(warm, writer, passage_set, recipe, given)
         return train_rumbart(warm, writer, passage_set, recipe, given)
 
-    joint, second = _stage(
-        fitted.method,
-        warm,
-        fitted.steps,
-        run,
-        train_joint,
-        validate=_validation(passage_set, fitted),
+    start: dict[str, nn.Module] = {_RETRIEVER: warm}
+    if recipe.train_query_generator:
+        start[_WRITER] = writer
+    parts, second = _stage(fitted.method, start, fitted.steps, run, train_joint, validate=validate)
+    joint, trained = parts[_RETRIEVER], parts.get(_WRITER)
+    assert isinstance(joint, GlowNetwork)
+    return CurriculumTrained(
+        blend(network, joint, share=fitted.share),
+        trained if isinstance(trained, QueryGeneratorNetwork) else None,
+        (first, second),
     )
-    return blend(network, joint, share=fitted.share), (first, second)
 
 
 def blend(before: GlowNetwork, after: GlowNetwork, *, share: float) -> GlowNetwork:
@@ -259,17 +275,17 @@ def _validation(passage_set: PassageSet, curriculum: Curriculum) -> dict[str, An
 
 def _stage(
     name: str,
-    network: GlowNetwork,
+    start: Mapping[str, nn.Module],
     steps: int,
     run: CurriculumRun,
     train: Callable[[LearningRun], Learned],
     *,
     validate: dict[str, Any],
-) -> tuple[GlowNetwork, StageTrained]:
-    """Train one stage, or open what an earlier run left of it."""
+) -> tuple[dict[str, nn.Module], StageTrained]:
+    """Train one stage, or open what an earlier run left of it; networks by the name of a part."""
     folder = run.folder / name
     if (folder / _FACTS).exists():
-        return _open_stage(folder, network)
+        return _open_stage(folder, start)
     begun = time.perf_counter()
     run.tell(name, 0, steps)
     judge = None
@@ -291,7 +307,9 @@ def _stage(
         time.perf_counter() - begun,
         peak_megabytes(run.device),
     )
-    trained = learned.network.cpu()
+    trained: dict[str, nn.Module] = {_RETRIEVER: learned.network.cpu()}
+    if _WRITER in start and learned.query_generator is not None:
+        trained[_WRITER] = learned.query_generator.cpu()
     if process_number() == 0:
         _save_stage(folder, trained, told)
     return trained, told
@@ -304,25 +322,34 @@ def _curve(learned: Learned) -> tuple[tuple[int, float], ...]:
     return tuple(sorted((step, round(score, 6)) for step, score in points.items()))
 
 
-def _save_stage(folder: Path, network: GlowNetwork, told: StageTrained) -> None:
+def _save_stage(folder: Path, trained: Mapping[str, nn.Module], told: StageTrained) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    temporary = folder / (_TENSORS + ".tmp")
-    tensors = {name: each.contiguous().clone() for name, each in network.state_dict().items()}
-    save_file(tensors, str(temporary))
-    os.replace(temporary, folder / _TENSORS)
+    for part, network in trained.items():
+        path = _tensors(folder, part)
+        temporary = path.with_name(path.name + ".tmp")
+        tensors = {name: each.contiguous().clone() for name, each in network.state_dict().items()}
+        save_file(tensors, str(temporary))
+        os.replace(temporary, path)
     facts = json.dumps(asdict(told), indent=1) + "\n"
     write_text_atomically(folder / _FACTS, facts)  # last: a stage with its facts is complete
 
 
-def _open_stage(folder: Path, network: GlowNetwork) -> tuple[GlowNetwork, StageTrained]:
-    """Put what a finished stage made into a copy of the network."""
+def _open_stage(
+    folder: Path, start: Mapping[str, nn.Module]
+) -> tuple[dict[str, nn.Module], StageTrained]:
+    """Put what a finished stage made into copies of the networks."""
     try:
         told = json.loads((folder / _FACTS).read_text(encoding="utf-8"))
-        own = copy.deepcopy(network)
-        own.load_state_dict(load_file(str(folder / _TENSORS)))
+        found = {part: copy.deepcopy(network) for part, network in start.items()}
+        for part, network in found.items():
+            network.load_state_dict(load_file(str(_tensors(folder, part))))
     except (OSError, ValueError, RuntimeError) as error:
         raise Damaged(f"{folder} cannot be read ({error}); delete it to train again") from error
-    return own, StageTrained.from_record(told)
+    return found, StageTrained.from_record(told)
+
+
+def _tensors(folder: Path, part: str) -> Path:
+    return folder / f"{part}.safetensors"
 
 
 def peak_megabytes(device: torch.device | None = None) -> float:

@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 from quoth.errors import ConfigError
 from quoth.models.glow.inputs import Fields, GlowInputs, SubwordSequence
 from quoth.models.glow.network import TokenBatch
+from quoth.models.glow.weights import WordCounts
 from quoth.models.query_generator.network import TextBatch
 from quoth.selfsupervision.pseudo_pairs import KINDS, PseudoQuery
 from quoth.training.packed_file import read_packed, write_packed
-from quoth.training.sequences import SequenceTable
+from quoth.training.sequences import SequenceTable, find_offsets, narrow_ids
 
 NONE = -1
 """Stands for no row."""
@@ -114,12 +115,14 @@ def make_passage_set(
     queries: Sequence[PseudoQuery],
     *,
     inputs: GlowInputs,
+    counts: WordCounts | None = None,
     document_rows: Sequence[int] | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> PassageSet:
     """Tokenise passages and queries; queries without a positive are left out.
 
-    `inputs` must not weigh words: its settings say how much of a passage and a query is read.
+    The settings of `inputs` say how much of a passage and a query is read; `counts` are needed
+    where they weigh words.
     """
     kept = [query for query in queries if query.positive_text or query.lexical_rows]
     if not kept:
@@ -132,10 +135,10 @@ def make_passage_set(
     ]
     owners = range(len(passages)) if document_rows is None else document_rows
     return PassageSet(
-        passages=_join(inputs.documents(texts, None)),
+        passages=_join(inputs.documents(texts, counts)),
         num_passages=len(passages),
         document_rows=np.asarray(owners, dtype=np.int64),
-        queries=_join(inputs.queries([query.text for query in kept], None)),
+        queries=_join(inputs.queries([query.text for query in kept], counts)),
         kinds=np.array([KINDS.index(query.kind) for query in kept], dtype=np.uint8),
         source_rows=np.array([query.source_row for query in kept], dtype=np.int64),
         positive_rows=np.array(positives, dtype=np.int64),
@@ -177,7 +180,7 @@ def open_passage_set(path: Path) -> PassageSet:
     expected = {"version": _VERSION, "kinds": list(KINDS)}
     arrays, header = read_packed(path, kind=_KIND, expected=expected)
     passages, queries = (
-        SequenceTable.from_lengths(arrays[f"{side}_ids"], arrays[f"{side}_lengths"], pad=pad)
+        _open_table(arrays, side, pad=pad)
         for side, pad in zip(("passages", "queries"), header["pads"], strict=True)
     )
     return PassageSet(
@@ -199,6 +202,10 @@ def _arrays(passage_set: PassageSet) -> dict[str, NDArray[Any]]:
         table: SequenceTable = getattr(passage_set, side)
         arrays[f"{side}_ids"] = table.stored_ids
         arrays[f"{side}_lengths"] = table.lengths.astype(np.uint16)
+        if bool(table.field_ids.any()):  # what every plain encoder does without is not written
+            arrays[f"{side}_fields"] = table.field_ids.cpu().numpy()
+        if table.weights is not None:
+            arrays[f"{side}_weights"] = table.weights.cpu().numpy()
     for name in ("document_rows", *(each for each in _PER_QUERY if each.endswith("_rows"))):
         arrays[name] = _narrow(getattr(passage_set, name))
     return arrays | {"kinds": passage_set.kinds, "is_held_out": passage_set.is_held_out}
@@ -220,12 +227,38 @@ def _signed(rows: NDArray[Any]) -> Rows:
 
 
 def _join(sequences: Sequence[SubwordSequence]) -> SequenceTable:
-    return SequenceTable.join([own.subword_ids for own in sequences])
+    ids, field_ids, weights = (
+        np.concatenate([np.array(getattr(own, name), dtype=kind) for own in sequences])
+        for name, kind in (("subword_ids", np.int64), ("field_ids", np.uint8), ("weights", "f2"))
+    )
+    return SequenceTable.from_arrays(
+        narrow_ids(ids),
+        find_offsets([len(own.subword_ids) for own in sequences]),
+        field_ids=field_ids,
+        weights=None if (weights == 1).all() else weights,
+    )
+
+
+def _open_table(arrays: Mapping[str, NDArray[Any]], side: str, *, pad: int) -> SequenceTable:
+    ids = arrays[f"{side}_ids"]
+    return SequenceTable.from_arrays(
+        narrow_ids(ids),
+        find_offsets(arrays[f"{side}_lengths"]),
+        field_ids=arrays.get(f"{side}_fields", np.zeros(len(ids), dtype=np.uint8)),
+        weights=arrays.get(f"{side}_weights"),
+        pad=pad,
+    )
 
 
 def _take(table: SequenceTable, rows: Rows) -> SequenceTable:
-    ids, offsets = table.stored_ids, table.offsets.cpu().numpy()
-    pieces = [ids[offsets[row] : offsets[row + 1]] for row in rows]
-    flat = np.concatenate(pieces) if pieces else ids[:0].copy()
-    made = SequenceTable.from_lengths(flat, table.lengths[rows], pad=table.pad)
+    offsets = table.offsets.cpu().numpy()
+    spans = [np.arange(offsets[row], offsets[row + 1]) for row in rows]
+    places = np.concatenate([*spans, np.zeros(0, dtype=np.int64)]).astype(np.int64)
+    made = SequenceTable.from_arrays(
+        table.stored_ids[places],
+        find_offsets(table.lengths[rows]),
+        field_ids=table.field_ids.cpu().numpy()[places],
+        weights=None if table.weights is None else table.weights.cpu().numpy()[places],
+        pad=table.pad,
+    )
     return made.to(table.offsets.device)

@@ -23,6 +23,8 @@ from tokenizers import Tokenizer
 from quoth.artifact import seal_file, write_text_atomically
 from quoth.errors import ConfigError, Damaged, QuothError
 from quoth.models.glow.encoder import GlowEncoder
+from quoth.models.glow.subword_counts import load_counts
+from quoth.models.pretrained import find_folder
 from quoth.models.query_generator.generator import QueryGenerator
 from quoth.models.query_generator.network import QueryGeneratorNetwork
 from quoth.training.distribution import process_number
@@ -35,7 +37,7 @@ from quoth.training.retriever.curriculum import (
 )
 from quoth.training.retriever.passage_set import open_passage_set
 
-ENCODER = "encoder"
+ENCODER, GENERATOR = "encoder", "query-generator"
 FACTS = "trained.json"
 
 
@@ -48,29 +50,45 @@ def train_packed(
     generator: str = "",
     device: str = "auto",
 ) -> tuple[StageTrained, ...]:
-    """Train what a packed file asks for, and write encoder and facts to a folder."""
+    """Train what a packed file asks for, and write what was trained and facts to a folder."""
     passage_set = open_passage_set(path)
     curriculum = Curriculum.from_record(_about(passage_set.about, "curriculum", path))
     start = load_start(_about(passage_set.about, "encoder", path), encoder)
     writer = None
     if curriculum.method != "none":
-        writer = load_writer(_about(passage_set.about, "generator", path), generator, start)
+        writer = load_writer(_about(passage_set.about, "generator", path), generator)
     where = torch.device(
         ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     )
     run = CurriculumRun(where, out / "stages", tell)
-    network, stages = run_curriculum(start.network, writer, passage_set, curriculum, run)
+    network = None if writer is None else require_alike(writer, start.tokenizer, start.name)
+    made = run_curriculum(start.network, network, passage_set, curriculum, run)
     if process_number() != 0:
-        return stages  # the first of several processes writes for all
-    trained = GlowEncoder(ENCODER, network, start.tokenizer, start.config, identity={})
+        return made.stages  # the first of several processes writes for all
+    trained = GlowEncoder(
+        ENCODER,
+        made.retriever,
+        start.tokenizer,
+        start.config,
+        identity={},
+        subword_counts=load_counts(find_folder(start.name)),
+    )
     trained.save(out / ENCODER)
+    if made.query_generator is not None and writer is not None:
+        _with_network(writer, made.query_generator).save(out / GENERATOR)
     facts = {
         "passage_set": seal_file(path).sha256,
         "device": where.type,
-        "stages": [asdict(stage) for stage in stages],
+        "stages": [asdict(stage) for stage in made.stages],
     }
     write_text_atomically(out / FACTS, json.dumps(facts, indent=1) + "\n")
-    return stages
+    return made.stages
+
+
+def _with_network(writer: QueryGenerator, network: QueryGeneratorNetwork) -> QueryGenerator:
+    return QueryGenerator(
+        GENERATOR, network, writer.inputs, writer.config, encoder=writer.encoder, identity={}
+    )
 
 
 def load_start(named: Mapping[str, Any], folder: str) -> GlowEncoder:
@@ -84,24 +102,24 @@ def load_start(named: Mapping[str, Any], folder: str) -> GlowEncoder:
     return found
 
 
-def load_writer(named: Mapping[str, Any], folder: str, start: GlowEncoder) -> QueryGeneratorNetwork:
-    """Load the query generator that wrote the queries, in full precision.
-
-    Both read the same passage set, so they must cut text alike.
-    """
+def load_writer(named: Mapping[str, Any], folder: str) -> QueryGenerator:
+    """Load the query generator that wrote the queries, in full precision."""
     found = QueryGenerator.load(folder or str(named["name"]), fast=False)
     if found.identity()["digest"] != named["digest"]:
         raise ConfigError(
             f"{found.name} has other weights than the query generator {named['name']} that wrote"
             " these queries; name the folder that holds it with --generator"
         )
-    return require_alike(found, start.tokenizer, start.name)
+    return found
 
 
 def require_alike(
     writer: QueryGenerator, tokenizer: Tokenizer, encoder: str
 ) -> QueryGeneratorNetwork:
-    """Refuse a query generator that cuts words otherwise than the encoder it is trained with."""
+    """Refuse a query generator that cuts words otherwise than the encoder it is trained with.
+
+    Both read the same passage set.
+    """
     alike = writer.inputs.tokenizer.get_vocab() == tokenizer.get_vocab()
     if not isinstance(writer.network, QueryGeneratorNetwork) or not alike:
         raise ConfigError(

@@ -158,16 +158,16 @@ def test_a_log_that_cannot_be_read_is_refused(tmp_path: Path, content: str, mess
         read_log(tmp_path / "nothing")
 
 
-def test_a_model_is_installed_only_if_dense_rises_and_hybrid_does_not_fall() -> None:
+def test_a_model_is_installed_only_if_hybrid_rises_beyond_chance() -> None:
     def scores(
-        dense: float, hybrid: float, other: float = 0.5
+        hybrid: float, dense: float, other: float = 0.5
     ) -> dict[str, dict[str, list[float]]]:
-        return {"known items": {"dense": [dense, dense, other], "hybrid": [hybrid, 0.5, 0.5]}}
+        return {"known items": {"dense": [dense, 0.5, 0.5], "hybrid": [hybrid, hybrid, other]}}
 
     old = scores(0.5, 0.5)
     assert decide(old, scores(0.6, 0.5, 0.51), margin=0.005)[0]
-    assert not decide(old, scores(0.6, 0.49, 0.51), margin=0.005)[0]
-    assert not decide(old, scores(0.504, 0.6, 0.5), margin=0.005)[0]
+    assert decide(old, scores(0.6, 0.4, 0.51), margin=0.005)[0], "nobody sees dense alone"
+    assert not decide(old, scores(0.504, 0.9), margin=0.005)[0]
     assert not decide(old, scores(0.6, 0.6, 0.35), margin=0.005)[0], "a rise, but maybe by chance"
     is_installed, reason = decide({}, {}, margin=0.005)
     assert not is_installed and "no queries" in reason

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
+from tests.unit.training.passage_worlds import World, make_network, make_writer
 
 from quoth.errors import ConfigError
 from quoth.models.glow.network import GlowNetwork
 from quoth.settings.learn import LearnConfig
 from quoth.training.recipes.rumbart import RumbartRecipe
 from quoth.training.recipes.warm_up import WarmUpRecipe
-from quoth.training.retriever.curriculum import Curriculum, blend
+from quoth.training.retriever.curriculum import Curriculum, CurriculumRun, blend, run_curriculum
 
 
 @pytest.fixture
@@ -76,3 +79,23 @@ def test_what_is_not_set_is_as_the_recipes_have_it() -> None:
 def test_a_sum_over_tokens_needs_the_method_that_makes_it() -> None:
     with pytest.raises(ConfigError, match="marginal = token needs method = rumbart, found auto"):
         LearnConfig(marginal="token")
+
+
+def test_a_generator_that_learned_too_comes_out_and_outlives_an_interruption(
+    tmp_path: Path,
+) -> None:
+    world, writer = World(), make_writer()
+    steps = {"warm_up_steps": 1, "steps": 2, "batch_size": 4, "warm_up_batch": 4, "k": 3}
+    curriculum = Curriculum(method="rumbart", validations=1, learning_rate=1e-3, **steps)
+    run = CurriculumRun(torch.device("cpu"), tmp_path, lambda *_told: None)
+    first, again = (
+        run_curriculum(make_network(), writer, world.passage_set, curriculum, run)
+        for _ in range(2)  # the second finds both stages finished
+    )
+    assert first.query_generator is not None and again.query_generator is not None
+    trained, opened = first.query_generator.state_dict(), again.query_generator.state_dict()
+    assert all(torch.equal(each, opened[name]) for name, each in trained.items())
+    frozen = replace(curriculum, method="distil")
+    run = replace(run, folder=tmp_path / "frozen")
+    made = run_curriculum(make_network(), writer, world.passage_set, frozen, run)
+    assert made.query_generator is None

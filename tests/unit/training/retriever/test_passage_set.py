@@ -14,6 +14,7 @@ from quoth.errors import ConfigError, Damaged
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.inputs import GlowInputs
 from quoth.selfsupervision.pseudo_pairs import KINDS, PseudoQuery
+from quoth.text.words import Analyser, AnalyserConfig
 from quoth.training.retriever.passage_set import (
     PassageSet,
     make_passage_set,
@@ -21,6 +22,8 @@ from quoth.training.retriever.passage_set import (
     pad_rows,
     save_passage_set,
 )
+from quoth.vocabulary.counting import CountedTerms
+from quoth.vocabulary.statistics import EVERYTHING
 
 ARRAYS = (
     "document_rows",
@@ -62,6 +65,27 @@ def test_queries_and_passages_are_tokenised(inputs: GlowInputs) -> None:
     assert own.positive_rows.tolist() == [0, 3]
     assert own.held_out_rows.tolist() == [1] and own.training_rows.tolist() == [0]
     assert own.kinds.tolist() == [KINDS.index("generated"), KINDS.index("sentence")]
+
+
+def test_weights_and_fields_are_kept_and_written(tmp_path: Path) -> None:
+    config = GlowConfig(max_subwords=16, weighting="row", layout="fields", fields=("title", "text"))
+    inputs = GlowInputs(make_tokenizer(), config, analyser=Analyser(AnalyserConfig()))
+    counts = CountedTerms(9, {EVERYTHING: {"owl": 1, "barn": 5}}, {"title": 9, "text": 40})
+    passages = [{"title": ("owl",), "text": ("the barn owl",)}, {"text": ("hen",)}]
+    queries = [PseudoQuery("barn owl", "generated", 0, (0,)), PseudoQuery("hen", "log", 1, (1,))]
+    own = make_passage_set(passages, queries, inputs=inputs, counts=counts)
+    save_passage_set(tmp_path / "p.set", own)
+    for each in (own, open_passage_set(tmp_path / "p.set"), own.only(kinds=("generated", "log"))):
+        expected = inputs.pad(inputs.documents(passages, counts))
+        found = each.passage_batch(np.arange(2))
+        assert found.subword_ids.tolist() == expected.subword_ids.tolist()
+        assert found.field_ids.tolist() == expected.field_ids.tolist()
+        assert found.weights.numpy() == pytest.approx(expected.weights.numpy(), rel=1e-3)
+        asked = inputs.pad(inputs.queries(["barn owl", "hen"], counts))
+        assert each.query_batch(np.arange(2)).weights.numpy() == pytest.approx(
+            asked.weights.numpy(), rel=1e-3
+        )
+        assert (asked.weights != 1).any()
 
 
 def test_targets_lack_the_first_symbol_and_keep_the_last() -> None:
