@@ -222,7 +222,7 @@ def pack(examples: Sequence[Example], encoder: Path, *, processes: int) -> Readi
         chance = np.random.default_rng([0, at])
         asked = [
             *_spoil(own, [each.text for each in beside], chance),
-            *_ask_foreign(own.passage, others, chance),
+            *ask_foreign(own.passage, others, chance),
         ]
         return [Example(own.source, each, own.passage, kind=UNANSWERED) for each in asked]
 
@@ -268,7 +268,7 @@ def _spoil(example: Example, beside: Sequence[str], chance: np.random.Generator)
         yield asked
 
 
-def _ask_foreign(
+def ask_foreign(
     passage: Text, others: Sequence[Example], chance: np.random.Generator
 ) -> Iterator[str]:
     """Ask what another passage of the same article answers and this one does not."""
