@@ -6,10 +6,12 @@
 
 Questions are those of squad-train-slice and medquad whose passages `benchmarks.generation.pack`
 holds out, so that the model (or the reader) knows none of them, put to passages that answer them
-and to several kinds that do not (`unanswerable.py`). Answerable questions count as much as all
-others, and every kind of these alike. Writes `abstention.json` into the model's folder and prints
-areas under the curve, of each sign alone and of fits by five folds of passages: to all kinds, and
-to all but the one judged.
+and to several kinds that do not (`unanswerable.py`); and held-out questions of all sources that the
+reader learnt from, put to what BM25 finds among all their passages (*found*), or among all but
+their own (*absent*), where none of these holds an answer. Answerable questions count as much as all
+others, what was searched for as much as what was put together. Writes `abstention.json` into the
+model's folder and prints areas under the curve, of each sign alone and of fits by five folds of
+passages: to all kinds, and to all but the one judged.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from benchmarks.citations.abstention import (
 )
 from benchmarks.citations.cosines import open_cosines
 from benchmarks.citations.pack import CACHE, Question, open_questions, save_questions
-from benchmarks.citations.unanswerable import NUM_PASSAGES, Asked, Scene, make_cases
+from benchmarks.citations.unanswerable import NUM_PASSAGES, Asked, Scene, holds, make_cases
 from quoth.answer.abstain import FEATURES, READER_FEATURES, fit_abstention, save_abstention
 from quoth.answer.answerer import Answerer, AnswerSettings
 from quoth.answer.config import AnswerConfig
@@ -53,7 +55,10 @@ NAME = "held-out"
 NUM_SCENES = 500
 MAX_ASKED = 3
 FOLDS = 5
+MAX_SEARCHED = 70
+"""Questions of a source that passages are searched for."""
 
+ANSWERABLE, SEARCHED = ("own", "found"), ("found", "absent")
 Numbers = NDArray[np.float64]
 
 
@@ -68,13 +73,14 @@ def main() -> None:
     parser.add_argument("--reader", type=Path, help="fit a reader instead of a language model")
     parser.add_argument("--encoder", default=DEFAULT_NAME, help="name, or its folder")
     parser.add_argument("--cosines", type=Path, help="in its place: what cosines.py wrote")
+    parser.add_argument("--features", type=Path, help="keep the signs here, or take them from it")
     parser.add_argument("--thin", type=int, default=1, help="take one question of so many")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
     given = parser.parse_args()
     path = given.questions / f"{NAME}.jsonl.gz"
     if given.pack:
-        questions = list(make_questions(given.data / "ir"))
+        questions = [*make_questions(given.data / "ir"), *search_questions(given.data)]
         save_questions(path, questions)
         kinds, counts = np.unique([each.set for each in questions], return_counts=True)
         print(f"{path}: {dict(zip(kinds.tolist(), counts.tolist(), strict=True))}")
@@ -93,6 +99,37 @@ def make_questions(folder: Path) -> Iterator[Question]:
             yield Question(
                 *(case.kind, f"{source}.{at}.{number}", case.question, blank, case.passages),
                 is_answerable=case.is_answerable,
+            )
+
+
+def search_questions(data: Path) -> Iterator[Question]:
+    """Put held-out questions of every source to what BM25 finds, every other without its own."""
+    from benchmarks.generation import pack
+    from benchmarks.reader.pack import Example, is_held_out
+    from benchmarks.reader.pack import questions as read_questions
+
+    examples = list(read_questions(data))
+    passages = list(dict.fromkeys(each.passage for each in examples))
+    kept: dict[str, list[Example]] = {}
+    for at in np.random.default_rng(2).permutation(len(examples)).tolist():
+        own = kept.setdefault(examples[at].source, [])
+        if len(own) < MAX_SEARCHED and is_held_out(examples[at].passage.text, ""):
+            own.append(examples[at])
+    asked = [each for own in kept.values() for each in own]
+    analyser = pack.Analyser(pack.AnalyserConfig())
+    terms = [analyser.terms(f"{each.title} {each.text}") for each in passages]
+    queries = [analyser.terms(each.question) for each in asked]
+    found = pack.search_rows(terms, queries, k=NUM_PASSAGES + 1).tolist()
+    for at, (example, rows) in enumerate(zip(asked, found, strict=True)):
+        near = [passages[row] for row in rows if at % 2 == 0 or passages[row] != example.passage]
+        near = near[:NUM_PASSAGES]
+        texts = tuple(each.text for each in near)
+        is_found = example.passage in near
+        if is_found or not holds(texts, example.answers):
+            yield Question(
+                *("found" if is_found else "absent", f"{example.source}.{at}.0"),
+                *(example.question, tuple(each.title for each in near), texts),
+                is_answerable=is_found,
             )
 
 
@@ -162,17 +199,15 @@ def _answered(passage: str, asked: Sequence[Asked]) -> tuple[Asked, ...]:
 
 def fit(given: argparse.Namespace, questions: Sequence[Question]) -> None:
     """Gather the signs, fit, and keep the weights."""
-    gather = gather_reader(given) if given.reader else gather_model(given)
     names = READER_FEATURES if given.reader else FEATURES
-    parts, began = [], time.perf_counter()
-    for at in range(0, len(questions), given.batch):
-        own = questions[at : at + given.batch]
-        parts.append(gather(own))
-        seconds = time.perf_counter() - began
-        print(f"{at + len(own)} of {len(questions)} questions, {seconds:.0f} s", flush=True)
-    features = np.concatenate(parts)
+    if given.features and given.features.exists():
+        features = np.load(given.features)
+    else:
+        features = gather_all(given, questions)
+        if given.features:
+            np.save(given.features, features)
     kinds = np.array([each.set for each in questions])
-    labels = (kinds != "own").tolist()
+    labels = (~np.isin(kinds, ANSWERABLE)).tolist()
     fitted = fit_abstention(features, labels, counts=even_counts(kinds), names=names)
     save_abstention(given.reader or given.model, fitted)
     sources = np.array([each.qid.split(".")[0] for each in questions])
@@ -182,6 +217,18 @@ def fit(given: argparse.Namespace, questions: Sequence[Question]) -> None:
     print(json.dumps(content))
     if given.reader:
         RESULTS.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def gather_all(given: argparse.Namespace, questions: Sequence[Question]) -> Numbers:  # (N, F)
+    """Gather the signs of all questions."""
+    gather = gather_reader(given) if given.reader else gather_model(given)
+    parts, began = [], time.perf_counter()
+    for at in range(0, len(questions), given.batch):
+        own = questions[at : at + given.batch]
+        parts.append(gather(own))
+        seconds = time.perf_counter() - began
+        print(f"{at + len(own)} of {len(questions)} questions, {seconds:.0f} s", flush=True)
+    return np.concatenate(parts)
 
 
 def gather_model(given: argparse.Namespace) -> Callable[[Sequence[Question]], Numbers]:
@@ -212,7 +259,8 @@ def gather_reader(given: argparse.Namespace) -> Callable[[Sequence[Question]], N
         encode=lambda texts: encoder.encode_queries(texts).vectors,
     )
     return lambda own: answerer.features(
-        [each.text for each in own], [list(map(TitledPassage, passages_of(each))) for each in own]
+        [each.text for each in own],
+        [list(map(TitledPassage, passages_of(each), each.titles)) for each in own],
     )
 
 
@@ -230,18 +278,25 @@ def passages_of(question: Question) -> list[Passage]:
 
 
 def even_counts(kinds: NDArray[np.str_]) -> Numbers:  # (N,)
-    """Let questions with and without an answer count alike, and every kind without one.
+    """Let questions with and without an answer count alike, and of these what was searched for.
+
+    Of what was not, every kind counts alike.
 
     >>> even_counts(np.array(["own", "own", "cut", "swapped"])).tolist()
     [1.0, 1.0, 1.0, 1.0]
-    >>> even_counts(np.array(["own", "cut", "cut", "swapped"])).tolist()
-    [2.0, 0.5, 0.5, 1.0]
+    >>> even_counts(np.array(["own", "cut", "absent", "absent"])).tolist()
+    [2.0, 1.0, 0.5, 0.5]
     """
-    is_own = kinds == "own"
-    counts = np.where(is_own, len(kinds) / 2 / max(is_own.sum(), 1), 0.0)
-    others = np.unique(kinds[~is_own])
-    for kind in others:
-        counts[kinds == kind] = len(kinds) / 2 / len(others) / (kinds == kind).sum()
+    counts = np.zeros(len(kinds))
+    is_answerable = np.isin(kinds, ANSWERABLE)
+    for side in (is_answerable, ~is_answerable):
+        is_searched = np.isin(kinds, SEARCHED)
+        parts = [own for own in (side & is_searched, side & ~is_searched) if own.any()]
+        for part in parts:
+            own = np.unique(kinds[part])
+            for kind in own:
+                share = len(kinds) / 2 / len(parts) / len(own)
+                counts[kinds == kind] = share / (kinds == kind).sum()
     return counts
 
 
@@ -263,7 +318,7 @@ def report(
         near = near_by_kind[kind]
         return area(silence[near], kinds[near], kind)
 
-    others = sorted({*kinds.tolist()} - {"own"})
+    others = sorted({*kinds.tolist()} - {*ANSWERABLE})
     print(f"{'':24}" + "".join(f"{each:>12}" for each in others))
     for column, name in enumerate(names):
         signed = features[:, column] * (1.0 if name == "refusal" else -1.0)
@@ -283,7 +338,7 @@ def sum_up(
     """Judge the fit by folds: its area over all kinds, and how far its probabilities are off."""
     used = np.ones(len(kinds), dtype=np.bool_)
     support = 1.0 - by_folds(features, kinds, names, folds=folds, used=used)
-    is_own = kinds == "own"
+    is_own = np.isin(kinds, ANSWERABLE)
     counts = even_counts(kinds).tolist()
     bins = reliability(support.tolist(), is_own.tolist(), counts=counts)
     own, others = support[is_own].tolist(), support[~is_own].tolist()
@@ -310,7 +365,7 @@ def by_folds(
         own, chosen = folds == fold, used & (folds != fold)
         fitted = fit_abstention(
             features[chosen],
-            (kinds[chosen] != "own").tolist(),
+            (~np.isin(kinds[chosen], ANSWERABLE)).tolist(),
             counts=even_counts(kinds[chosen]),
             names=names,
         )
@@ -320,7 +375,8 @@ def by_folds(
 
 def area(silence: Numbers, kinds: NDArray[np.str_], kind: str) -> float:
     """Return the area of telling answerable questions from one kind of the others."""
-    return ranking_area((-silence[kinds == "own"]).tolist(), (-silence[kinds == kind]).tolist())
+    is_own = np.isin(kinds, ANSWERABLE)
+    return ranking_area((-silence[is_own]).tolist(), (-silence[kinds == kind]).tolist())
 
 
 if __name__ == "__main__":

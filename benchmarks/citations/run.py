@@ -38,6 +38,7 @@ from quoth.answer.cite import Piece, cite
 from quoth.answer.config import AnswerConfig, CandidateConfig, DecodingConfig
 from quoth.answer.generate import Prompt, generate
 from quoth.answer.nearness import sentence_cosines, sentences_of
+from quoth.answer.reading import Findings
 from quoth.answer.reading_answerer import FittedReader, ReadingAnswerer, TitledPassage
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM, open_dynamic_lm
@@ -115,9 +116,10 @@ def systems(given: argparse.Namespace, device: torch.device) -> Iterator[tuple[s
         yield "nearest two", nearest(given, count=2)
     if given.reader:
         fitted, encoder = FittedReader.open(given.reader), GlowEncoder.load(given.encoder)
-        yield "reader", reading(fitted, encoder, AnswerConfig(threshold=1.0))
+        read: dict[str, Findings] = {}
+        yield "reader", reading(fitted, encoder, AnswerConfig(threshold=1.0), read)
         whole = AnswerConfig(threshold=1.0, most_quotations=1, quotation_words=1_000, long_words=1)
-        yield "reader, one sentence", reading(fitted, encoder, whole)
+        yield "reader, one sentence", reading(fitted, encoder, whole, read)
     if not given.no_base:
         config = DynamicLMConfig(template="plain")
         model = DynamicLM.start(given.base, config=config, device=device, dtype=dtype)
@@ -149,15 +151,20 @@ def nearest(given: argparse.Namespace, *, count: int) -> Respond:
     return lambda questions: [respond_one(each) for each in questions]
 
 
-def reading(fitted: FittedReader, encoder: GlowEncoder, config: AnswerConfig) -> Respond:
-    """Answer as `quoth ask` does, by reading."""
+def reading(
+    fitted: FittedReader, encoder: GlowEncoder, config: AnswerConfig, read: dict[str, Findings]
+) -> Respond:
+    """Answer as `quoth ask` does, by reading; what was read before is not read again."""
     answerer = ReadingAnswerer(
         fitted, config, encode=lambda texts: encoder.encode_queries(texts).vectors
     )
 
     def respond(questions: Sequence[Question]) -> list[dict[str, Any]]:
         passages = [list(map(TitledPassage, _passages(each))) for each in questions]
-        answers = answerer.answer([each.text for each in questions], passages)
+        texts, names = [each.text for each in questions], [_name(each) for each in questions]
+        if not all(name in read for name in names):
+            read.update(zip(names, answerer.find(texts, passages), strict=True))
+        answers = answerer.answer_found(texts, passages, [read[name] for name in names])
         return [{**_record(each), "short": _short(each)} for each in answers]
 
     return respond
@@ -233,6 +240,10 @@ def _shot(model: DynamicLM, question: Question) -> str:
         lines.append(f"Document [{number}]: {text[: ends[-1] if ends else 0]}")
     joined = "\n".join(" ".join(line.split()) for line in lines)
     return f"{_TASK}\n\n{_EXAMPLE}\n{joined}\nQuestion: {question.text}\nAnswer:"
+
+
+def _name(question: Question) -> str:
+    return f"{question.set}/{question.qid}"
 
 
 def _passages(question: Question) -> list[Passage]:

@@ -6,7 +6,8 @@
 `reading.bin`: questions of squad-train-slice, of the sources in text/reading and of fairytaleqa,
 each with the passage that answers it; and questions in which a name, number or word was replaced
 or turned into its opposite (`benchmarks.citations.unanswerable`), so that their passage does not
-answer them; what replaces it stands in the passage or in one beside it, mostly of its article.
+answer them; what replaces it stands in the passage or in one beside it, mostly of its article; and
+questions of another passage of the article, half of them with a name or number of this one.
 `pairs.bin`: natural pairs, and queries made of passages of other pairs and of Wikipedia
 (`benchmarks.reader.queries`).
 Passages like the right one are found where training takes place (`train_gpu`). Three in a hundred
@@ -32,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.citations.unanswerable import contradict, swap
+from benchmarks.citations.unanswerable import contradict, holds, swap
 from benchmarks.generation import pieces
 from benchmarks.reader.queries import MadeQuery, count_words, make_query
 from quoth.models.pretrained import DEFAULT_NAME, find_folder, load_tokenizer
@@ -50,7 +51,7 @@ from quoth.training.reading.set import (
 
 CACHE = Path("benchmarks/.cache/reader")
 HELD_OUT = 0.03
-SWAPPED_SHARE, CONTRARY_SHARE = 0.5, 0.3
+SWAPPED_SHARE, CONTRARY_SHARE, FOREIGN_SHARE = 0.5, 0.3, 0.35
 BESIDE = 3
 MAX_TEXT_SUBWORDS, MAX_PAIR_SUBWORDS = 400, 176
 MAX_ANSWER_SUBWORDS, MAX_PLACES = 40, 6
@@ -207,13 +208,22 @@ def pack(examples: Sequence[Example], encoder: Path, *, processes: int) -> Readi
     """Add questions without an answer, and tokenise."""
     passages = list(dict.fromkeys(each.passage for each in examples))
     row_by_passage = {each: row for row, each in enumerate(passages)}
+    asked_by_passage: dict[Text, list[Example]] = {}
+    for example in examples:
+        asked_by_passage.setdefault(example.passage, []).append(example)
 
     def spoil(at: int) -> list[Example]:
         own = examples[at]
+        if own.kind != ANSWERED:
+            return []
         row = row_by_passage[own.passage]
-        beside = [each.text for each in passages[max(0, row - BESIDE) : row + BESIDE + 1]]
+        beside = passages[max(0, row - BESIDE) : row + BESIDE + 1]
+        others = [each for text in beside if text != own.passage for each in asked_by_passage[text]]
         chance = np.random.default_rng([0, at])
-        asked = _spoil(own, beside, chance) if own.kind == ANSWERED else ()
+        asked = [
+            *_spoil(own, [each.text for each in beside], chance),
+            *ask_foreign(own.passage, others, chance),
+        ]
         return [Example(own.source, each, own.passage, kind=UNANSWERED) for each in asked]
 
     spoilt = spread(spoil, len(examples), processes)
@@ -256,6 +266,21 @@ def _spoil(example: Example, beside: Sequence[str], chance: np.random.Generator)
             yield asked
     if chance.random() < CONTRARY_SHARE and (asked := contradict(example.question, chance)):
         yield asked
+
+
+def ask_foreign(
+    passage: Text, others: Sequence[Example], chance: np.random.Generator
+) -> Iterator[str]:
+    """Ask what another passage of the same article answers and this one does not."""
+    fitting = [
+        each
+        for each in others
+        if each.passage.title == passage.title != "" and not holds([passage.text], each.answers)
+    ]
+    if fitting and chance.random() < FOREIGN_SHARE:
+        question = fitting[int(chance.integers(len(fitting)))].question
+        swapped = swap(question, [passage.text], chance) if chance.random() < 0.5 else ""
+        yield swapped or question
 
 
 class _Tokenised:

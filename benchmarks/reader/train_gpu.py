@@ -55,7 +55,7 @@ from quoth.training.reading.set import ReadingSet, join_sets, open_reading_set
 from quoth.training.recipes.reader import ReaderRecipe, measure_reader, train_reader
 
 CACHE = Path("benchmarks/.cache/reader")
-TIMED_STEPS, SPARE = 60, 0.85  # a run whose plan left nothing to spare overran it
+TIMED_STEPS, SPARE = 60, 0.9  # a run whose plan left nothing to spare overran it
 CHECKPOINT_EVERY = 500
 
 
@@ -70,25 +70,23 @@ def main() -> None:
     reading, judged = open_sets(given, inputs, device)
     print(f"{len(reading):,} examples after {time.perf_counter() - began:.0f} s", flush=True)
     found = pickle.loads(given.collections.read_bytes()) if given.collections else []
-    if given.start and found:
-        judge_reranking(network, [*judged, *found], given.out / "start", device)
     rows = training_rows(reading, given)
     recipe = make_recipe(given)
     settings = {"device": device, "mark_id": mark_id, "workers": given.workers}
     learn = partial(train_reader, network, reading, inputs, **settings)
+    deadline = time.perf_counter() + 60 * given.minutes if given.minutes else float("inf")
     if given.minutes:
         recipe = replace(recipe, steps=plan_steps(learn, rows, recipe, given.minutes))
     clock = Clock(recipe.batch_size)
-    network, report = learn(recipe, rows=rows, progress=clock, checkpoint=given.checkpoints)
+    watch = Watcher(given, deadline)
+    network, report = learn(
+        recipe, rows=rows, progress=clock, checkpoint=given.checkpoints, watch=watch
+    )
     seconds = time.perf_counter() - clock.began
-    print(f"{seconds:.0f} s of training", flush=True)
-    shape = read_shape(given.encoder)
-    assert shape is not None
-    tensors = own_tensors(network, shape)
-    encoder = EncoderSource(DEFAULT_NAME, DEFAULT_SHA256)
-    save_reader(given.out / given.name, tensors, inputs.config, encoder=encoder, dtype=given.dtype)
+    print(f"{seconds:.0f} s of training {report.stopped_because}", flush=True)
+    tensors = save_network(network, given, given.name)
     _load(network, dequantise(quantise(tensors, dtype=given.dtype)))
-    content = {
+    content: dict[str, Any] = {
         "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
         "settings": {key: str(value) for key, value in vars(given).items()},
         "recipe": asdict(recipe),
@@ -100,14 +98,73 @@ def main() -> None:
         "seconds": round(seconds, 1),
         "losses": report.losses,
     }
-    (given.out / f"{given.name}.json").write_text(json.dumps(content, indent=1) + "\n")
-    judge_reranking(network, [*judged, *found], given.out / given.name, device)
-    held_out = np.flatnonzero(reading.held_out)
-    signs = gather_signs(network, reading, inputs, held_out, device=device, mark_id=mark_id)
-    np.savez_compressed(given.out / f"{given.name}.npz", **signs)
-    content["held_out"] = measure(network, reading, inputs, given, device=device, mark_id=mark_id)
-    (given.out / f"{given.name}.json").write_text(json.dumps(content, indent=1) + "\n")
+    report_path = given.out / f"{given.name}.json"
+    report_path.write_text(json.dumps(content, indent=1) + "\n")
+    judge = Judge(reading, inputs, [*judged, *found], given, device=device, mark_id=mark_id)
+    content["held_out"] = judge(network, given.name)
+    report_path.write_text(json.dumps(content, indent=1) + "\n")
+    if given.start:
+        content["held_out_start"] = judge(open_network(given.encoder, given.start)[0], "start")
+        report_path.write_text(json.dumps(content, indent=1) + "\n")
     print(f"{time.perf_counter() - began:.0f} s in all", flush=True)
+
+
+class Judge:
+    """Measures networks on held-out examples, and keeps what they say of them."""
+
+    def __init__(
+        self,
+        reading: ReadingSet,
+        inputs: ReaderInputs,
+        found: Sequence[Candidates],
+        given: argparse.Namespace,
+        *,
+        device: torch.device,
+        mark_id: int,
+    ) -> None:
+        self._reading = reading
+        self._inputs = inputs
+        self._found = found
+        self._given = given
+        self._about: dict[str, Any] = {"device": device, "mark_id": mark_id}
+
+    def __call__(self, network: ReaderNetwork, name: str) -> dict[str, Any]:
+        """Rerank, gather signs, and measure."""
+        out = self._given.out / name
+        network = network.eval().to(self._about["device"])
+        qualities = measure(network, self._reading, self._inputs, self._given, **self._about)
+        held_out = np.flatnonzero(self._reading.held_out)
+        signs = gather_signs(network, self._reading, self._inputs, held_out, **self._about)
+        np.savez_compressed(out.with_name(f"{name}.npz"), **signs)
+        judge_reranking(network, self._found, out, self._about["device"])
+        return qualities
+
+
+class Watcher:
+    """Ends a run in time, and keeps what was learnt so far now and then."""
+
+    def __init__(self, given: argparse.Namespace, deadline: float) -> None:
+        self._given = given
+        self._deadline = deadline
+        self._kept = time.perf_counter()
+
+    def __call__(self, _step: int, network: ReaderNetwork) -> str:
+        """Say whether time is up."""
+        now = time.perf_counter()
+        if self._given.keep_every and now - self._kept > self._given.keep_every:
+            self._kept = now
+            save_network(network, self._given, f"{self._given.name}-part")
+        return "time is up" if now > self._deadline else ""
+
+
+def save_network(network: ReaderNetwork, given: argparse.Namespace, name: str) -> dict[str, Any]:
+    """Write a network as readers are shipped, and return its weights."""
+    shape = read_shape(given.encoder)
+    assert shape is not None
+    tensors = own_tensors(network, shape)
+    encoder = EncoderSource(DEFAULT_NAME, DEFAULT_SHA256)
+    save_reader(given.out / name, tensors, ReaderConfig(), encoder=encoder, dtype=given.dtype)
+    return tensors
 
 
 def open_network(encoder: Path, start: Path | None) -> tuple[ReaderNetwork, ReaderInputs]:
@@ -148,6 +205,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--leave-out", default="", help="sources, with commas between them")
     parser.add_argument("--minutes", type=float, default=0.0, help="time to train for")
     parser.add_argument("--checkpoints", type=Path, help="keep the run here, or go on from there")
+    parser.add_argument("--keep-every", type=float, default=0.0, help="seconds; 0 for never")
     parser.add_argument("--steps", type=int, default=4_000, help="where no minutes are given")
     parser.add_argument("--batch", type=int, default=96)
     parser.add_argument("--rate", type=float, default=2e-4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from benchmarks.reader.mixing import mixed_quality
+from benchmarks.reader.pack import Example, Text, ask_foreign
 from benchmarks.reader.queries import SHARES, count_words, make_query
 
 TEXT = (
@@ -28,6 +29,19 @@ def test_every_kind_of_query_belongs_to_what_is_left_of_its_passage() -> None:
             assert set(each.query.split()) <= {"barn", "owl", *counts}
         else:
             assert each.query in TEXT
+
+
+def test_a_question_is_foreign_where_only_another_passage_of_the_article_answers() -> None:
+    own = Text("Owls", "Tawny owls hoot at night.")
+    asked = [
+        Example("s", "What do barn owls hunt?", Text("Owls", "They hunt voles."), ("voles",)),
+        Example("s", "What do tawny owls do?", Text("Owls", "They hoot."), ("hoot",)),
+        Example("s", "Who wrote it?", Text("Poe", "Poe wrote it."), ("Poe",)),
+    ]
+    draws = [list(ask_foreign(own, asked, np.random.default_rng(at))) for at in range(30)]
+    found = {each for own in draws for each in own}
+    assert asked[0].question in found and all("barn" in each for each in found)
+    assert 0 < sum(map(bool, draws)) < 30, "a share of the times"
 
 
 def test_a_passage_too_short_for_a_query_gives_none() -> None:

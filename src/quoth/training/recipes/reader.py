@@ -36,6 +36,9 @@ from quoth.training.reading.groups import GroupBatch, GroupConfig, GroupMaker, R
 from quoth.training.reading.losses import reading_losses, sentence_means, sum_rows
 from quoth.training.reading.set import ANSWERED, PAIR, UNANSWERED, ReadingSet
 
+Watch = Callable[[int, ReaderNetwork], str]
+"""Called before each step with its number and the network; what it returns is a reason to stop."""
+
 Rows = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -147,11 +150,13 @@ def train_reader(
     rows: Rows | None = None,
     progress: Callable[[Progress], None] | None = None,
     checkpoint: Path | None = None,
+    watch: Watch | None = None,
     workers: int = 0,
 ) -> tuple[ReaderNetwork, TrainingReport]:
     """Train a copy of a network on what is not held out, or on some rows.
 
     `workers` is how many processes put batches together; the run is the same with any number.
+    `watch` may stop it early; what was learnt until then is returned.
     """
     if rows is None:
         rows = np.flatnonzero(~reading.held_out)
@@ -174,6 +179,12 @@ def train_reader(
         torch.manual_seed(recipe.seed)  # dropout takes no generator
         model = ReaderGroups(copy.deepcopy(network), recipe).to(device)
         average = RunningAverage(model, recipe.average_decay) if recipe.average_decay else None
+
+        def before_step(step: int) -> str:
+            if average is not None:
+                average(step)
+            return watch(step, model.network) if watch is not None else ""
+
         report = train(
             model,
             batches,
@@ -182,7 +193,7 @@ def train_reader(
             generator=torch.Generator(device=device).manual_seed(recipe.seed),
             progress=progress,
             checkpoint=checkpoint,
-            before_step=average,
+            before_step=before_step,
         )
     if average is not None:
         average.put_into(model)

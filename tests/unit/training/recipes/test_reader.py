@@ -85,6 +85,18 @@ def test_the_same_seed_gives_the_same_reader(tiny: TinyReader) -> None:
     assert torch.equal(first, second) and not torch.equal(first, third)
 
 
+def test_a_watcher_ends_a_run_and_what_was_learnt_is_kept(tiny: TinyReader) -> None:
+    network, report = train_reader(
+        *(tiny.network, make_set(), tiny.inputs, replace(RECIPE, average_decay=0.5)),
+        device=CPU,
+        mark_id=MARK,
+        watch=lambda step, _network: "time is up" if step == 3 else "",
+    )
+    assert (report.steps, report.stopped_because) == (2, "time is up")
+    before, after = (each.state_dict()["places.weight"] for each in (tiny.network, network))
+    assert not torch.equal(before, after)
+
+
 def test_wrong_settings_are_refused() -> None:
     with pytest.raises(ConfigError, match="evidence_weight is -1"):
         ReaderRecipe(evidence_weight=-1.0)
