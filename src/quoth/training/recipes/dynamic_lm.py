@@ -24,7 +24,7 @@ from torch.nn import functional
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.models.dynamic_lm.network import DynamicNetwork
 from quoth.training.batching import Batches
-from quoth.training.loop import Progress, TrainingReport, seeded, train
+from quoth.training.loop import BeforeStep, Progress, TrainingReport, seeded, train
 from quoth.training.quoting.batches import BatchMaker, DynamicBatch
 from quoth.training.quoting.batches_ahead import BatchesAhead
 from quoth.training.quoting.joined_runs import join_runs
@@ -238,12 +238,14 @@ def train_dynamic_lm(
     progress: Callable[[DynamicProgress], None] | None = None,
     checkpoint: Path | None = None,
     until: int | None = None,
+    before_step: BeforeStep | None = None,
     workers: int = 0,
 ) -> tuple[DynamicLM, DynamicLMReport]:
     """Train a copy of a model, going on from the latest checkpoint where there is one.
 
-    `until` stops after that step, as an interruption would, and writes a checkpoint. Batches are
-    made by as many processes as there are `workers`, 0 for a thread.
+    `until` stops after that step, as an interruption would, and writes a checkpoint; `before_step`
+    may end the run by naming a reason. Batches are made by as many processes as there are
+    `workers`, 0 for a thread.
     """
     curve: list[DynamicProgress] = []
     with seeded(config.seed, device) as generator:
@@ -267,6 +269,7 @@ def train_dynamic_lm(
                 progress=tell,
                 checkpoint=checkpoint,
                 until=until,
+                before_step=before_step,
             )
     trained = DynamicLM(network, inputs=model.inputs, config=model.config, source=model.source)
     return trained, DynamicLMReport(report, tuple(curve))
