@@ -31,13 +31,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))  # not inst
 import numpy as np
 import torch
 
+from benchmarks.citations.cosines import open_cosines
 from benchmarks.citations.pack import CACHE, Question, open_questions
 from quoth.answer.abstain import open_abstention
 from quoth.answer.answerer import Answerer, AnswerSettings
 from quoth.answer.cite import Piece, cite
 from quoth.answer.config import AnswerConfig, CandidateConfig, DecodingConfig
 from quoth.answer.generate import Prompt, generate
-from quoth.answer.nearness import sentence_cosines, sentences_of
+from quoth.answer.nearness import EncodeSentences, sentence_cosines, sentences_of
 from quoth.answer.reading_answerer import FittedReader, ReadingAnswerer, TitledPassage
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM, open_dynamic_lm
@@ -93,6 +94,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--encoder", default=DEFAULT_NAME, help="of sentences, for abstention: name or folder"
     )
+    parser.add_argument("--cosines", type=Path, help="in its place: what cosines.py wrote")
     parser.add_argument("--source", default="ngrams", help="phrases: ngrams or chunks")
     parser.add_argument("--candidates", type=int, default=1_000)
     parser.add_argument(
@@ -176,8 +178,7 @@ def answering(
         decoding=answer.for_answering(DecodingConfig(max_subwords=MAX_SUBWORDS, phrases=phrases)),
         abstention=open_abstention(folder),
     )
-    encoder = GlowEncoder.load(given.encoder)
-    answerer = Answerer(model, settings, encode=lambda texts: encoder.encode_queries(texts).vectors)
+    answerer = Answerer(model, settings, encode=sentence_encoder(given))
 
     def respond(questions: Sequence[Question]) -> list[dict[str, Any]]:
         passages = [_passages(each) for each in questions]
@@ -185,6 +186,14 @@ def answering(
         return [_record(answer) for answer in answers]
 
     return respond
+
+
+def sentence_encoder(given: argparse.Namespace) -> EncodeSentences:
+    """Return the encoder of sentences, or the cosines that stand in its place."""
+    if given.cosines:
+        return open_cosines(given.cosines)
+    encoder = GlowEncoder.load(given.encoder)
+    return lambda texts: encoder.encode_queries(texts).vectors
 
 
 def one_shot(model: DynamicLM, given: argparse.Namespace) -> Respond:

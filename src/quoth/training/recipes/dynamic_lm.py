@@ -340,6 +340,22 @@ class _Tally:
         sums = torch.stack([each.sum() for each in found]).float()
         self._sentences = self._sentences.to(sums.device) + sums
 
+    def counts(self) -> dict[str, float]:
+        """Return what the shares are made of; places and sentences with their losses summed."""
+        places, chosen, gold, right = self._choices.tolist()
+        sentence, found, told = self._sentences.tolist()
+        mixed = float(self._losses[0]) / max(self._batches, 1) * places
+        return {
+            "places": places,
+            "mixed": mixed,
+            "gold": gold,
+            "chosen": chosen,
+            "right": right,
+            "told": told,
+            "sentence": sentence,
+            "found": found,
+        }
+
     def report(self, done: Progress) -> DynamicProgress:
         """Return the means, and begin anew."""
         batches = max(self._batches, 1)
