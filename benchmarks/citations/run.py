@@ -77,6 +77,7 @@ def main() -> None:
                 for record in answer_all(respond, questions, batch=given.batch):
                     stream.write(json.dumps({"system": name, **record}) + "\n")
                 seconds = time.perf_counter() - began
+                stream.flush()  # a run that is stopped keeps the sets that it has answered
                 print(f"{each} {name}: {len(questions)} in {seconds:.1f} s", flush=True)
 
 
@@ -135,13 +136,11 @@ def systems(given: argparse.Namespace, device: torch.device) -> Iterator[tuple[s
 
 def nearest(given: argparse.Namespace, *, count: int) -> Respond:
     """Quote the sentences whose vectors are nearest to the question's."""
-    encoder = GlowEncoder.load(given.encoder)
+    encode = sentence_encoder(given)
 
     def respond_one(question: Question) -> dict[str, Any]:
         sentences = sentences_of(question.passages)
-        cosines = sentence_cosines(
-            question.text, sentences, encode=lambda texts: encoder.encode_queries(texts).vectors
-        )
+        cosines = sentence_cosines(question.text, sentences, encode=encode)
         chosen = np.sort(np.argsort(-cosines, kind="stable")[:count])
         quoted = [sentences[at] for at in chosen]
         pieces = [Piece(f" {each.text}", (Source(each.passage, each.span),)) for each in quoted]
