@@ -1,6 +1,6 @@
 """Cosines of questions and sentences by MiniLM, made once, for machines without the encoder.
 
-python -m benchmarks.citations.cosines QUESTIONS.jsonl.gz COSINES.json.gz
+python -m benchmarks.citations.cosines QUESTIONS.jsonl.gz … COSINES.json.gz
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import argparse
 import gzip
 import json
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -24,12 +25,12 @@ def main() -> None:
     from quoth.models.pretrained import DEFAULT_NAME
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("questions", type=Path)
+    parser.add_argument("questions", type=Path, nargs="+")
     parser.add_argument("out", type=Path)
     given = parser.parse_args()
     encoder = open_encoder(DEFAULT_NAME)
     found: dict[str, dict[str, float]] = {}
-    for question in open_questions(given.questions):
+    for question in chain.from_iterable(map(open_questions, given.questions)):
         sentences = sentences_of(question.passages)
         cosines = sentence_cosines(
             question.text, sentences, encode=lambda texts: encoder.encode_queries(texts).vectors

@@ -2,9 +2,10 @@
 
     python -m benchmarks.citations.report OUT [--join]
 
-Citation recall and precision are ALCE's, under two judges that are both reported: *overlap* of
-words (`benchmarks.citations.scores`) and *similarity* of sentences (`judges`). Premises are the
-cited passages, whole, without titles. An answer without citations scores 0 on both. EM is the share
+Citation recall and precision are ALCE's, under the judges asked for: *overlap* of words
+(`benchmarks.citations.scores`), *similarity* of sentences (`judges`) and *reading*, which asks
+whether statement and passages answer the question alike (`reading_judge`). Premises are the cited
+passages, whole, without titles. An answer without citations scores 0 on both. EM is the share
 of sub-questions whose short answer occurs, short_f1 that of the short answer alone; F1 and ROUGE-L
 are against the long reference answers, or the short ones where there are no long ones. Quality is
 measured on answerable questions, where a refusal is an answer like any other. Abstention: AUROC of
@@ -20,7 +21,7 @@ import argparse
 import gzip
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
@@ -41,6 +42,7 @@ from benchmarks.citations.answers import (
 )
 from benchmarks.citations.judges import SIMILAR, SimilarityJudge
 from benchmarks.citations.pack import CACHE, Question, open_questions
+from benchmarks.citations.reading_judge import ReadingJudge
 from benchmarks.citations.scores import (
     Judge,
     OverlapJudge,
@@ -59,6 +61,8 @@ RESULTS = Path(__file__).parent / "results" / "citations.json"
 BASELINE = "nearest"
 Record = dict[str, Any]
 Scores = dict[str, dict[str, float]]  # by qid, then by measure
+JudgesOf = Callable[[str], Mapping[str, Judge]]
+"""A question to the judges of its answers, by name."""
 
 
 def main() -> None:
@@ -67,13 +71,11 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="folder that run.py wrote")
     parser.add_argument("--questions", type=Path, default=CACHE)
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--judges", default="overlap,similarity")
+    parser.add_argument("--judges", default="overlap,similarity", help="and reading")
     parser.add_argument("--join", action="store_true", help="keep other rows of the results")
     given = parser.parse_args()
     overlap = OverlapJudge()
-    judges: dict[str, Judge] = {"overlap": overlap}
-    if "similarity" in given.judges:
-        judges["similarity"] = SimilarityJudge()
+    judges = open_judges(given.judges, overlap)
     rows: list[Record] = []
     scores: dict[tuple[str, str], Scores] = {}
     for (name, system), records in read_answers(given.out / "answers.jsonl.gz").items():
@@ -93,6 +95,17 @@ def main() -> None:
     given.results.write_text(json.dumps({"thresholds": thresholds, "rows": rows}, indent=1) + "\n")
 
 
+def open_judges(names: str, overlap: OverlapJudge) -> JudgesOf:
+    """Open the judges that are named, overlap always among them; one of them reads the question."""
+    fixed: dict[str, Judge] = {"overlap": overlap}
+    if "similarity" in names:
+        fixed["similarity"] = SimilarityJudge()
+    if "reading" not in names:
+        return lambda _question: fixed
+    reading = ReadingJudge()
+    return lambda question: {**fixed, "reading": reading.for_question(question)}
+
+
 def read_answers(path: Path) -> dict[tuple[str, str], list[Record]]:
     """Read answers by set and system."""
     groups = defaultdict(list)
@@ -103,7 +116,7 @@ def read_answers(path: Path) -> dict[tuple[str, str], list[Record]]:
 
 
 def judge_system(
-    questions: Mapping[str, Question], records: Sequence[Record], judges: Mapping[str, Judge]
+    questions: Mapping[str, Question], records: Sequence[Record], judges: JudgesOf
 ) -> tuple[Record, Scores]:
     """Measure one system on one set; also returns the scores of each answerable question."""
     pairs = [(questions[record["qid"]], record) for record in records]
@@ -111,7 +124,7 @@ def judge_system(
     scores = defaultdict(list)
     scores_by_qid: Scores = {}
     for question, record in answered:
-        scores_by_qid[question.qid] = score_answer(question, record, judges)
+        scores_by_qid[question.qid] = score_answer(question, record, judges(question.text))
         for name, score in scores_by_qid[question.qid].items():
             scores[name].append(score)
     answers = [_answer(*pair) for pair in pairs if pair[1]["citations"] is not None]

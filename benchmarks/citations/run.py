@@ -31,13 +31,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))  # not inst
 import numpy as np
 import torch
 
+from benchmarks.citations.cosines import open_cosines
 from benchmarks.citations.pack import CACHE, Question, open_questions
 from quoth.answer.abstain import open_abstention
 from quoth.answer.answerer import Answerer, AnswerSettings
 from quoth.answer.cite import Piece, cite
 from quoth.answer.config import AnswerConfig, CandidateConfig, DecodingConfig
 from quoth.answer.generate import Prompt, generate
-from quoth.answer.nearness import sentence_cosines, sentences_of
+from quoth.answer.nearness import EncodeSentences, sentence_cosines, sentences_of
 from quoth.answer.reading import Findings
 from quoth.answer.reading_answerer import FittedReader, ReadingAnswerer, TitledPassage
 from quoth.models.dynamic_lm.config import DynamicLMConfig
@@ -77,6 +78,7 @@ def main() -> None:
                 for record in answer_all(respond, questions, batch=given.batch):
                     stream.write(json.dumps({"system": name, **record}) + "\n")
                 seconds = time.perf_counter() - began
+                stream.flush()  # a run that is stopped keeps the sets that it has answered
                 print(f"{each} {name}: {len(questions)} in {seconds:.1f} s", flush=True)
 
 
@@ -94,6 +96,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--encoder", default=DEFAULT_NAME, help="of sentences, for abstention: name or folder"
     )
+    parser.add_argument("--cosines", type=Path, help="in its place: what cosines.py wrote")
     parser.add_argument("--source", default="ngrams", help="phrases: ngrams or chunks")
     parser.add_argument("--candidates", type=int, default=1_000)
     parser.add_argument(
@@ -135,13 +138,11 @@ def systems(given: argparse.Namespace, device: torch.device) -> Iterator[tuple[s
 
 def nearest(given: argparse.Namespace, *, count: int) -> Respond:
     """Quote the sentences whose vectors are nearest to the question's."""
-    encoder = GlowEncoder.load(given.encoder)
+    encode = sentence_encoder(given)
 
     def respond_one(question: Question) -> dict[str, Any]:
         sentences = sentences_of(question.passages)
-        cosines = sentence_cosines(
-            question.text, sentences, encode=lambda texts: encoder.encode_queries(texts).vectors
-        )
+        cosines = sentence_cosines(question.text, sentences, encode=encode)
         chosen = np.sort(np.argsort(-cosines, kind="stable")[:count])
         quoted = [sentences[at] for at in chosen]
         pieces = [Piece(f" {each.text}", (Source(each.passage, each.span),)) for each in quoted]
@@ -183,8 +184,7 @@ def answering(
         decoding=answer.for_answering(DecodingConfig(max_subwords=MAX_SUBWORDS, phrases=phrases)),
         abstention=open_abstention(folder),
     )
-    encoder = GlowEncoder.load(given.encoder)
-    answerer = Answerer(model, settings, encode=lambda texts: encoder.encode_queries(texts).vectors)
+    answerer = Answerer(model, settings, encode=sentence_encoder(given))
 
     def respond(questions: Sequence[Question]) -> list[dict[str, Any]]:
         passages = [_passages(each) for each in questions]
@@ -192,6 +192,14 @@ def answering(
         return [_record(answer) for answer in answers]
 
     return respond
+
+
+def sentence_encoder(given: argparse.Namespace) -> EncodeSentences:
+    """Return the encoder of sentences, or the cosines that stand in its place."""
+    if given.cosines:
+        return open_cosines(given.cosines)
+    encoder = GlowEncoder.load(given.encoder)
+    return lambda texts: encoder.encode_queries(texts).vectors
 
 
 def one_shot(model: DynamicLM, given: argparse.Namespace) -> Respond:

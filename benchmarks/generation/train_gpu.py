@@ -11,7 +11,7 @@ Table 5), `fmm:NAME` (one of its rows with FMM), `sampling:NAME` (n_words, n_ids
 `no_kl`; and answers that quote: `cited`, `cited_unfold` (phrases are read as subwords),
 `cited_batch` (phrases of the whole batch are offered) and `cited_plain` (no phrases). `--choice`
 weighs the loss among phrases alone, `--sentence` the one among sentences.
-`--start FOLDER` goes on from what another arm wrote.
+`--start FOLDER` goes on from what another arm wrote, whichever way that one reads phrases.
 
 Needs torch, transformers, tokenizers, safetensors, numpy, numba and what `pack` wrote. With
 `--minutes`, steps are timed first and as many planned as fit. Writes OUT/ARM (adapters, bf16) and
@@ -103,6 +103,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--arms", default="quoth")
     parser.add_argument("--minutes", type=float, default=0.0, help="time to train an arm for")
     parser.add_argument("--steps", type=int, default=1000, help="where no minutes are given")
+    parser.add_argument("--latest", type=float, default=0.0, help="minutes after which to save")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--quote-batch", type=int, default=16)
     parser.add_argument("--accumulate", type=int, default=1)
@@ -162,11 +163,9 @@ def recipe_of(arm: str, given: argparse.Namespace) -> DynamicLMRecipe:
         seed=given.seed,
     )
     kind, _, name = arm.partition(":")
-    if kind == "negatives":
-        return replace(recipe, negatives=TABLE_5[name])
-    if kind == "fmm":
-        longest = replace(recipe.sampling, method="fmm")
-        return replace(recipe, sampling=longest, negatives=TABLE_5[name])
+    if kind in ("negatives", "fmm"):
+        sampling = replace(recipe.sampling, method="fmm") if kind == "fmm" else recipe.sampling
+        return replace(recipe, sampling=sampling, negatives=TABLE_5[name])
     if kind == "sampling":
         return replace(recipe, sampling=replace(recipe.sampling, method=name))  # type: ignore[arg-type]
     cited = replace(recipe, quote_share=given.quote_share)
@@ -209,6 +208,7 @@ def train_arm(
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
     began = time.perf_counter()
+    latest = began + 60 * given.latest if given.latest else math.inf
     folder = given.out / arm.replace(":", "-")
     trained, report = train_dynamic_lm(
         model,
@@ -217,6 +217,7 @@ def train_arm(
         device=device,
         progress=tell,
         checkpoint=folder.with_suffix(".steps") if given.checkpoint_every else None,
+        before_step=lambda _step: "out of time" if time.perf_counter() > latest else "",
         workers=given.workers,
     )
     seconds = time.perf_counter() - began
@@ -224,8 +225,9 @@ def train_arm(
     after = plain_loss(trained.network, valid)
     content = describe(arm, model, dynamic_set, recipe, device=device)
     content |= {
+        "steps": report.training.steps,
         "seconds": round(seconds, 1),
-        "seconds_per_step": round(seconds / recipe.steps, 4),
+        "seconds_per_step": round(seconds / max(report.training.steps, 1), 4),
         "timed_seconds_per_step": round(seconds_per_step, 4),
         "plain_loss": [before, after],
         "plain_perplexity": [math.exp(before), math.exp(after)],
@@ -269,9 +271,11 @@ def describe(
 
 def start_model(arm: str, given: argparse.Namespace, device: torch.device) -> DynamicLM:
     """Start from the base, or from what another arm wrote."""
-    if given.start is not None:
-        return open_dynamic_lm(given.start, base=given.base, device=device)
     config = model_config(arm, given)
+    if given.start is not None:
+        found = open_dynamic_lm(given.start, base=given.base, device=device)
+        own = replace(found.config, phrase_input=config.phrase_input)
+        return DynamicLM(found.network, inputs=found.inputs, config=own, source=found.source)
     return DynamicLM.start(given.base, config=config, device=device, seed=given.seed)
 
 

@@ -44,9 +44,19 @@ class AdaptedLinear(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Apply the layer and its adapter."""
+        if inputs.is_cuda and not (self.training and self.dropout.p):
+            return functional.linear(inputs, self.joined_weight(), self.base.bias)  # type: ignore[arg-type]
         output: Tensor = self.base(inputs)
         low = functional.linear(self.dropout(inputs), self.down)
         return torch.add(output, functional.linear(low, self.up), alpha=self.scale)
+
+    def joined_weight(self) -> Tensor:  # (out, in)
+        """Add the adapter to the weight, with gradients.
+
+        A GPU multiplies by one full matrix sooner than by two narrow ones besides.
+        """
+        with torch.autocast(self.up.device.type, enabled=False):
+            return torch.addmm(_weight(self.base), self.up, self.down, alpha=self.scale)
 
     def merged(self) -> nn.Linear:
         """Make one linear layer that does the same; the frozen one stays as it is."""

@@ -50,6 +50,28 @@ def test_an_adapter_adds_its_low_rank_product(transposed: bool) -> None:
     torch.testing.assert_close(change, torch.tensor([[expected, 0.0, -expected]]))
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_joined_weight_gives_the_same_output_and_gradients(transposed: bool) -> None:
+    """The way a GPU takes: one full matrix instead of two narrow ones."""
+    base = (Conv1D(3, 2) if transposed else nn.Linear(2, 3)).requires_grad_(False)
+    adapted = AdaptedLinear(base, rank=2, alpha=6.0, dropout=0.0)
+    chance = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        adapted.down.copy_(torch.randn(2, 2, generator=chance))
+        adapted.up.copy_(torch.randn(3, 2, generator=chance))
+    inputs = torch.randn(4, 2, generator=chance, requires_grad=True)
+    learnt = (inputs, adapted.down, adapted.up)
+    narrow = adapted(inputs)
+    full = nn.functional.linear(inputs, adapted.joined_weight(), base.bias)
+    torch.testing.assert_close(full, narrow)
+    for found, expected in zip(
+        torch.autograd.grad(full.square().sum(), learnt),
+        torch.autograd.grad(narrow.square().sum(), learnt),
+        strict=True,
+    ):
+        torch.testing.assert_close(found, expected)
+
+
 def test_merging_makes_new_weights_and_leaves_the_old_ones() -> None:
     block, inputs = Block(), torch.randn(3, 6)
     shared = block.q_proj.weight

@@ -24,7 +24,7 @@ from torch.nn import functional
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.models.dynamic_lm.network import DynamicNetwork
 from quoth.training.batching import Batches
-from quoth.training.loop import Progress, TrainingReport, seeded, train
+from quoth.training.loop import BeforeStep, Progress, TrainingReport, seeded, train
 from quoth.training.quoting.batches import BatchMaker, DynamicBatch
 from quoth.training.quoting.batches_ahead import BatchesAhead
 from quoth.training.quoting.joined_runs import join_runs
@@ -238,12 +238,14 @@ def train_dynamic_lm(
     progress: Callable[[DynamicProgress], None] | None = None,
     checkpoint: Path | None = None,
     until: int | None = None,
+    before_step: BeforeStep | None = None,
     workers: int = 0,
 ) -> tuple[DynamicLM, DynamicLMReport]:
     """Train a copy of a model, going on from the latest checkpoint where there is one.
 
-    `until` stops after that step, as an interruption would, and writes a checkpoint. Batches are
-    made by as many processes as there are `workers`, 0 for a thread.
+    `until` stops after that step, as an interruption would, and writes a checkpoint; `before_step`
+    may end the run by naming a reason. Batches are made by as many processes as there are
+    `workers`, 0 for a thread.
     """
     curve: list[DynamicProgress] = []
     with seeded(config.seed, device) as generator:
@@ -267,6 +269,7 @@ def train_dynamic_lm(
                 progress=tell,
                 checkpoint=checkpoint,
                 until=until,
+                before_step=before_step,
             )
     trained = DynamicLM(network, inputs=model.inputs, config=model.config, source=model.source)
     return trained, DynamicLMReport(report, tuple(curve))
@@ -336,6 +339,22 @@ class _Tally:
         found = (terms.losses.detach(), terms.is_right.float(), count)
         sums = torch.stack([each.sum() for each in found]).float()
         self._sentences = self._sentences.to(sums.device) + sums
+
+    def counts(self) -> dict[str, float]:
+        """Return what the shares are made of; places and sentences with their losses summed."""
+        places, chosen, gold, right = self._choices.tolist()
+        sentence, found, told = self._sentences.tolist()
+        mixed = float(self._losses[0]) / max(self._batches, 1) * places
+        return {
+            "places": places,
+            "mixed": mixed,
+            "gold": gold,
+            "chosen": chosen,
+            "right": right,
+            "told": told,
+            "sentence": sentence,
+            "found": found,
+        }
 
     def report(self, done: Progress) -> DynamicProgress:
         """Return the means, and begin anew."""
