@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from quoth.cli.main import app
+from quoth.cli.main import make_app
 from quoth.settings.config import sections, setting_names
 from quoth.settings.describe import describe_section
 from quoth.training.recipes.glow_config import SHARED
@@ -29,6 +29,7 @@ def _commands(group: typer.Typer, *before: str) -> Iterator[tuple[str, ...]]:
         yield from _commands(other.typer_instance, *before, str(other.typer_instance.info.name))
 
 
+app = make_app()
 COMMANDS = list(_commands(app))
 
 
