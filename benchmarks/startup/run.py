@@ -1,9 +1,10 @@
-"""Processor time of fresh processes: `import quoth`, `quoth --help`, a cold `quoth search`.
+"""Processor time of fresh processes: `import quoth`, `quoth --help`, cold searches.
 
     python -m benchmarks.startup.run [--rounds 7]
 
 Each runs in a process of its own, in turns with an empty Python, over several rounds; what counts
-is the median of user and system time. The collection is Python's docstrings, made for it. Writes
+is the median of user and system time; wall time stands beside it, with the load of the machine.
+The collections are Python's docstrings, and those of asyncio with vectors. Writes
 results/startup.json.
 """
 
@@ -17,9 +18,11 @@ import resource
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from quoth import __version__
 
@@ -38,32 +41,49 @@ def main() -> None:
         subprocess.run(
             [*quoth, "add", collection, "python:stdlib"], check=True, capture_output=True
         )
+        encoded = str(Path(scratch) / "asyncio.quoth")
+        subprocess.run([*quoth, "add", encoded, "python:asyncio"], check=True, capture_output=True)
+        subprocess.run([*quoth, "encode", encoded], check=True, capture_output=True)
+        query = "wait until a task has finished"
         commands = {
             "python": [sys.executable, "-c", "pass"],
             "import quoth": [sys.executable, "-c", "import quoth"],
             "import Engine": [sys.executable, "-c", "from quoth import Engine"],
             "quoth --help": [*quoth, "--help"],
-            "quoth search": [*quoth, "search", collection, "walk a directory tree"],
+            "search by BM25": [*quoth, "search", collection, "walk a directory tree"],
+            "hybrid search": [*quoth, "search", encoded, query, "--with", "hybrid"],
+            "hybrid search, reranked": [*quoth, "search", encoded, query],
         }
-        took: dict[str, list[float]] = {name: [] for name in commands}
+        took: dict[str, list[Took]] = {name: [] for name in commands}
+        load = []
         for _round in range(given.rounds):
+            load.append(os.getloadavg()[0])
             for name, command in commands.items():
                 took[name].append(seconds(command))
     content = {
         "quoth": __version__,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "rounds": given.rounds,
-        "seconds": {name: median(each) for name, each in took.items()},
+        "load": median(load),
+        "seconds": {name: median(one.cpu for one in each) for name, each in took.items()},
+        "wall_seconds": {name: median(one.wall for one in each) for name, each in took.items()},
     }
     given.out.write_text(json.dumps(content, indent=1) + "\n")
 
 
-def seconds(command: Sequence[str]) -> float:
-    """Run a command and return the processor time that it took."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+class Took(NamedTuple):
+    """Seconds of the processors, and of the clock."""
+
+    cpu: float
+    wall: float
+
+
+def seconds(command: Sequence[str]) -> Took:
+    """Run a command and return the time that it took."""
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(command, check=True, capture_output=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Took(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from commands import BIRDS, Outcome, Quoth, make_runner, write_lines
 from typer.testing import CliRunner
 
 from quoth import __version__
-from quoth.cli.main import app
+from quoth.cli.main import make_app
 from quoth.engine.engine import Engine
 from quoth.wire.schemas import SearchResponse
 
@@ -68,7 +68,7 @@ def birds(made: Path, tmp_path: Path) -> Path:
 
 
 def test_help_lists_every_command_and_exit_code() -> None:
-    result = CliRunner().invoke(app, ["--help"])
+    result = CliRunner().invoke(make_app(), ["--help"])
     assert result.exit_code == 0
     shown = " ".join(result.output.split())
     for command in COMMANDS:
@@ -81,7 +81,7 @@ def test_help_lists_every_command_and_exit_code() -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_has_help_that_is_not_cut_off(command: str) -> None:
     result = CliRunner(env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"}).invoke(
-        app, [command, "--help"]
+        make_app(command), [command, "--help"]
     )
     assert result.exit_code == 0 and f"Usage: quoth {command}" in result.output
     names = [word for word in result.output.split() if word.startswith("--")]

@@ -16,7 +16,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from quoth.cli import demo, show
-from quoth.cli.main import app
+from quoth.cli.main import make_app
 from quoth.engine.engine import Engine
 from quoth.text.readers import python_docs
 
@@ -54,7 +54,7 @@ def shown(folder: Path) -> str:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(show, "out", coloured)
-        result = CliRunner().invoke(app, ["demo", str(folder)], color=True)
+        result = CliRunner().invoke(make_app(), ["demo", str(folder)], color=True)
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -98,7 +98,7 @@ def test_the_commands_it_shows_are_commands(shown: str) -> None:
     commands = re.findall(r"^\$ (quoth .*)$", re.sub("\x1b\\[[0-9;]*m", "", shown), re.MULTILINE)
     assert len(commands) == 5
     for command in commands[1:4]:
-        result = CliRunner().invoke(app, [*shlex.split(command)[1:], "--json"])
+        result = CliRunner().invoke(make_app(), [*shlex.split(command)[1:], "--json"])
         assert result.exit_code == 0 and '"docid"' in result.stdout, command
 
 
@@ -109,7 +109,7 @@ def test_it_ends_with_an_answer_whose_quotations_stand_in_the_documents(
     section = _section(shown, 5)
     command = re.search(r"^\$ (quoth ask .*)$", section, re.MULTILINE)
     assert command and "[1]" in section
-    result = CliRunner().invoke(app, [*shlex.split(command[1])[1:], "--json"])
+    result = CliRunner().invoke(make_app(), [*shlex.split(command[1])[1:], "--json"])
     found = json.loads(result.stdout)
     assert not found["abstained"] and found["citations"]
     with Engine.open(folder) as engine:
@@ -132,7 +132,7 @@ def test_the_second_time_everything_is_unchanged(
     monkeypatch.setattr(python_docs, "_read_standard_library", lambda: islice(whole(), 300))
     monkeypatch.setattr(demo, "_show_answer", lambda *_given: None)
     assert "docstrings added" in shown
-    result = CliRunner().invoke(app, ["demo", str(folder)])
+    result = CliRunner().invoke(make_app(), ["demo", str(folder)])
     assert result.exit_code == 0
     assert re.search(r"All \d+ docstrings are unchanged", result.stdout)
 

@@ -252,8 +252,9 @@ def test_a_missing_library_is_named_with_what_installs_it(module: str, collectio
 
 def test_nothing_of_the_server_is_imported_before_it_serves() -> None:
     code = (
-        "import sys; sys.argv = ['quoth', 'serve', '--help']; from quoth.cli.main import app;"
-        "app(standalone_mode=False); heavy = {'fastapi', 'starlette', 'uvicorn', 'mcp', 'torch'};"
+        "import sys; sys.argv = ['quoth', 'serve', '--help']; from quoth.cli.main import make_app;"
+        "make_app()(standalone_mode=False);"
+        "heavy = {'fastapi', 'starlette', 'uvicorn', 'mcp', 'torch'};"
         "sys.exit(bool(heavy & set(sys.modules)))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)

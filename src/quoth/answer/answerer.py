@@ -15,16 +15,17 @@ import numpy as np
 from quoth.answer.abstain import REFUSAL_ALONE, Abstention, make_features
 from quoth.answer.beginnings import handicaps
 from quoth.answer.candidates import Rank, make_vocabulary
-from quoth.answer.cite import Piece, Writer, cite
+from quoth.answer.cite import Piece, Writer
 from quoth.answer.config import AnswerConfig, CandidateConfig, DecodingConfig
 from quoth.answer.generate import Decoder, Prompt
 from quoth.answer.guidance import Guide
 from quoth.answer.nearness import EncodeSentences, Numbers, sentence_cosines, sentences_of
 from quoth.answer.phrase_vector_cache import PhraseVectorCache
+from quoth.answer.stream import AnswerStream
 from quoth.answer.vectors import PhraseVectors
 from quoth.errors import ConfigError
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
-from quoth.records import Answer, Passage, ShortAnswer
+from quoth.records import Answer, Passage
 from quoth.vocabulary.dynamic import NO_ANSWER, DynamicVocabulary
 
 _REFUSAL_SUBWORDS = 4  # "The documents do not": what no other answer begins with
@@ -307,42 +308,6 @@ class Answerer:
                 kept.append(_shorten(passage, ends[room - 1]))
             break
         return kept
-
-
-class AnswerStream:
-    """An answer in the making: iterate over its pieces, then take the whole."""
-
-    def __init__(self, question: str, notice: str = "", threshold: float = 1.0) -> None:
-        self.question = question
-        self.notice = notice
-        self.threshold = threshold
-        self.pieces: list[Piece] = []
-        self.passages: tuple[Passage, ...] = ()
-        self.support = 1.0
-        self.abstains = False
-        self.is_continuation = False
-        self.short: ShortAnswer | None = None
-        self.disagrees = False
-        self.source: Iterator[Piece] = iter(())
-
-    def __iter__(self) -> Iterator[Piece]:
-        for piece in self.source:
-            self.pieces.append(piece)
-            yield piece
-
-    def answer(self) -> Answer:
-        """Return the answer; what was not iterated over is generated now."""
-        for _piece in self:
-            pass
-        if self.abstains:
-            return Answer(NO_ANSWER, (), self.passages, self.support, abstained=True)
-        answer = cite(self.pieces, self.passages)
-        if self.is_continuation:
-            return answer
-        refused = not answer.text or answer.text.startswith(NO_ANSWER)
-        if refused:
-            return Answer(NO_ANSWER, (), self.passages, self.support, abstained=True)
-        return replace(answer, support=self.support, short=self.short, disagrees=self.disagrees)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,17 +23,20 @@ from quoth.answer.abstain import (
     make_reader_features,
     open_abstention,
 )
-from quoth.answer.answerer import Answerer, AnswerStream
 from quoth.answer.cite import Piece, cite
 from quoth.answer.config import AnswerConfig
 from quoth.answer.guidance import Guide, best_passages, find_short
 from quoth.answer.nearness import EncodeSentences, Numbers, sentence_cosines
 from quoth.answer.quotations import QuotationLimits, choose_quotations, disagree
 from quoth.answer.reading import Findings, Nearness, Place, find_answer, open_weights
+from quoth.answer.stream import AnswerStream
 from quoth.models.reader.inputs import TitledText
 from quoth.models.reader.reader import Reader
 from quoth.records import Answer, Passage, ShortAnswer, Span
 from quoth.vocabulary.dynamic import Source
+
+if TYPE_CHECKING:
+    from quoth.answer.answerer import Answerer
 
 _LEAST_MARGIN = -60.0  # of passages without any text
 

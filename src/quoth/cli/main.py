@@ -8,6 +8,8 @@ failed; 130 interrupted.
 
 from __future__ import annotations
 
+import functools
+import importlib
 import io
 import sys
 from typing import Annotated
@@ -16,18 +18,6 @@ import typer
 
 from quoth import __version__
 from quoth.cli import show
-from quoth.cli.commands.add import add, remove
-from quoth.cli.commands.ask import ask, generate
-from quoth.cli.commands.evaluate import compare, evaluate, run
-from quoth.cli.commands.keys import keys
-from quoth.cli.commands.learn import encode, learn
-from quoth.cli.commands.phrases import phrases
-from quoth.cli.commands.search import demo, search
-from quoth.cli.commands.serve import serve
-from quoth.cli.commands.settings import settings
-from quoth.cli.commands.shards import merge, shard
-from quoth.cli.commands.status import status, verify
-from quoth.cli.commands.train import trainer
 from quoth.cli.options import add_help_all, with_hyphens
 from quoth.errors import (
     ClusterError,
@@ -42,17 +32,34 @@ from quoth.errors import (
     QuothError,
 )
 
-app = typer.Typer(
-    name="quoth",
-    help="Search your own documents without a single label.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"token_normalize_func": with_hyphens},
-    epilog="Exit codes: 0 done · 1 done, but some input was skipped or damage found · 2 usage or"
+_EPILOG = (
+    "Exit codes: 0 done · 1 done, but some input was skipped or damage found · 2 usage or"
     " settings · 3 collection or output unusable · 4 stopped by --strict · 5 evaluation input"
-    " · 6 cluster unreachable, or its work failed · 130 interrupted.",
+    " · 6 cluster unreachable, or its work failed · 130 interrupted."
 )
+_MODULES = {
+    "add": "add",
+    "remove": "add",
+    "encode": "learn",
+    "learn": "learn",
+    "search": "search",
+    "ask": "ask",
+    "generate": "ask",
+    "run": "evaluate",
+    "evaluate": "evaluate",
+    "compare": "evaluate",
+    "status": "status",
+    "verify": "status",
+    "serve": "serve",
+    "shard": "shards",
+    "merge": "shards",
+    "settings": "settings",
+    "demo": "search",
+    "train": "train",
+    "phrases": "phrases",
+    "keys": "keys",
+}
+"""Where each command is, in the order of --help."""
 
 _INTERRUPTED = 130
 _EXIT_CODES: tuple[tuple[type[QuothError], int], ...] = (
@@ -71,7 +78,7 @@ def main() -> None:
     """Run the command line; every error of ours becomes a message and an exit code."""
     _replace_what_cannot_be_written()
     try:
-        app(prog_name="quoth")
+        make_app(sys.argv[1] if len(sys.argv) > 1 else "")(prog_name="quoth")
     except QuothError as error:
         show.error(_advise(error))
         sys.exit(next(code for kind, code in _EXIT_CODES if isinstance(error, kind)))
@@ -99,7 +106,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def common(
     _version: Annotated[
         bool,
@@ -115,15 +121,30 @@ def common(
     """Search your own documents without a single label."""
 
 
-for command in (
-    *(add, remove, encode, learn, search, ask, generate, run, evaluate, compare),
-    *(status, verify, serve, shard, merge, settings, demo),
-):
-    app.command()(command)
-app.add_typer(trainer)
-app.add_typer(phrases)
-app.add_typer(keys)
-add_help_all(app)
+@functools.cache
+def make_app(name: str = "") -> typer.Typer:
+    """Return the command line, with one command alone where one is named.
+
+    Importing all of them takes longer than most of them work.
+    """
+    app = typer.Typer(
+        name="quoth",
+        help="Search your own documents without a single label.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"token_normalize_func": with_hyphens},
+        epilog=_EPILOG,
+    )
+    app.callback()(common)
+    for each in (name,) if name in _MODULES else _MODULES:
+        command = getattr(importlib.import_module(f"quoth.cli.commands.{_MODULES[each]}"), each)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command)
+        else:
+            app.command()(command)
+    add_help_all(app)
+    return app
 
 
 def _advise(error: QuothError) -> str:

@@ -68,6 +68,8 @@ def add_help_all(app: typer.Typer) -> None:
     """Add the option `--help-all` to every command of an application and of its groups."""
     for each in app.registered_commands:
         assert each.callback is not None
+        if each.cls is _SettingsCommand:  # of a group that has it already
+            continue
         each.callback = _with_help_all(each.callback)
         each.cls = _SettingsCommand
     for group in app.registered_groups:

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from quoth.answer.answerer import Answerer, AnswerStream
+    from quoth.answer.answerer import Answerer
     from quoth.answer.cite import Piece
     from quoth.answer.nearness import EncodeSentences
     from quoth.answer.reading_answerer import FittedReader, TitledPassage
+    from quoth.answer.stream import AnswerStream
     from quoth.engine.language_model import OpenedModel
 
 OpenModel = Callable[[str], "OpenedModel"]

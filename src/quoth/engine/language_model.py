@@ -7,7 +7,6 @@ is offered none and cites nothing.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from quoth.answer.config import SHIPPED
 from quoth.artifact import FILE_NAME, require_sealed, seal_file
 from quoth.engine.models import be_quiet, missing_neural
 from quoth.errors import ConfigError
+from quoth.models.digests import cache_folder
 
 if TYPE_CHECKING:
     import torch
@@ -36,12 +36,6 @@ class OpenedModel:
     abstention: Abstention
     identity: str
     notice: str = ""
-
-
-def cache_folder() -> Path:
-    """Choose where converted models are kept: the user's cache."""
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(cache) / "quoth"
 
 
 def open_language_model(name: str) -> OpenedModel:

@@ -18,7 +18,7 @@ MOST_SECONDS = 60.0
 _PASSAGES_PER_SECOND = 28.0
 """Of one core, by the embedded encoder (benchmarks/encode); a pair is read about as fast."""
 
-_LOADING_SECONDS = 8.0
+_LOADING_SECONDS = 2.0
 
 
 class CanEncode(Protocol):
@@ -62,7 +62,7 @@ def expected_seconds(documents: int, passages: int, *, cores: int) -> float:
     For each of them a document is encoded once more, and the hits of some are read.
 
     >>> expected_seconds(1000, 1400, cores=2), expected_seconds(10, 10, cores=1)
-    (58.357142857142854, 9.071428571428571)
+    (52.357142857142854, 3.071428571428571)
     """
     trials = min(NUM_QUERIES, 2 * documents) * passages / documents
     pairs = NUM_RERANKED * DEPTH_RERANKED if documents >= LEAST_RERANKED else 0

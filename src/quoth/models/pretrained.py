@@ -10,7 +10,6 @@ local cache of the Hugging Face hub is fetched from there. HF_HUB_OFFLINE=1 forb
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib.util
 import re
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING
 from tokenizers import Tokenizer
 
 from quoth.errors import ConfigError, Damaged, MissingExtra
+from quoth.models.digests import digest_files, state_of
 
 if TYPE_CHECKING:
     from torch import nn
@@ -32,7 +32,6 @@ _SHIPPED = "quoth_weights"
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _HUB_FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
-_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,32 +139,21 @@ def _fetch(name: str, kind: str, embedded: str) -> Path:
 
 def digest_weights(folder: Path) -> str:
     """Hash the weights of an encoder: all towers, and the merging network where there is one."""
-    paths = sorted({path for pattern in _WEIGHTS for path in folder.rglob(pattern)})
-    return _digest_files(tuple((path, *_state_of(path)) for path in paths))
-
-
-@functools.lru_cache(maxsize=16)
-def _digest_files(files: tuple[tuple[Path, int, int, int], ...]) -> str:
-    """Hash files one after another, once for each state of them."""
-    digest = hashlib.sha256()
-    for path, *_state in files:
-        with path.open("rb") as stream:
-            while block := stream.read(_BLOCK):
-                digest.update(block)
-    return digest.hexdigest()
-
-
-def _state_of(path: Path) -> tuple[int, int, int]:
-    """Return what changes when a file is written again or replaced."""
-    state = path.stat()
-    return state.st_ino, state.st_size, state.st_mtime_ns
+    return digest_files(sorted({path for each in _WEIGHTS for path in folder.rglob(each)}))
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
     """Load the tokenizer, made from the vocabulary where it was not saved whole."""
-    if (folder / "tokenizer.json").exists():
-        return Tokenizer.from_file(str(folder / "tokenizer.json"))
+    path = folder / "tokenizer.json"
+    if path.exists():
+        return _read_tokenizer(path, state_of(path))
     from transformers import AutoTokenizer
 
     backend = AutoTokenizer.from_pretrained(str(folder), use_fast=True).backend_tokenizer
     return Tokenizer.from_str(backend.to_str())
+
+
+@functools.lru_cache(maxsize=4)
+def _read_tokenizer(path: Path, _state: object) -> Tokenizer:
+    """Read a tokenizer once, as encoders and readers share theirs."""
+    return Tokenizer.from_file(str(path))

@@ -77,9 +77,9 @@ def read_sealed_arrays(path: Path, *, sha256: str) -> dict[str, Array]:
 def widen(tensors: dict[str, Array]) -> dict[str, Floats]:
     """Return tensors in fp32, of rows of int8 and their scales as well.
 
-    >>> small = {"w": np.int8([[127, -64]]), "w.scale": np.float32([0.01])}
-    >>> widen(small)["w"].round(2).tolist()
-    [[1.27, -0.64]]
+    >>> small = {"w": np.int8([[127, -64]]), "w.scale": np.float32([0.5])}
+    >>> widen(small)["w"].tolist()
+    [[63.5, -32.0]]
     """
     return {
         name: np.multiply(array, tensors[name + SCALE][:, None], dtype=np.float32)

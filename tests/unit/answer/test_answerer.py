@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from tiny_language_model import TEXTS
 
 from quoth.answer.abstain import FEATURES, Abstention
-from quoth.answer.answerer import Answerer, AnswerSettings, AnswerStream
+from quoth.answer.answerer import Answerer, AnswerSettings
 from quoth.answer.cite import Piece, cite, unquoted
 from quoth.answer.config import AnswerConfig, CandidateConfig, DecodingConfig
+from quoth.answer.stream import AnswerStream
 from quoth.errors import ConfigError
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.records import Answer, Passage, Span

@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from quoth.cli.main import app
+from quoth.cli.main import make_app
 from quoth.settings.config import sections, setting_names
 from quoth.settings.describe import describe_section
 from quoth.training.recipes.glow_config import SHARED
@@ -29,6 +29,7 @@ def _commands(group: typer.Typer, *before: str) -> Iterator[tuple[str, ...]]:
         yield from _commands(other.typer_instance, *before, str(other.typer_instance.info.name))
 
 
+app = make_app()
 COMMANDS = list(_commands(app))
 
 
@@ -101,3 +102,16 @@ def _names(section: str) -> tuple[str, ...]:
 def test_a_section_that_is_not_there_is_named() -> None:
     result = RUNNER.invoke(app, ["settings", "dens"])
     assert "there is no section dens; there are collection" in str(result.exception)
+
+
+def test_a_command_that_is_named_comes_alone() -> None:
+    """Importing the others would take longer than most of them work."""
+    assert [each.name for each in app.registered_groups] == [None] * 3
+    (alone,) = make_app("search").registered_commands
+    assert alone.callback is not None and alone.callback.__name__ == "search"
+    assert (
+        len(make_app("train").registered_groups) == 1 and not make_app("train").registered_commands
+    )
+    assert len(make_app("owl").registered_commands) == len(app.registered_commands) > 10
+    result = RUNNER.invoke(make_app("train"), ["train", "--help"])
+    assert result.exit_code == 0 and "dynamic-lm" in result.output

@@ -28,7 +28,7 @@ from quoth.training.recipes.glow_config import SHARED
 if TYPE_CHECKING:
     from quoth.jobs.glow.report import GlowReport
 
-trainer = typer.Typer(name="train", no_args_is_help=True)
+train = typer.Typer(name="train", no_args_is_help=True)
 
 Pairs = Annotated[
     Path,
@@ -128,8 +128,8 @@ Resume = Annotated[
 ]
 
 
-@trainer.callback()
-def train() -> None:
+@train.callback()
+def describe() -> None:
     """Train a model of your own, to search or to answer with.
 
     An encoder is a folder: quoth encode COLLECTION --dense.encoder FOLDER gives the documents its
@@ -290,9 +290,9 @@ def dynamic_lm(
         show.note("trained with these very settings before; --restart trains again")
 
 
-trainer.command("glow")(glow)
-trainer.command("pixar")(pixar)
-trainer.command("dynamic-lm")(dynamic_lm)
+train.command("glow")(glow)
+train.command("pixar")(pixar)
+train.command("dynamic-lm")(dynamic_lm)
 
 
 def _show(trained: GlowReport) -> None:

@@ -16,10 +16,11 @@ import torch
 from quoth.answer.abstain import Abstention, open_abstention
 from quoth.answer.config import SHIPPED
 from quoth.artifact import FILE_NAME, seal_file
-from quoth.engine.language_model import cache_folder, find_base, find_trained, template_of
+from quoth.engine.language_model import find_base, find_trained, template_of
 from quoth.engine.models import be_quiet
 from quoth.errors import ConfigError
 from quoth.jobs.quoting.settings import DynamicSettings
+from quoth.models.digests import cache_folder
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM, open_dynamic_lm
 from quoth.models.dynamic_lm.files import SavedDynamicLM, read_saved
 from quoth.models.language_models import EMBEDDED_NAME, find_language_model

@@ -157,14 +157,8 @@ class DenseSearcher:
         units = [
             self._unit(document, best.get(rows.get(document.docid, -1))) for document in documents
         ]
-        told = iter(
-            report_attention(
-                self._encoder,
-                query.text,
-                [unit for unit in units if unit is not None],
-                counts=self._word_counts(),
-            )
-        )
+        found = [unit for unit in units if unit is not None]
+        told = iter(report_attention(self._encoder, query.text, found, counts=self._word_counts()))
         return tuple(None if unit is None else next(told) for unit in units)
 
     def describe(self) -> dict[str, Any]:
