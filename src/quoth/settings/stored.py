@@ -1,8 +1,8 @@
 """The settings stored in a collection: how it was made, and what was trained for it.
 
-*Made with*: sections that shape what is on disk. *Learned*: the encoder that search uses, and the
-query generator that reranks. A folder inside the collection is named by its place in it, so that
-both can be moved together.
+*Made with*: sections that shape what is on disk. *Learned*: the encoder that search uses, the
+reader and the query generator that rerank. A folder inside the collection is named by its place in
+it, so that both can be moved together.
 *Generative*: a document that is added later is named as those that were trained on, from the same
 sources, by the same query generator or by none; only what differs from the defaults is stored.
 *Answer*: the language model that was trained and installed. What a user sets goes before all of it.
@@ -42,23 +42,23 @@ def stored_settings(store: Store, folder: Path) -> tuple[dict[str, dict[str, Any
     )
 
 
-def use_learned(store: Store, name: str, *, generator: str = "") -> None:
-    """Let search use models of the collection from now on: an encoder, and maybe a generator."""
-    kept = {"encoder": f"{MODELS}/{name}"}
-    if generator:
-        kept["generator"] = f"{MODELS}/{generator}"
-    store.set_setting(_LEARNED, kept)
+def use_learned(store: Store, **names: str) -> None:
+    """Let search use models of the collection from now on: encoder, generator, reader.
+
+    What is not named stays as it is; an empty name takes a model out of use.
+    """
+    kept = dict(store.setting(_LEARNED) or {})
+    kept |= {kind: f"{MODELS}/{name}" for kind, name in names.items() if name}
+    store.set_setting(_LEARNED, {kind: own for kind, own in kept.items() if names.get(kind) != ""})
 
 
 def _stored_learned(store: Store, folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the settings of what was learned; the generator that learned too reranks."""
-    found = store.setting(_LEARNED)
-    if not found:
-        return {}
-    learned = {"dense": {"encoder": str(folder / found["encoder"])}}
-    if "generator" in found:
-        learned["rerank"] = {"generator": str(folder / found["generator"])}
-    return learned
+    """Return the settings of what was learned: who encodes, and who reranks."""
+    kept = store.setting(_LEARNED) or {}
+    found = {kind: str(folder / name) for kind, name in kept.items()}
+    rerank = {kind: found[kind] for kind in ("generator", "reader") if kind in found}
+    dense = {"dense": {"encoder": found["encoder"]}} if "encoder" in found else {}
+    return dense | ({"rerank": rerank} if rerank else {})
 
 
 def inner_name(encoder: str, folder: Path) -> str:
