@@ -37,6 +37,7 @@ _USED = 0.85  # of the time; the rest is for starting, labelling and what was no
 _WRITING = 0.45  # of what is left for writing and training together
 _MOST_CORES = 8  # beyond, networks this small gain little
 _FITTED = 16 * 10  # passages that a step of fitting the reranker reads
+_WRITTEN_FITTED = 25  # queries written for such a step: held-out and unfound ones are left out
 _FITTING = 0.5  # of the time, at most
 _FEWEST_FITTED = 15  # steps below which the reranker is left as it is
 _JUDGED_FITTED = 4000  # passages read to judge both rerankers
@@ -201,7 +202,8 @@ def make_plan(
     if is_packed:  # the rest is done when it is unpacked, in a time of its own
         fixed = {"vectors before": fixed["vectors before"]}
     left = max(0.0, _USED * 60 * config.minutes - sum(fixed.values()))
-    num_written, each = _fit_writing(_WRITING * left * writing, num_passages, config)
+    wanted = max(_WRITING * left * writing, _WRITTEN_FITTED * reranker_steps)
+    num_written, each = _fit_writing(wanted, num_passages, config)
     seconds = fixed | {"queries": num_written * each / writing}
     left = max(0.0, left - seconds["queries"])
     checks = (

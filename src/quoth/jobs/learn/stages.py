@@ -296,6 +296,7 @@ class LearnStages:
             queries = self._units, self._written, self._judged
             work = RerankerWork(searchers, self._store, config, *queries, self._context.progress)
             found = fit_reranker(work, folder, steps=self.plan.reranker_steps, device=self._device)
+        self._context.note(found["reason"])
         if found["fitted"]:
             use_learned(self._store, reader=folder.name)
         else:
