@@ -20,7 +20,7 @@ import torch
 
 from quoth.collection.store import Store
 from quoth.engine.calibrating import LEAST_RERANKED, RerankingTrial, read_items, search_held_out
-from quoth.engine.reranking import find_reranker, share_of, usual_width
+from quoth.engine.reranking import READERS, find_reranker, share_of, usual_width
 from quoth.engine.searchers import Searchers
 from quoth.jobs.learn.judging import Judged, least_rise
 from quoth.jobs.learn.queries import Unit, spread
@@ -29,7 +29,7 @@ from quoth.records import Hit, Query, Run
 from quoth.search.hybrid.calibration import Calibration
 from quoth.search.hybrid.fusion import fuse
 from quoth.search.hybrid.fusion_config import CalibrationConfig
-from quoth.search.rerank_config import CROSS_ENCODER, RerankConfig
+from quoth.search.rerank_config import RerankConfig
 from quoth.search.rerank_share import RerankTrial, worth_of
 from quoth.search.searcher import Progress
 from quoth.selfsupervision.known_items import KnownItem
@@ -70,7 +70,7 @@ def why_not(config: Config, *, num_documents: int) -> str:
     """Say why no reranker is fitted; empty where one is."""
     if not config.learn.reranker:
         return "it is not asked for (learn.reranker)"
-    if config.rerank.by != CROSS_ENCODER or find_reranker(config.rerank) is None:
+    if config.rerank.by not in READERS or find_reranker(config.rerank) is None:
         return "no cross-encoder reranks here"
     if num_documents < LEAST_RERANKED:
         return f"{num_documents} documents are too few, expected {LEAST_RERANKED}"
