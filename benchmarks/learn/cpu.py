@@ -27,12 +27,12 @@ from quoth import __version__
 from quoth.engine.engine import Engine
 from quoth.evaluation.compare import compare
 from quoth.evaluation.files import read_queries
+from quoth.jobs.job_folder import JobFolder
 from quoth.records import Qrels, Query, Run
 
 RESULTS = Path(__file__).parent / "results" / "cpu.json"
 MEASURES = ("nDCG@10", "RR@10")
-SEARCHERS = ("dense", "hybrid")
-MOST = 500
+SEARCHERS = ("dense", "hybrid", "auto")
 
 
 def main() -> None:
@@ -41,11 +41,13 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data/ir"))
     parser.add_argument("--set", dest="name", default="squad-dev")
     parser.add_argument("--minutes", type=float, default=15)
+    parser.add_argument("--queries", type=int, default=100, help="most test queries; auto reads")
+    parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     with tempfile.TemporaryDirectory() as scratch:
         content = measure(given, Path(scratch))
-    RESULTS.write_text(json.dumps(content, indent=1) + "\n")
+    given.out.write_text(json.dumps(content, indent=1) + "\n")
 
 
 def measure(given: argparse.Namespace, scratch: Path) -> dict[str, Any]:
@@ -54,13 +56,14 @@ def measure(given: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     names = write_files(given.data / given.name, folder)
     quoth("add", str(collection), folder.name, here=scratch)
     quoth("encode", str(collection))
-    queries, qrels = test_queries(given.data / given.name, names)
+    queries, qrels = test_queries(given.data / given.name, names, most=given.queries)
     before = search(collection, queries, "before")
     load, began = os.getloadavg()[0], time.perf_counter()
     quoth("learn", str(collection), "--minutes", str(given.minutes))
     seconds = time.perf_counter() - began
     after = search(collection, queries, "after")
     report = json.loads((collection / "learning" / "report.json").read_text())
+    fitted = JobFolder(collection / "learning").found("reranker")
     kept = ("installed", "reason", "num_documents", "num_passages", "quality", "seconds")
     return {
         "quoth": __version__,
@@ -70,6 +73,7 @@ def measure(given: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         "minutes_asked": given.minutes,
         "minutes_taken": round(seconds / 60, 2),
         "report": {name: report[name] for name in kept},
+        "reranker": fitted,
         "test_queries": len(queries),
         "test": [
             asdict(row)
@@ -91,10 +95,10 @@ def write_files(data: Path, folder: Path) -> dict[str, str]:
     return names
 
 
-def test_queries(data: Path, names: dict[str, str]) -> tuple[list[Query], Qrels]:
+def test_queries(data: Path, names: dict[str, str], *, most: int) -> tuple[list[Query], Qrels]:
     """Return the test queries, and their judgements in terms of file names."""
     _split, qrels = next(splits(data))
-    queries = sample(read_queries(data / "queries.jsonl.gz"), qrels)[:MOST]
+    queries = sample(read_queries(data / "queries.jsonl.gz"), qrels)[:most]
     grades = {
         query.qid: {names[docid]: grade for docid, grade in qrels.grades[query.qid].items()}
         for query in queries

@@ -52,7 +52,11 @@ class World:
             "judged_queries": 40,
             "device": "cpu",
         }
-        return {"dense": {"encoder": str(self.encoder)}, "learn": usual | learn}
+        return {
+            "dense": {"encoder": str(self.encoder)},
+            "learn": usual | learn,
+            "fusion": {"method": "convex", "weight": 1.0},  # BM25 knows it all here
+        }
 
     def copy(self, folder: Path) -> Path:
         return Path(shutil.copytree(self.collection, folder / "birds.quoth"))

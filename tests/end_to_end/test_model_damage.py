@@ -12,7 +12,7 @@ import pytest
 import tiny_encoder
 import tiny_generative
 
-from quoth.artifact import FILE_NAME, SEALS, seal_folder
+from quoth.artifact import FILE_NAME, SEALS
 from quoth.collection.store import Store
 from quoth.engine.engine import Engine
 from quoth.engine.verify import find_model_damage
@@ -35,9 +35,8 @@ def encoded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("encoded") / "sample.quoth"
     damaging.Sample(folder)
     encoder = tiny_encoder.save_tiny_encoder(folder / LEARNED)
-    seal_folder(encoder)
     store = Store.create(folder)
-    use_learned(store, encoder.name)
+    use_learned(store, encoder=encoder.name)
     store.close()
     with Engine.open(folder) as engine:
         engine.encode()

@@ -89,4 +89,8 @@ class Bm25:
         kept = at >= 0
         places = torch.from_numpy(np.stack([at[kept], terms[kept]]).astype(np.int64))
         values = torch.from_numpy(impacts[kept].astype(np.float32))
-        return torch.sparse_coo_tensor(places, values, self._size).coalesce().to(self._device)
+        return (
+            torch.sparse_coo_tensor(places, values, self._size, check_invariants=True)
+            .coalesce()
+            .to(self._device)
+        )

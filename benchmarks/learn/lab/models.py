@@ -165,7 +165,7 @@ class Models:
         return torch.cat(found)
 
     def _targets(self, queries: Texts, rows: Tensor) -> TextBatch:
-        length = queries.lengths[rows].clamp_max(32)
+        length = queries.lengths[rows].clamp_max(31)
         width = int(length.max()) + 1
         at = torch.arange(width, device=self.device)[None, :]
         ids = queries.ids[rows][:, : width - 1].long()

@@ -4,8 +4,8 @@
 
 Differences are paired by query. A state's mean is that of the collections' means; its interval is
 a bootstrap over the queries of each collection. *chosen*: of the states of one arm, the one that
-held-out queries like best, and only where its rise on them is beyond chance. Writes
-../results/lab.json.
+held-out queries like best, and only where its rise on them is beyond chance. *voices*: who else
+reads the first hits of the encoder as it was. Writes ../results/lab.json.
 """
 
 from __future__ import annotations
@@ -14,15 +14,29 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.learn.lab.fusion import WIDTH, ndcg
+
 RESULTS = Path(__file__).parents[1] / "results" / "lab.json"
 RANKINGS = ("dense", "fused", "reranked")
 BEFORE = "before"
 JUDGES = ("generated fused", "items fused")
+LIKELY_WIDTH = 40.0
+VOICES: tuple[dict[str, Any], ...] = (
+    {"name": "fused alone", "reader": "none", "likelihood": 0.0},
+    {"name": "reader", "reader": "read", "likelihood": 0.0},
+    {"name": "fitted reader", "reader": "adapted", "likelihood": 0.0},
+    {"name": "reader fitted half the way", "reader": "half adapted", "likelihood": 0.0},
+    {"name": "reader, likelihood 0.1", "reader": "read", "likelihood": 0.1},
+    {"name": "reader, likelihood 0.2", "reader": "read", "likelihood": 0.2},
+    {"name": "half the way, likelihood 0.1", "reader": "half adapted", "likelihood": 0.1},
+    {"name": "half the way, likelihood 0.2", "reader": "half adapted", "likelihood": 0.2},
+)
 _RESAMPLES, _LEVEL = 2000, 0.9
 
 Quality = Mapping[str, NDArray[np.float64]]
@@ -33,9 +47,11 @@ States = dict[str, dict[str, Quality]]
 def main() -> None:
     """Read what was judged, print and write the sums."""
     rows: list[dict[str, Any]] = []
+    voices: dict[str, Any] = {}
     for path in map(Path, sys.argv[1:]):
         content = json.loads(path.read_text())
         rows += content["rows"]
+        voices |= content["voices"]
     found: States = {}
     for row in rows:
         own = {name: np.array(each) for name, each in row["quality"].items()}
@@ -46,11 +62,49 @@ def main() -> None:
     text = ",\n".join(json.dumps(each) for each in summed)
     about = {key: content[key] for key in ("device", "settings")}
     table = ",\n".join(json.dumps(each) for each in tabulate(found))
+    heard = [hear(voices, **each) for each in VOICES]
+    spoken = ",\n".join(json.dumps(each) for each in heard)
     RESULTS.write_text(
-        f'{{"about": {json.dumps(about)},\n"states": [\n{text}\n],\n"sets": [\n{table}\n]}}\n'
+        f'{{"about": {json.dumps(about)},\n"states": [\n{text}\n],\n"voices": [\n{spoken}\n],\n'
+        f'"sets": [\n{table}\n]}}\n'
     )
-    for each in summed:
-        print(each["state"], each["sets"], each["test"])
+    for each in (*summed, *heard):
+        print(each)
+
+
+def hear(voices: Mapping[str, Any], *, name: str, reader: str, likelihood: float) -> dict[str, Any]:
+    """Compare a mix of voices with what is reranked by the reader as it was."""
+    changes = {
+        each: mix_voices(own, reader, likelihood) - mix_voices(own, "read", 0.0)
+        for each, own in voices.items()
+    }
+    means = {each: float(own.mean()) for each, own in changes.items()}
+    low, high = interval(list(changes.values()))
+    return {
+        "voices": name,
+        "sets": len(means),
+        "before": round(fmean(mix_voices(own, "read", 0.0).mean() for own in voices.values()), 4),
+        "difference": round(fmean(means.values()), 4),
+        "low": round(low, 4),
+        "high": round(high, 4),
+        "worst": min(means, key=means.__getitem__),
+        "worst_difference": round(min(means.values()), 4),
+        "by_set": {each: round(mean, 4) for each, mean in means.items()},
+    }
+
+
+def mix_voices(own: Mapping[str, Any], reader: str, likelihood: float) -> NDArray[np.float64]:
+    """Return nDCG@10 of each query, its first hits mixed as the product would."""
+    share = own["share"] if reader != "none" else 0.0
+    fused, read, likely = (
+        np.array(own[each]) for each in ("fused", "read" if share == 0 else reader, "likelihood")
+    )
+    mixed = (1 - share) * fused + share * (read - read.min(1, keepdims=True)) / WIDTH
+    mixed = mixed + likelihood * (likely - likely.min(1, keepdims=True)) / LIKELY_WIDTH
+    order = np.argsort(-mixed, axis=1, kind="stable")
+    return ndcg(
+        np.take_along_axis(np.array(own["grades"], float), order, 1), np.array(own["ideal"])
+    )
 
 
 def arms_of(states: Sequence[str]) -> list[str]:

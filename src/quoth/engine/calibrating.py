@@ -106,7 +106,27 @@ def _try_reranking(
     config: CalibrationConfig,
     progress: Progress,
 ) -> ShareCalibration:
-    """Read what was found for each item, its own document without the stretch it was made from."""
+    return calibrate_share(
+        read_items(reranking, store, items, found, progress=progress),
+        default=reranking.config.weight,
+        model=reranking.model,
+        config=config,
+        width=reranking.width,
+    )
+
+
+def read_items(
+    reranking: RerankingTrial,
+    store: DocumentSource,
+    items: Sequence[KnownItem],
+    found: Mapping[str, tuple[Hit, ...]],
+    *,
+    progress: Progress,
+) -> list[RerankTrial]:
+    """Read what was found for each item, its own document without the stretch it was made from.
+
+    Items whose document was not found tell nothing and are left out.
+    """
     score = reranking.load() if items else None
     trials = []
     for number, item in enumerate(items):
@@ -118,13 +138,7 @@ def _try_reranking(
             scores = score([item.query.text] * len(passages), passages)
             trials.append(RerankTrial(item.docid, item.overlap, hits, scores))
     progress("trying reranking", len(items), len(items))
-    return calibrate_share(
-        trials,
-        default=reranking.config.weight,
-        model=reranking.model,
-        config=config,
-        width=reranking.width,
-    )
+    return trials
 
 
 def _read(

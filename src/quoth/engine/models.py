@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from quoth.artifact import require_sealed
 from quoth.errors import MissingExtra
 from quoth.search.generative.state import identify_model
 from quoth.search.rerank import ReadPassage, ScorePairs, join_passage
-from quoth.search.rerank_config import LIKELIHOOD, RerankConfig
+from quoth.search.rerank_config import BOTH, CROSS_ENCODER, LIKELIHOOD, RerankConfig
 
 if TYPE_CHECKING:
     from quoth.answer.nearness import EncodeSentences
@@ -80,10 +81,16 @@ class LoadedModels:
     def reranker(self, config: RerankConfig) -> ScorePairs:
         """Return what scores pairs of query and passage."""
         if config.by == LIKELIHOOD:
-            generator = self.generator(config.generator)
-            return lambda queries, passages: generator.score(
-                queries, [join_passage(each) for each in passages]
-            ).tolist()
+            return self._likelihood(config)
+        if config.by == BOTH:
+            likely = self._likelihood(config)
+            read = self.reranker(replace(config, by=CROSS_ENCODER))
+            return lambda queries, passages: [
+                own + config.likelihood_factor * other
+                for own, other in zip(
+                    read(queries, passages), likely(queries, passages), strict=True
+                )
+            ]
         reader = self.reader(config.reader)
         from quoth.models.reader.inputs import TitledText
 
@@ -92,6 +99,13 @@ class LoadedModels:
             return reader.score(queries, texts, most=config.max_subwords)
 
         return score
+
+    def _likelihood(self, config: RerankConfig) -> ScorePairs:
+        """Return what gives log p(query | passage)."""
+        generator = self.generator(config.generator)
+        return lambda queries, passages: generator.score(
+            queries, [join_passage(each) for each in passages]
+        ).tolist()
 
     def generative(self, folder: Path) -> GenerativeModel:
         """Return a model for generative search; loaded anew if another was put into its place."""

@@ -12,8 +12,11 @@ from quoth.engine.calibrating import ReadDocument, RerankingTrial
 from quoth.errors import ConfigError
 from quoth.search.hybrid.calibration import Calibration
 from quoth.search.rerank import ReadHits, ScorePairs
-from quoth.search.rerank_config import CROSS_ENCODER, LIKELIHOOD, NONE, RerankConfig
+from quoth.search.rerank_config import BOTH, CROSS_ENCODER, LIKELIHOOD, NONE, RerankConfig
 from quoth.settings.config import Config
+
+READERS = (CROSS_ENCODER, BOTH)
+"""Who reranks with a cross-encoder, alone or not."""
 
 LoadReranker = Callable[[RerankConfig], ScorePairs]
 
@@ -54,7 +57,7 @@ def share_of(config: RerankConfig, calibration: Calibration | None) -> float:
 def usual_width(config: Config) -> float | None:
     """Return how far scores of a cross-encoder reach; None where fused ones have no such scale."""
     has_scale = config.fusion.normalise == "range" and config.fusion.method != "rrf"
-    return config.rerank.width if has_scale and config.rerank.by == CROSS_ENCODER else None
+    return config.rerank.width if has_scale and config.rerank.by in READERS else None
 
 
 def make_trial(
@@ -63,7 +66,7 @@ def make_trial(
     """Return what is needed to find out what reranking is worth; None where nobody reads."""
     rerank = config.rerank
     folder = find_reranker(rerank)
-    if folder is None or rerank.by != CROSS_ENCODER:
+    if folder is None or rerank.by not in READERS:
         return None
     return RerankingTrial(
         rerank,
@@ -75,7 +78,9 @@ def make_trial(
     )
 
 
-def refuse_none(config: RerankConfig, names: Sequence[str] = (CROSS_ENCODER, LIKELIHOOD)) -> None:
+def refuse_none(
+    config: RerankConfig, names: Sequence[str] = (CROSS_ENCODER, LIKELIHOOD, BOTH)
+) -> None:
     """Say that nobody is there to rerank."""
     if config.by == NONE:
         raise ConfigError(

@@ -84,7 +84,7 @@ class Searchers:
         self._load_encoder = load_encoder
         self._load_generator = load_generator
         self._load_generative = load_generative
-        self._load_reranker = load_reranker
+        self.load_reranker = load_reranker
         self._turn = turn
         self._timed = timed
         self._exchanged = exchanged
@@ -168,7 +168,7 @@ class Searchers:
             by=config.by,
             depth=config.depth,
             weight=self.rerank_share,
-            load=functools.partial(self._load_reranker, config),
+            load=functools.partial(self.load_reranker, config),
             read=read,
             words=lambda query: (
                 wanted_text(query.text, self._store.fields()) if syntax else query.text
@@ -180,7 +180,7 @@ class Searchers:
     def reranking_trial(self, read: ReadHits) -> RerankingTrial | None:
         """Return what is needed to find out what reranking is worth; None where nobody reads."""
         read_document = self.passages.read_document
-        return make_trial(self._config, self._load_reranker, read=read, read_document=read_document)
+        return make_trial(self._config, self.load_reranker, read=read, read_document=read_document)
 
     def kept(self) -> Iterator[IndexedSearcher]:
         """Yield the searchers whose index is kept in step with the documents."""

@@ -24,11 +24,14 @@ from typing import NamedTuple
 from quoth.records import TITLES, Document, Hit, Part, Passage, Query, RankAndScore, Run
 from quoth.search.hybrid.fusion import Scale, min_max
 from quoth.search.hybrid.searcher import HybridSearcher
-from quoth.search.rerank_config import LIKELIHOOD
+from quoth.search.rerank_config import BOTH, LIKELIHOOD
 from quoth.search.searcher import Searcher
 from quoth.text.query_syntax import parse_query
 
-"""Fields that hold a document's title: the first that a document has is read with its passage."""
+_WHAT = {
+    LIKELIHOOD: "log p(query | passage)",
+    BOTH: "cross-encoder and log p(query | passage)",
+}
 
 
 class ReadPassage(NamedTuple):
@@ -189,7 +192,7 @@ class RerankingSearcher:
         weight = self._how.weight
         own = (1 - weight) * standing.scaled_first
         label = f"{head} scaled to {standing.scaled_first:.2f}, weight {1 - weight:.2f}, rank"
-        what = "log p(query | passage)" if self.by == LIKELIHOOD else self.by
+        what = _WHAT.get(self.by, self.by)
         parts = (
             Part(f"{label} {standing.rank}", own, _share_out(sides, standing.first, own)),
             Part(

@@ -7,16 +7,17 @@ from typing import Annotated
 
 from quoth.constraints import AtLeastOne, CheckedConfig, OneOf, Positive, Range, Share, not_empty
 
-CROSS_ENCODER, LIKELIHOOD, NONE = "cross-encoder", "likelihood", "none"
+CROSS_ENCODER, LIKELIHOOD, BOTH, NONE = "cross-encoder", "likelihood", "both", "none"
 
 
 @dataclass(frozen=True, slots=True)
 class RerankConfig(CheckedConfig, title="rerank"):
     """How the best hits of a search are put into a new order."""
 
-    by: Annotated[str, OneOf(CROSS_ENCODER, LIKELIHOOD, NONE)] = CROSS_ENCODER
+    by: Annotated[str, OneOf(CROSS_ENCODER, LIKELIHOOD, BOTH, NONE)] = CROSS_ENCODER
     """cross-encoder: query and passage read together; likelihood: the query generator's
-    log p(query | passage), slower; none: the search `auto` reranks nothing."""
+    log p(query | passage), slower; both: their sum, better still and as slow; none: the search
+    `auto` reranks nothing."""
 
     method: Annotated[str, OneOf("calibrated", "fixed")] = "calibrated"
     """calibrated: the cross-encoder's share as learnt from the documents; fixed: weight below."""
@@ -24,6 +25,9 @@ class RerankConfig(CheckedConfig, title="rerank"):
     weight: Share = 0.4
     """Share of the cross-encoder in the new score with fixed, and with calibrated until there is a
     calibration; the first search keeps the rest."""
+
+    likelihood_factor: Positive = 0.1
+    """With both: what log p(query | passage) is multiplied with before it is added."""
 
     likelihood_weight: Share = 0.3
     """Share of log p(query | passage) in the new score, where that is what reranks."""

@@ -53,7 +53,7 @@ def calibrate_share(
         return ShareCalibration(default, len(trials), {}, reason, model)
 
     def worth(share: float) -> list[float]:
-        return [_worth(each, share, width, config) for each in trials]
+        return [worth_of(each, share, width, config) for each in trials]
 
     gains = {step / config.steps: worth(step / config.steps) for step in range(config.steps + 1)}
     strata = tuple(stratify([each.overlap for each in trials], config=config).values())
@@ -84,10 +84,10 @@ def choose_share(
     return near_best(by_distance, strata=strata)[0]
 
 
-def _worth(
+def worth_of(
     trial: RerankTrial, share: float, width: float | None, config: CalibrationConfig
 ) -> float:
-    """Say what the target's rank is worth with some share."""
+    """Return what the target's rank is worth with some share."""
     standings = mix(trial.hits, trial.scores, weight=share, width=width)
     docids = (hit.docid for hit in trial.hits)
     ranked = sorted((-each.score, docid) for each, docid in zip(standings, docids, strict=True))

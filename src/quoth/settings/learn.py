@@ -85,6 +85,12 @@ class LearnConfig(CheckedConfig, title="learn"):
     margin: NonNegative = 0.002
     """Rise of hybrid search's RR@10 above which a model is installed, if it is beyond chance."""
 
+    reranker: bool = True
+    """Fit the reranker to the collection, which is used where held-out queries say it is better."""
+
+    reranker_steps: AtLeastOne = 60
+    """Most steps of that, each of 16 queries with ten passages."""
+
     generative: bool = False
     """Train generative search as well, as the last stage, which takes generative_minutes more."""
 

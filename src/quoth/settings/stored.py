@@ -1,8 +1,8 @@
 """The settings stored in a collection: how it was made, and what was trained for it.
 
-*Made with*: sections that shape what is on disk. *Learned*: the encoder that search uses, and the
-query generator that reranks. A folder inside the collection is named by its place in it, so that
-both can be moved together.
+*Made with*: sections that shape what is on disk. *Learned*: the encoder that search uses, the
+reader and the query generator that rerank. A folder inside the collection is named by its place in
+it, so that both can be moved together.
 *Generative*: a document that is added later is named as those that were trained on, from the same
 sources, by the same query generator or by none; only what differs from the defaults is stored.
 *Answer*: the language model that was trained and installed. What a user sets goes before all of it.
@@ -15,6 +15,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from quoth.artifact import seal_folder
 from quoth.collection.store import Store
 from quoth.search.generative.config import GenerativeConfig
 from quoth.settings.pixar import PixarBuildConfig
@@ -28,7 +29,7 @@ _NAMING, _TRAINING = "generative", "pixar"
 MODELS = "models"
 ASIDE = ".aside"
 _LEARNED = "learned"
-_IS_SEALED = "sealed"
+_SEALED = "sealed"
 _LEARNED_NAME = re.compile(r"learned-(\d+)")
 
 
@@ -43,30 +44,34 @@ def stored_settings(store: Store, folder: Path) -> tuple[dict[str, dict[str, Any
     )
 
 
-def use_learned(store: Store, name: str, *, generator: str = "") -> None:
-    """Let search use sealed models of the collection: an encoder, and maybe a generator."""
-    kept: dict[str, Any] = {"encoder": f"{MODELS}/{name}", _IS_SEALED: True}
-    if generator:
-        kept["generator"] = f"{MODELS}/{generator}"
-    store.set_setting(_LEARNED, kept)
+def use_learned(store: Store, **names: str) -> None:
+    """Seal models of the collection, and let search use them: encoder, generator, reader.
+
+    What is not named stays as it is; an empty name takes a model out of use.
+    """
+    old = store.setting(_LEARNED) or {}
+    new = {kind: f"{MODELS}/{name}" for kind, name in names.items() if name}
+    for name in new.values():
+        seal_folder(store.path.parent / name)
+    kept = {kind: own for kind, own in (old | new).items() if names.get(kind) != ""}
+    sealed = {*old.get(_SEALED, ()), *new.values()} & {
+        kept[kind] for kind in kept if kind != _SEALED
+    }
+    store.set_setting(_LEARNED, kept | {_SEALED: sorted(sealed)})
 
 
 def sealed_models(store: Store, folder: Path) -> tuple[Path, ...]:
     """List the folders of models in use whose files were sealed when they were installed."""
-    found = store.setting(_LEARNED) or {}
-    names = [found[key] for key in ("encoder", "generator") if key in found]
-    return tuple(folder / name for name in names) if found.get(_IS_SEALED) else ()
+    return tuple(folder / name for name in (store.setting(_LEARNED) or {}).get(_SEALED, ()))
 
 
 def _stored_learned(store: Store, folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the settings of what was learned; the generator that learned too reranks."""
-    found = store.setting(_LEARNED)
-    if not found:
-        return {}
-    learned = {"dense": {"encoder": str(folder / found["encoder"])}}
-    if "generator" in found:
-        learned["rerank"] = {"generator": str(folder / found["generator"])}
-    return learned
+    """Return the settings of what was learned: who encodes, and who reranks."""
+    kept = store.setting(_LEARNED) or {}
+    found = {kind: str(folder / name) for kind, name in kept.items()}
+    rerank = {kind: found[kind] for kind in ("generator", "reader") if kind in found}
+    dense = {"dense": {"encoder": found["encoder"]}} if "encoder" in found else {}
+    return dense | ({"rerank": rerank} if rerank else {})
 
 
 def inner_name(encoder: str, folder: Path) -> str:

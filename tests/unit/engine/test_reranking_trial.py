@@ -6,12 +6,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
 from quoth.collection.store import Store
 from quoth.engine import calibrating
 from quoth.engine.calibrating import RerankingTrial, calibrate_fusion
+from quoth.engine.models import LoadedModels
 from quoth.records import Document, Hit, Part, Query, Run
 from quoth.search.hybrid.calibration import Calibration
 from quoth.search.hybrid.fusion_config import FusionConfig
@@ -116,3 +120,16 @@ def test_a_small_collection_reads_nothing_and_keeps_the_default(store: Store) ->
     read: list[tuple[str, ReadPassage]] = []
     found = _calibrate(store, read).rerank
     assert found is not None and found.share == RerankConfig().weight and read == []
+
+
+def test_both_voices_are_added_up() -> None:
+    class Heard(LoadedModels):
+        def reader(self, name: str) -> Any:
+            assert name == "reader"
+            return SimpleNamespace(score=lambda queries, _texts, most: [2.0] * len(queries))
+
+        def generator(self, name: str) -> Any:
+            return SimpleNamespace(score=lambda queries, _texts: np.full(len(queries), -30.0))
+
+    score = Heard().reranker(RerankConfig(by="both", likelihood_factor=0.1))
+    assert score(["owl", "hen"], [ReadPassage("", "a"), ReadPassage("", "b")]) == [-1.0, -1.0]

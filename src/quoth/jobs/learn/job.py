@@ -22,14 +22,17 @@ from quoth.artifact import seal_file
 from quoth.collection.store import Store
 from quoth.engine.engine import Engine
 from quoth.engine.models import be_quiet
+from quoth.engine.reranking import find_reranker, identify_reranker
 from quoth.errors import ConfigError, CorpusError
 from quoth.jobs.context import JobContext, open_context
 from quoth.jobs.device import choose_device
 from quoth.jobs.job import Job, Work, run_job
 from quoth.jobs.job_folder import JobFolder
 from quoth.jobs.learn.plan import LearnRequest, describe_plan, make_plan
+from quoth.jobs.learn.queries import units_of
 from quoth.jobs.learn.query_log import seal_log
-from quoth.jobs.learn.stages import PASSAGE_SET, LearnStages, units_of
+from quoth.jobs.learn.reranker import with_shipped_reader
+from quoth.jobs.learn.stages import PASSAGE_SET, LearnStages
 from quoth.jobs.pixar.job import PixarRequest, train_in_context
 from quoth.jobs.report.page import write_page
 from quoth.jobs.report.report import LearningReport
@@ -96,6 +99,7 @@ class LearnJob(Job[LearningReport]):
         if request.pairs is not None and not request.pairs.is_file():
             raise CorpusError(f"{request.pairs} is no file; expected pairs as JSON Lines or TSV")
         asked = {"queries": seal_log(request.queries)} if request.queries else {}
+        reader = find_reranker(with_shipped_reader(context.config, context.folder).rerank)
         learn = asdict(context.config.learn)
         del learn["device"]
         return {
@@ -104,6 +108,7 @@ class LearnJob(Job[LearningReport]):
             "pairs": seal_file(request.pairs).sha256 if request.pairs else "",
             "trained on": self._trained_on(),
             "learn": learn,
+            "reader": identify_reranker(reader) if reader and learn["reranker"] else "",
             **asked,
         }
 
@@ -153,6 +158,7 @@ class LearnJob(Job[LearningReport]):
             "encode": stages.encode,
             "judge": stages.judge,
             "install": stages.install,
+            "reranker": stages.reranker,
             "identifiers": stages.identifiers,
             GENERATIVE: lambda: self._train_generative(stages.newest),
         }

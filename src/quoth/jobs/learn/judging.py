@@ -166,14 +166,14 @@ def decide(before: Scores, after: Scores, *, margin: float) -> tuple[bool, str]:
         name: fmean(fmean(after[kind][name]) - fmean(before[kind][name]) for kind in after)
         for name in ("dense", "hybrid")
     }
-    least = _least_rise(before, after, "hybrid")
+    least = least_rise(before, after, "hybrid")
     found = f"hybrid {rise['hybrid']:+.4f} (at least {least:+.4f}), dense {rise['dense']:+.4f}"
     if rise["hybrid"] > margin and least > 0.0:
         return True, f"installed: {found}; {rule}"
     return False, f"kept aside, search is as it was: {found}; {rule}"
 
 
-def _least_rise(before: Scores, after: Scores, searcher: str) -> float:
+def least_rise(before: Scores, after: Scores, searcher: str) -> float:
     """Return what a searcher's rise is at the least, kinds resampled apart and counted alike."""
     differences: list[float] = []
     strata = []

@@ -27,11 +27,20 @@ if TYPE_CHECKING:
 SHORTEST = 50
 """Steps of the second stage below which it is left out, unless it is asked for by name."""
 
+ENCODER_GAIN = "expected: nothing to +0.4 points of nDCG@10 fused, nothing once reranked"
+RERANKER_GAIN = "expected: +0.2 points of nDCG@10"
+"""What the stages gave over 14 collections (benchmarks/learn/results/lab.json)."""
+
 _FEWEST_STEPS = 10
 _FEWEST_WRITTEN = 200
 _USED = 0.85  # of the time; the rest is for starting, labelling and what was not foreseen
 _WRITING = 0.45  # of what is left for writing and training together
 _MOST_CORES = 8  # beyond, networks this small gain little
+_FITTED = 16 * 10  # passages that a step of fitting the reranker reads
+_WRITTEN_FITTED = 25  # queries written for such a step: held-out and unfound ones are left out
+_FITTING = 0.5  # of the time, at most
+_FEWEST_FITTED = 15  # steps below which the reranker is left as it is
+_JUDGED_FITTED = 4000  # passages read to judge both rerankers
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +93,12 @@ class Rates:
     joint: float
     """Seconds per query and neighbour of a step after the warm-up."""
 
+    fitting: float
+    """Seconds per passage of a step that fits the reranker."""
+
+    reading: float
+    """Seconds per passage that a reranker reads."""
+
     def faster(self, times: float) -> Rates:
         """Return the rates of a device that is so many times as fast."""
         return Rates(
@@ -92,12 +107,30 @@ class Rates:
             self.refreshing * times,
             self.warming / times,
             self.joint / times,
+            self.fitting / times,
+            self.reading / times,
         )
 
 
-CPU = Rates(writing=28.0, encoding=50.0, refreshing=30.0, warming=0.08, joint=0.4)
+CPU = Rates(
+    writing=28.0,
+    encoding=50.0,
+    refreshing=30.0,
+    warming=0.08,
+    joint=0.4,
+    fitting=0.045,
+    reading=0.013,
+)
 """Two cores."""
-CUDA = Rates(writing=1000.0, encoding=50.0, refreshing=3000.0, warming=0.001, joint=0.001)
+CUDA = Rates(
+    writing=1000.0,
+    encoding=50.0,
+    refreshing=3000.0,
+    warming=0.001,
+    joint=0.001,
+    fitting=0.001,
+    reading=0.013,
+)
 """One large GPU; for search, vectors are made on the CPU even there."""
 
 
@@ -127,6 +160,9 @@ class LearnPlan:
     seconds: Mapping[str, float]
     note: str = ""
     """What a user should know about the plan, in plain words."""
+
+    reranker_steps: int = 0
+    """Steps that fit the reranker to the collection; 0 leaves it as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +195,15 @@ def make_plan(
         "judge": 30 + 4 * config.judged_queries / here.encoding,
         "identifiers": 5 + num_passages / 400,
     }
+    reranker_steps = _fit_reranker(config, training, here)
+    if reranker_steps:
+        fixed["reranker"] = _JUDGED_FITTED * here.reading
+        fixed["reranker"] += reranker_steps * _FITTED * training.fitting
     if is_packed:  # the rest is done when it is unpacked, in a time of its own
         fixed = {"vectors before": fixed["vectors before"]}
     left = max(0.0, _USED * 60 * config.minutes - sum(fixed.values()))
-    num_written, each = _fit_writing(_WRITING * left * writing, num_passages, config)
+    wanted = max(_WRITING * left * writing, _WRITTEN_FITTED * reranker_steps)
+    num_written, each = _fit_writing(wanted, num_passages, config)
     seconds = fixed | {"queries": num_written * each / writing}
     left = max(0.0, left - seconds["queries"])
     checks = (
@@ -194,6 +235,7 @@ def make_plan(
         validation_passages=checks.passages,
         seconds=seconds,
         note=note,
+        reranker_steps=reranker_steps,
         **sizes,
     )
 
@@ -204,11 +246,14 @@ def describe_plan(plan: LearnPlan) -> str:
     training = minutes["warm-up"] + minutes.get("training", 0.0)
     method = f" and {plan.steps} of {plan.method}" if plan.method != "none" else ""
     written = plan.num_written * plan.queries_per_passage
-    rest = sum(minutes.values()) - minutes["queries"] - training
+    fitting = minutes.get("reranker", 0.0)
+    rest = sum(minutes.values()) - minutes["queries"] - training - fitting
     told = (
         f"the plan: about {sum(minutes.values()):.0f} minutes, {minutes['queries']:.0f} for writing"
-        f" {written:,} queries, {training:.0f} for {plan.warm_up_steps} steps of warm-up{method},"
-        f" {rest:.0f} for vectors and judging"
+        f" {written:,} queries, {training:.0f} for {plan.warm_up_steps} steps of warm-up{method}"
+        f" ({ENCODER_GAIN}),"
+        + (f" {fitting:.0f} for fitting the reranker ({RERANKER_GAIN})," if fitting else "")
+        + f" {rest:.0f} for vectors and judging"
     )
     return f"{told}; {plan.note}" if plan.note else told
 
@@ -234,6 +279,15 @@ def _fit_writing(num_queries: float, num_passages: int, config: LearnConfig) -> 
     if each >= 1:
         return most, each
     return min(most, max(_FEWEST_WRITTEN, int(num_queries))), 1
+
+
+def _fit_reranker(config: LearnConfig, training: Rates, here: Rates) -> int:
+    """Return the steps that fit the reranker; it comes first, as it is what shows."""
+    if not config.reranker:
+        return 0
+    seconds = _FITTING * _USED * 60 * config.minutes - _JUDGED_FITTED * here.reading
+    fits = int(seconds / (_FITTED * training.fitting))
+    return min(config.reranker_steps, fits) if fits >= _FEWEST_FITTED else 0
 
 
 def _fit_steps(seconds: float, step: float, most: int) -> int:

@@ -22,8 +22,11 @@ import numpy as np
 from quoth.artifact import write_text_atomically
 from quoth.collection.store import Store
 from quoth.errors import Damaged
+from quoth.jobs.context import JobContext
 from quoth.models.glow.config import GlowConfig
+from quoth.models.glow.files import find_config
 from quoth.models.glow.inputs import Fields
+from quoth.models.pretrained import find_folder
 from quoth.records import Query
 from quoth.search.dense.units import cut_units
 from quoth.search.lexical.searcher import LexicalSearcher
@@ -70,6 +73,12 @@ def list_units(store: Store, config: GlowConfig, *, share: float, seed: int) -> 
             is_held_out = document.docid in held
             units.append(Unit(document.docid, fields, _source(fields, config), is_held_out))
     return units
+
+
+def units_of(context: JobContext, encoder: str) -> list[Unit]:
+    """List what an encoder gives vectors to in a collection, split for learning."""
+    settings, config = find_config(find_folder(encoder)), context.config.learn
+    return list_units(context.store, settings, share=config.held_out, seed=config.seed)
 
 
 def hold_out_documents(docids: Sequence[str], *, share: float, seed: int) -> set[str]:

@@ -26,24 +26,31 @@ from quoth.engine.searchers import Searchers
 from quoth.errors import ConfigError, Damaged
 from quoth.jobs.context import JobContext
 from quoth.jobs.job_folder import JobFolder
+from quoth.jobs.learn.curricula import make_curriculum
 from quoth.jobs.learn.judging import Judged, check_leak, decide, judge, make_judged
 from quoth.jobs.learn.pairs import LabelledQueries, read_labelled
 from quoth.jobs.learn.plan import LearnPlan
 from quoth.jobs.learn.queries import (
     PassageLookup,
     Unit,
-    list_units,
     make_training_queries,
     one_by_one,
     read_written,
     spread,
+    units_of,
     write_queries,
 )
 from quoth.jobs.learn.query_log import read_log
+from quoth.jobs.learn.reranker import (
+    READER,
+    RerankerWork,
+    fit_reranker,
+    why_not,
+    with_shipped_reader,
+)
 from quoth.jobs.learn.round_trip import ORIGIN, keep_found, without_repeats
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.encoder import GlowEncoder
-from quoth.models.glow.files import find_config
 from quoth.models.glow.inputs import GlowInputs
 from quoth.models.glow.subword_counts import load_counts
 from quoth.models.pretrained import find_folder, load_tokenizer
@@ -269,17 +276,32 @@ class LearnStages:
         if installed:
             calibration = self._folder.found("encode")["calibration"]
             searchers = self._searchers(self.after)
-            seal_folder(self._context.folder / MODELS / self.name)
             generator = self._generator.name if self._generator.is_dir() else ""
-            if generator:
-                seal_folder(self._generator)
-            use_learned(self._store, self.name, generator=generator)
+            use_learned(self._store, encoder=self.name, generator=generator)
             searchers.keep_calibration(Calibration.from_record(calibration))
             searchers.close()
         else:
             _set_aside(self._context.folder, self.name)
             shutil.rmtree(self._generator, ignore_errors=True)
         return {"installed": installed, "reason": reason}
+
+    def reranker(self) -> dict[str, Any]:
+        """Fit the reranker to the collection, and use it if it is better."""
+        config = with_shipped_reader(self.newest.config, self._context.folder)
+        reason = why_not(config, num_documents=self._store.num_documents)
+        if reason or self._pairs is not None or not self.plan.reranker_steps:
+            return {"fitted": False, "reason": reason or "the plan leaves it out"}
+        folder = self._context.folder / MODELS / f"{self.name}-{READER}"
+        with contextlib.closing(self._searchers(config)) as searchers:
+            queries = self._units, self._written, self._judged
+            work = RerankerWork(searchers, self._store, config, *queries, self._context.progress)
+            found = fit_reranker(work, folder, steps=self.plan.reranker_steps, device=self._device)
+        self._context.note(found["reason"])
+        if found["fitted"]:
+            use_learned(self._store, reader=folder.name)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+        return found
 
     def identifiers(self) -> dict[str, Any]:
         """Name documents by the pseudo-queries that find them, for generative search."""
@@ -358,29 +380,8 @@ class LearnStages:
         return encode_all(searchers, self._store, config, seed=seed, progress=progress)
 
     def _curriculum(self) -> Curriculum:
-        plan, config = self.plan, self._context.config.learn
-        return Curriculum(
-            method=plan.method if self._pairs is None else "none",
-            warm_up_steps=plan.warm_up_steps,
-            warm_up_batch=plan.warm_up_batch,
-            steps=max(1, plan.steps),
-            batch_size=plan.batch_size,
-            k=plan.k,
-            learning_rate=plan.learning_rate,
-            share=config.share if self._pairs is None else 1.0,
-            validations=plan.validations,
-            validation_queries=plan.validation_queries,
-            validation_passages=plan.validation_passages,
-            seed=config.seed,
-            similarity=config.similarity,
-            marginal=config.marginal,
-        )
-
-
-def units_of(context: JobContext, encoder: str) -> list[Unit]:
-    """List what an encoder gives vectors to in a collection, split for learning."""
-    settings, config = find_config(find_folder(encoder)), context.config.learn
-    return list_units(context.store, settings, share=config.held_out, seed=config.seed)
+        config = self._context.config.learn
+        return make_curriculum(self.plan, config, is_labelled=self._pairs is not None)
 
 
 def _with_encoder(config: Config, encoder: str) -> Config:

@@ -25,6 +25,7 @@ ORDER = (
     "encode",
     "judge",
     "install",
+    "reranker",
     "identifiers",
 )
 """The stages, in their order."""

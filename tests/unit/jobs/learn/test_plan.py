@@ -14,11 +14,21 @@ from quoth.settings.learn import LearnConfig
 def test_two_thousand_documents_fit_into_fifteen_minutes_on_two_cores() -> None:
     plan = make_plan(3200, LearnConfig(minutes=15), device="cpu", cores=2)
     assert sum(plan.seconds.values()) <= 15 * 60
-    assert plan.num_written == 3200 and plan.queries_per_passage >= 1
-    assert 40 <= plan.warm_up_steps <= 100 and plan.warm_up_batch == 64
+    assert plan.reranker_steps >= 40, "what shows comes first"
+    assert plan.num_written >= 25 * plan.reranker_steps and plan.queries_per_passage >= 1
+    assert 10 <= plan.warm_up_steps <= 100 and plan.warm_up_batch == 64
     assert plan.method == "none" and "too few to help" in plan.note
     told = describe_plan(plan)
-    assert "6,400 queries" in told and f"{plan.warm_up_steps} steps" in told and plan.note in told
+    assert f"{plan.num_written:,} queries" in told and plan.note in told
+    assert f"{plan.warm_up_steps} steps" in told and "fitting the reranker" in told
+
+
+def test_without_the_reranker_the_encoder_gets_its_time() -> None:
+    config = LearnConfig(minutes=15, reranker=False)
+    plan = make_plan(3200, config, device="cpu", cores=2)
+    assert plan.reranker_steps == 0 and "reranker" not in plan.seconds
+    assert plan.num_written == 3200 and 40 <= plan.warm_up_steps <= 100
+    assert "reranker (" not in describe_plan(plan)
 
 
 @pytest.mark.parametrize("minutes", [2, 10, 15, 60, 240])
