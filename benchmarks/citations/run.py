@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))  # not inst
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from benchmarks.citations.cosines import open_cosines
 from benchmarks.citations.pack import CACHE, Question, open_questions
@@ -115,8 +116,9 @@ def systems(given: argparse.Namespace, device: torch.device) -> Iterator[tuple[s
     """Yield each system by name; one model is in memory at a time."""
     dtype = getattr(torch, given.dtype)
     if not given.no_nearest:
-        yield "nearest", nearest(given, count=1)
-        yield "nearest two", nearest(given, count=2)
+        known: dict[str, NDArray[np.float64]] = {}
+        yield "nearest", nearest(given, known, count=1)
+        yield "nearest two", nearest(given, known, count=2)
     if given.reader:
         fitted, encoder = FittedReader.open(given.reader), GlowEncoder.load(given.encoder)
         read: dict[str, Findings] = {}
@@ -136,13 +138,17 @@ def systems(given: argparse.Namespace, device: torch.device) -> Iterator[tuple[s
             yield label, answering(model, Path(folder), given, phrases=has_phrases)
 
 
-def nearest(given: argparse.Namespace, *, count: int) -> Respond:
-    """Quote the sentences whose vectors are nearest to the question's."""
+def nearest(
+    given: argparse.Namespace, known: dict[str, NDArray[np.float64]], *, count: int
+) -> Respond:
+    """Quote the sentences whose vectors are nearest to the question's; cosines are kept."""
     encode = sentence_encoder(given)
 
     def respond_one(question: Question) -> dict[str, Any]:
         sentences = sentences_of(question.passages)
-        cosines = sentence_cosines(question.text, sentences, encode=encode)
+        if (name := _name(question)) not in known:
+            known[name] = sentence_cosines(question.text, sentences, encode=encode)
+        cosines = known[name]
         chosen = np.sort(np.argsort(-cosines, kind="stable")[:count])
         quoted = [sentences[at] for at in chosen]
         pieces = [Piece(f" {each.text}", (Source(each.passage, each.span),)) for each in quoted]

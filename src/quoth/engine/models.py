@@ -75,6 +75,7 @@ class LoadedModels:
                 from quoth.models.reader.reader import Reader
             except ImportError as error:
                 raise missing_neural(error, what="rerankers") from error
+            require_sealed(Path(name))
             self._readers[name] = Reader.load(name)
         return self._readers[name]
 

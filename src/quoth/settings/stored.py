@@ -68,7 +68,7 @@ def sealed_models(store: Store, folder: Path) -> tuple[Path, ...]:
 def _stored_learned(store: Store, folder: Path) -> dict[str, dict[str, Any]]:
     """Return the settings of what was learned: who encodes, and who reranks."""
     kept = store.setting(_LEARNED) or {}
-    found = {kind: str(folder / name) for kind, name in kept.items()}
+    found = {kind: str(folder / name) for kind, name in kept.items() if kind != _SEALED}
     rerank = {kind: found[kind] for kind in ("generator", "reader") if kind in found}
     dense = {"dense": {"encoder": found["encoder"]}} if "encoder" in found else {}
     return dense | ({"rerank": rerank} if rerank else {})
