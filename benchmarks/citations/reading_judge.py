@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -40,18 +41,12 @@ SAME = 0.5
 """F1 of two short answers that count as the same."""
 
 
+@dataclass(frozen=True, slots=True)
 class ReadingJudge:
-    """Judges by what a reader answers; short answers are kept."""
+    """Judges by what a reader answers."""
 
-    def __init__(self, name: str = SHIPPED) -> None:
-        reader = Reader.load(name)
-
-        @cache
-        def short_answer(question: str, text: str) -> str:
-            found = best_span(reader.read(question, [TitledText("", text)])[0])
-            return text[found.span.start : found.span.end] if found else ""
-
-        self.short_answer = short_answer
+    short_answer: Callable[[str, str], str]
+    """Question and text to the short answer in the text; empty in an empty one."""
 
     def for_question(self, question: str) -> Judge:
         """Return the judge of the answers to one question."""
@@ -61,6 +56,18 @@ class ReadingJudge:
             return bool(own) and word_f1(own, [self.short_answer(question, premise)]) >= SAME
 
         return is_supported
+
+
+def open_reading_judge(name: str = SHIPPED) -> ReadingJudge:
+    """Open a reader to judge with; what it has read is kept."""
+    reader = Reader.load(name)
+
+    @cache
+    def short_answer(question: str, text: str) -> str:
+        found = best_span(reader.read(question, [TitledText("", text)])[0])
+        return text[found.span.start : found.span.end] if found else ""
+
+    return ReadingJudge(short_answer)
 
 
 def labelled(questions: Sequence[Question]) -> Iterator[tuple[str, str, str, bool]]:
@@ -104,7 +111,7 @@ def main() -> None:
     questions = open_questions(given.questions / QUESTIONS)
     step = max(1, len(questions) // given.limit) if given.limit else 1
     pairs = list(labelled(questions[::step]))
-    judge = ReadingJudge(given.reader)
+    judge = open_reading_judge(given.reader)
     found = np.array([judge.for_question(asked)(text, own) for asked, text, own, _right in pairs])
     content = agreement(found, np.array([each[3] for each in pairs]))
     content["questions"] = len({each[0] for each in pairs})

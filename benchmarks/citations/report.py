@@ -42,7 +42,7 @@ from benchmarks.citations.answers import (
 )
 from benchmarks.citations.judges import SIMILAR, SimilarityJudge
 from benchmarks.citations.pack import CACHE, Question, open_questions
-from benchmarks.citations.reading_judge import ReadingJudge
+from benchmarks.citations.reading_judge import open_reading_judge
 from benchmarks.citations.scores import (
     Judge,
     OverlapJudge,
@@ -102,7 +102,7 @@ def open_judges(names: str, overlap: OverlapJudge) -> JudgesOf:
         fixed["similarity"] = SimilarityJudge()
     if "reading" not in names:
         return lambda _question: fixed
-    reading = ReadingJudge()
+    reading = open_reading_judge()
     return lambda question: {**fixed, "reading": reading.for_question(question)}
 
 

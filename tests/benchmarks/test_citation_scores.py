@@ -1,10 +1,12 @@
-"""Citations: ALCE's definitions case by case, statements, the overlap judge, exactness."""
+"""Citations: ALCE's definitions case by case, statements, two judges, exactness."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
 import pytest
+from benchmarks.citations.pack import Question
+from benchmarks.citations.reading_judge import ReadingJudge, labelled
 from benchmarks.citations.scores import (
     OverlapJudge,
     Statement,
@@ -147,3 +149,33 @@ def test_exactness_slices_both_sides() -> None:
     answer = Answer("The blue nile", (exact, shifted))
     assert quotation_exactness([answer]) == pytest.approx(1 / 2)
     assert quotation_exactness([Answer("nothing", ())]) == 1.0
+
+
+class TestReadingJudge:
+    """Support by answers: a reader that finds the first number of a text stands in."""
+
+    @pytest.mark.parametrize(
+        ("statement", "is_supported"),
+        [
+            ("It rose to 1902 metres.", True),
+            ("In 1850 nothing rose.", False),
+            ("Nothing rose.", False),
+        ],
+    )
+    def test_a_statement_is_supported_where_it_answers_as_its_passage_does(
+        self, statement: str, is_supported: bool
+    ) -> None:
+        judge = ReadingJudge(_first_number).for_question("How high?")
+        assert judge("At 1902 metres, in 1850.", statement) is is_supported
+
+    def test_sentences_are_labelled_where_a_passage_holds_both_kinds(self) -> None:
+        passages = ("Owls hunt at dusk. They eat mice.", "At dusk.", "They sleep. They eat.")
+        question = Question("s", "1", "When?", ("",) * 3, passages, short_answers=(("dusk",),))
+        assert [(sentence, is_right) for *_rest, sentence, is_right in labelled([question])] == [
+            ("Owls hunt at dusk.", True),
+            ("They eat mice.", False),
+        ]
+
+
+def _first_number(_question: str, text: str) -> str:
+    return next((word for word in text.split() if word.isdigit()), "")

@@ -260,6 +260,18 @@ def test_columns_of_the_batch_before_are_negatives(
     assert float(module(second).detach()) > alone
 
 
+def test_a_run_ends_where_a_reason_is_given_and_keeps_what_it_learnt(tmp_path: Path) -> None:
+    model = make_model(tmp_path / "base", config=CONFIG)
+    trained, report = run(
+        model,
+        make_set(model.inputs),
+        RECIPE,
+        before_step=lambda step: "out of time" if step > 2 else "",
+    )
+    assert (report.training.steps, report.training.stopped_because) == (2, "out of time")
+    assert any(not torch.equal(own, state(model)[name]) for name, own in state(trained).items())
+
+
 @pytest.mark.parametrize("tuning", ["lora", "full"])
 def test_an_interrupted_run_goes_on_as_if_it_had_not_been(tuning: str, tmp_path: Path) -> None:
     config = replace(CONFIG, tuning=tuning, lora_dropout=0.1, encoder_dropout=0.1)
