@@ -45,7 +45,8 @@ def open_encoder(name: str) -> PlainEncoder:
     tensors = read_weights(folder, shape)
     assert tensors is not None
     network, tokenizer = open_engine(name, tensors, shape), load_tokenizer(folder)
-    return PlainEncoder(name, network, tokenizer, find_config(folder), identity={}, maps={})
+    config = find_config(folder)
+    return PlainEncoder(name, network, tensors, tokenizer, config, identity={}, maps={})
 
 
 def make_int8(tensors: Mapping[str, Floats], shape: BertShape) -> ReadsBert:

@@ -86,7 +86,7 @@ def main() -> None:
         "query": lambda name: encoders[name].encode_queries([QUERIES[0]]).vectors,
         "rerank": lambda name: readers[name].score([QUERIES[0]] * len(hits[0]), hits[0], most=MOST),
         "passages": lambda name: encoders[name]._encode(
-            encoders[name]._inputs.documents(passages, None), ""
+            encoders[name].inputs.documents(passages, None), ""
         ),
     }
     timings: dict[str, dict[str, list[Timing]]] = {
@@ -178,7 +178,7 @@ def listen(
 ) -> Said:
     """Read what is compared."""
     return Said(
-        encoder._encode(encoder._inputs.documents(passages, None), "").vectors,
+        encoder._encode(encoder.inputs.documents(passages, None), "").vectors,
         encoder.encode_queries(QUERIES).vectors,
         [
             np.array(reader.score([query] * len(found), found, most=MOST))

@@ -39,10 +39,16 @@ def main() -> None:
         collection = str(Path(scratch) / "python.quoth")
         quoth = [sys.executable, "-c", "from quoth.cli.main import main; main()"]
         subprocess.run(
-            [*quoth, "add", collection, "python:stdlib"], check=True, capture_output=True
+            [*quoth, "add", "--no-encode", collection, "python:stdlib"],
+            check=True,
+            capture_output=True,
         )
         encoded = str(Path(scratch) / "asyncio.quoth")
-        subprocess.run([*quoth, "add", encoded, "python:asyncio"], check=True, capture_output=True)
+        subprocess.run(
+            [*quoth, "add", "--no-encode", encoded, "python:asyncio"],
+            check=True,
+            capture_output=True,
+        )
         subprocess.run([*quoth, "encode", encoded], check=True, capture_output=True)
         query = "wait until a task has finished"
         commands = {

@@ -62,6 +62,7 @@ _MODULES = {
 """Where each command is, in the order of --help."""
 
 _INTERRUPTED = 130
+_RESUMES = "interrupted; what was acknowledged is kept, and running the command again resumes"
 _EXIT_CODES: tuple[tuple[type[QuothError], int], ...] = (
     (ConfigError, 2),
     (FilterError, 2),
@@ -87,9 +88,7 @@ def main() -> None:
         sys.exit(3)
     except SystemExit as end:
         if end.code == _INTERRUPTED:  # typer has made it of a KeyboardInterrupt
-            show.error(
-                "interrupted; what was acknowledged is kept, and running the command again resumes"
-            )
+            show.error(_RESUMES)
         raise
 
 
@@ -148,7 +147,7 @@ def make_app(name: str = "") -> typer.Typer:
 
 
 def _advise(error: QuothError) -> str:
-    text = str(error)
+    text = _RESUMES if isinstance(error, Interrupted) else str(error)
     if isinstance(error, Damaged) and "quoth verify" not in text and "restore" not in text:
         text += '; "quoth verify COLLECTION --repair" rebuilds indexes from the documents'
     return text

@@ -175,7 +175,7 @@ def test_many_clients_get_what_one_gets(client: TestClient) -> None:
 class Slow:
     """Encodes the length of each text, and waits before the first batch until it is let go."""
 
-    name, width, config, by_torch = "slow", 1, GlowConfig(), None
+    name, width, config, inputs = "slow", 1, GlowConfig(), None
 
     def __init__(self) -> None:
         self.batches: list[tuple[str, ...]] = []

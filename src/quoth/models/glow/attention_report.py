@@ -11,15 +11,9 @@ instead, which tell how words resemble each other more than what was looked at.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import torch
-from torch import Tensor
 
 from quoth.models.glow.encoded import Encoder
-from quoth.models.glow.encoder import GlowEncoder
-from quoth.models.glow.inputs import Fields, SubwordSequence, SurfaceWords
-from quoth.models.glow.network import WEIGHTABLE
+from quoth.models.glow.inputs import Fields, SurfaceWords
 from quoth.models.glow.weights import WordCounts
 from quoth.records import Attention, WordShare
 
@@ -33,35 +27,19 @@ def report_attention(
 
     None where the encoder is of a kind whose attention cannot be followed.
     """
-    followed: GlowEncoder = encoder.by_torch
-    network: Any = followed.network
-    if network.query_encoder.config.model_type not in WEIGHTABLE:
-        return tuple(None for _document in documents)
-    inputs = followed.inputs
+    inputs = encoder.inputs
     (asked,) = inputs.queries([query], counts)
-    of_query = _look(followed, network.query_encoder, asked, inputs.query_words(query))
+    looks = encoder.look(asked, is_query=True)
+    if looks is None:
+        return tuple(None for _document in documents)
+    of_query = top_words(looks, inputs.query_words(query))
     return tuple(
         Attention(
             of_query,
-            _look(followed, network.document_encoder, sequence, inputs.document_words(fields)),
+            top_words(encoder.look(sequence, is_query=False) or (), inputs.document_words(fields)),
         )
         for fields, sequence in zip(documents, inputs.documents(documents, counts), strict=True)
     )
-
-
-def pooled_shares(layer: Tensor, mask: Tensor, *, how: str) -> Tensor:
-    """Return the share of each token (B, T) in the looks of one layer (B, H, T, T) that are pooled.
-
-    >>> layer = torch.tensor([[[[0.8, 0.2], [0.4, 0.6]]]])
-    >>> mask = torch.ones(1, 2, dtype=torch.bool)
-    >>> pooled_shares(layer, mask, how="cls"), pooled_shares(layer, mask, how="mean")
-    (tensor([[0.8000, 0.2000]]), tensor([[0.6000, 0.4000]]))
-    """
-    heads = layer.mean(1)  # (B, T, T)
-    if how != "mean":
-        return heads[:, 0]
-    looks = heads.masked_fill(~mask[..., None], 0.0)
-    return looks.sum(1) / mask.sum(1, keepdim=True)
 
 
 def top_words(
@@ -81,14 +59,3 @@ def top_words(
             total[word] = total.get(word, 0.0) + share
     best = sorted(total.items(), key=lambda item: (-item[1], item[0]))
     return tuple(WordShare(word, share) for word, share in best[:count])
-
-
-@torch.inference_mode()
-def _look(
-    encoder: GlowEncoder, tower: Any, sequence: SubwordSequence, surface: SurfaceWords
-) -> tuple[WordShare, ...]:
-    layers: list[Tensor] = []
-    batch = encoder.inputs.pad([sequence])
-    encoder.network.states(tower, batch, record=layers)
-    (shares,) = pooled_shares(layers[-1], batch.mask, how=encoder.config.pooling)
-    return top_words(shares.tolist(), surface)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quoth.models.glow.config import GlowConfig
-from quoth.models.glow.inputs import Fields
+from quoth.models.glow.inputs import Fields, GlowInputs, SubwordSequence
 from quoth.models.glow.weights import WordCounts
 
 Vectors = NDArray[np.float32]  # (N, D)
@@ -51,8 +51,8 @@ class Encoder(Protocol):
         """Length of a vector."""
 
     @property
-    def by_torch(self) -> Any:
-        """The `GlowEncoder` that reads the same, for what needs its network."""
+    def inputs(self) -> GlowInputs:
+        """How it takes texts apart."""
 
     def identity(self) -> dict[str, Any]:
         """Describe everything that decides which vectors come out, to be kept with an index."""
@@ -64,3 +64,9 @@ class Encoder(Protocol):
         self, documents: Sequence[Fields], *, counts: WordCounts | None = None
     ) -> Encoded:
         """Encode documents or passages, in their order."""
+
+    def look(self, sequence: SubwordSequence, *, is_query: bool) -> Sequence[float] | None:
+        """Return the share of each subword in the looks that end in the vector.
+
+        None where the encoder is of a kind whose attention cannot be followed.
+        """

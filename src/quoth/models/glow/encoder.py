@@ -37,6 +37,7 @@ from quoth.models.glow.network import (
     grow_field_table,
     has_added_fields,
     keep_layers,
+    pooled_shares,
 )
 from quoth.models.glow.quick import can_quicken, quicken
 from quoth.models.glow.subword_counts import digest_counts, load_counts, save_counts
@@ -111,11 +112,6 @@ class GlowEncoder:
         )
 
     @property
-    def by_torch(self) -> GlowEncoder:
-        """This encoder itself."""
-        return self
-
-    @property
     def num_layers(self) -> int:
         """Layers of a tower."""
         return int(self.network.query_encoder.config.num_hidden_layers)  # type: ignore[union-attr,arg-type]
@@ -142,6 +138,19 @@ class GlowEncoder:
     ) -> Encoded:
         """Encode documents or passages, in their order."""
         return self._encode(self.inputs.documents(documents, counts), self.network.encode_documents)
+
+    @torch.inference_mode()
+    def look(self, sequence: SubwordSequence, *, is_query: bool) -> Sequence[float] | None:
+        """Return the share of each subword in the looks that end in the vector."""
+        network = self.network
+        tower: Any = network.query_encoder if is_query else network.document_encoder
+        if tower.config.model_type not in WEIGHTABLE:
+            return None
+        layers: list[torch.Tensor] = []
+        batch = self.inputs.pad([sequence])
+        network.states(tower, batch, record=layers)
+        (shares,) = pooled_shares(layers[-1], batch.mask, how=self.config.pooling)
+        return [float(each) for each in shares]
 
     def save(self, folder: Path) -> None:
         """Write the encoder in the Hugging Face layout, over an older one only when complete."""

@@ -140,6 +140,21 @@ def pool(output: Any, mask: Tensor, *, how: str) -> Tensor:  # (B, D)
     return kept.sum(1) / mask.sum(1, keepdim=True).clamp_min(1)  # type: ignore[no-any-return]
 
 
+def pooled_shares(layer: Tensor, mask: Tensor, *, how: str) -> Tensor:
+    """Return the share of each token (B, T) in the looks of one layer (B, H, T, T) that are pooled.
+
+    >>> layer = torch.tensor([[[[0.8, 0.2], [0.4, 0.6]]]])
+    >>> mask = torch.ones(1, 2, dtype=torch.bool)
+    >>> pooled_shares(layer, mask, how="cls"), pooled_shares(layer, mask, how="mean")
+    (tensor([[0.8000, 0.2000]]), tensor([[0.6000, 0.4000]]))
+    """
+    heads = layer.mean(1)  # (B, T, T)
+    if how != "mean":
+        return heads[:, 0]
+    looks = heads.masked_fill(~mask[..., None], 0.0)
+    return looks.sum(1) / mask.sum(1, keepdim=True)
+
+
 def layer_stack(base: Any) -> Any:
     """Find the part of an encoder that holds its layers: `transformer` in DistilBERT."""
     for name in ("encoder", "transformer"):

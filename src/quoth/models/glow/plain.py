@@ -3,16 +3,18 @@
 Importing torch takes longer than a search. ONNX Runtime reads a query in half torch's time, and
 passages in 1.2 times as long: so torch takes over where there are many, in bf16 where the processor
 has it.
+
+Shapes: H heads of the width d = D / H.
 """
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -28,10 +30,8 @@ from quoth.models.glow.files import PROJECTION_FILE, find_config, plain_config
 from quoth.models.glow.inputs import Fields, GlowInputs, SubwordSequence
 from quoth.models.glow.weights import WordCounts
 from quoth.models.pretrained import digest_weights, find_folder, load_tokenizer
+from quoth.models.processor import has_fast_bf16
 from quoth.models.tensor_files import Floats, map_tensors
-
-if TYPE_CHECKING:
-    from quoth.models.glow.encoder import GlowEncoder
 
 MANY = 1024
 """Passages after which torch has made up for the time that its start takes."""
@@ -74,7 +74,7 @@ def open_plain_encoder(name: str) -> PlainEncoder | None:
     }
     maps = _read_projection(folder) if config.projection else {}
     network, tokenizer = open_bert(tensors, shape), load_tokenizer(folder)
-    return PlainEncoder(name, network, tokenizer, config, identity=identity, maps=maps)
+    return PlainEncoder(name, network, tensors, tokenizer, config, identity=identity, maps=maps)
 
 
 class PlainEncoder:
@@ -84,6 +84,7 @@ class PlainEncoder:
         self,
         name: str,
         network: ReadsBert,
+        tensors: Mapping[str, Floats],
         tokenizer: Tokenizer,
         config: GlowConfig,
         *,
@@ -93,10 +94,10 @@ class PlainEncoder:
         self.name = name
         self.config = config
         self.width = config.projection or network.shape.width
-        self._network = network
-        self._inputs = GlowInputs(tokenizer, config, analyser=None)
+        self.inputs = GlowInputs(tokenizer, config, analyser=None)
         self._identity = identity
         self._maps = maps
+        self._network, self._tensors, self._shape = network, tensors, network.shape
         self._num_documents = 0
 
     def identity(self) -> dict[str, Any]:
@@ -105,39 +106,73 @@ class PlainEncoder:
 
     def encode_queries(self, texts: Sequence[str], *, counts: WordCounts | None = None) -> Encoded:
         """Encode queries, in their order."""
-        return self._encode(self._inputs.queries(texts, None), "queries.weight")
+        return self._encode(self.inputs.queries(texts, None), "queries.weight")
 
     def encode_documents(
         self, documents: Sequence[Fields], *, counts: WordCounts | None = None
     ) -> Encoded:
         """Encode documents or passages, in their order."""
         self._num_documents += len(documents)
-        if self._num_documents > MANY and importlib.util.find_spec("torch"):
-            return self.by_torch.encode_documents(documents)
-        return self._encode(self._inputs.documents(documents, None), "documents.weight")
+        sequences = self.inputs.documents(documents, None)
+        if self._num_documents <= MANY or not importlib.util.find_spec("torch"):
+            return self._encode(sequences, "documents.weight")
+        if has_fast_bf16():
+            return self._in_bf16.encode_documents(documents)
+        return self._encode(sequences, "documents.weight", network=self._by_torch)
+
+    def look(self, sequence: SubwordSequence, *, is_query: bool) -> Sequence[float] | None:
+        """Return the share of each subword in the looks that end in the vector."""
+        states = self._below.states(*pad([sequence.subword_ids]))[0]  # (T, D)
+        query, key = (self._last_heads(name, states) for name in ("query", "key"))  # (H, T, d)
+        scores = query @ key.swapaxes(1, 2) * np.float32(query.shape[-1] ** -0.5)
+        shares = np.exp(scores - scores.max(-1, keepdims=True))
+        looks = (shares / shares.sum(-1, keepdims=True)).mean(0)  # (T, T)
+        pooled = looks[0] if self.config.pooling == "cls" else looks.mean(0)
+        return [float(each) for each in pooled]
+
+    def _last_heads(self, name: str, states: Floats) -> Floats:
+        """Project states as the last layer does before its heads look."""
+        within = f"encoder.layer.{self._shape.num_layers - 1}.attention.self.{name}"
+        made = states @ self._tensors[f"{within}.weight"].T + self._tensors[f"{within}.bias"]
+        return made.reshape(len(states), self._shape.num_heads, -1).swapaxes(0, 1)
 
     @cached_property
-    def by_torch(self) -> GlowEncoder:
-        """The same encoder, read by torch."""
+    def _below(self) -> ReadsBert:
+        """The network without its last layer."""
+        shape = replace(self._shape, num_layers=self._shape.num_layers - 1)
+        return open_bert(self._tensors, shape)
+
+    @cached_property
+    def _by_torch(self) -> ReadsBert:
+        from quoth.models.torch_bert import TorchBert
+
+        return TorchBert(self._tensors, self._shape)
+
+    @cached_property
+    def _in_bf16(self) -> Encoder:
         from quoth.models.glow.encoder import GlowEncoder
 
         return GlowEncoder.load(self.name, config=self.config)
 
-    def _encode(self, sequences: Sequence[SubwordSequence], side: str) -> Encoded:
+    def _encode(
+        self, sequences: Sequence[SubwordSequence], side: str, *, network: ReadsBert | None = None
+    ) -> Encoded:
         """Encode in batches of like length, which wastes little work on padding."""
         vectors = np.zeros((len(sequences), self.width), dtype=np.float32)
         lengths = tuple(len(each.subword_ids) for each in sequences)
         for rows in batches_by_length(lengths, budget=_BUDGET):
             check_interruption()
-            pooled = self._pool([sequences[row].subword_ids for row in rows])
+            pooled = self._pool(
+                [sequences[row].subword_ids for row in rows], network or self._network
+            )
             vectors[rows] = unit(pooled @ self._maps[side].T if self._maps else pooled)
         return Encoded(vectors, lengths, tuple(each.num_cut for each in sequences))
 
-    def _pool(self, sequences: Sequence[Sequence[int]]) -> Vectors:
+    def _pool(self, sequences: Sequence[Sequence[int]], network: ReadsBert) -> Vectors:
         subword_ids, lengths = pad(sequences)
         if self.config.pooling == "cls":
-            return self._network.states(subword_ids, lengths, first=1)[:, 0]
-        return mean(self._network.states(subword_ids, lengths), lengths)
+            return network.states(subword_ids, lengths, first=1)[:, 0]
+        return mean(network.states(subword_ids, lengths), lengths)
 
 
 def mean(states: Floats, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Vectors:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quoth.models.glow.encoded import Encoded, Encoder
-from quoth.models.glow.inputs import Fields
+from quoth.models.glow.inputs import Fields, SubwordSequence
 from quoth.models.glow.weights import WordCounts
 from quoth.server.monitoring.timings import StageTimes
 
@@ -31,16 +31,16 @@ class BatchingEncoder:
         self.name = encoder.name
         self.config = encoder.config
         self.width = encoder.width
+        self.inputs = encoder.inputs
         self._encoder = encoder
         self._stages = stages
         self._list_lock = threading.Lock()
         self._turn = threading.Lock()
         self._waiting: list[_WaitingQueries] = []
 
-    @property
-    def by_torch(self) -> Any:
-        """The encoder whose network can be followed."""
-        return self._encoder.by_torch
+    def look(self, sequence: SubwordSequence, *, is_query: bool) -> Sequence[float] | None:
+        """Return the share of each subword in the looks that end in the vector."""
+        return self._encoder.look(sequence, is_query=is_query)
 
     def identity(self) -> dict[str, Any]:
         """Describe everything that decides which vectors come out."""

@@ -16,10 +16,12 @@ from transformers import AutoModel
 from transformers.utils import logging
 
 from quoth.models.attention import Merge, attend, attend_merged, attention_shares
-from quoth.models.glow.attention_report import pooled_shares, report_attention
+from quoth.models.glow.attention_report import report_attention
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.glow.inputs import SurfaceWords
+from quoth.models.glow.network import pooled_shares
+from quoth.models.glow.plain import open_encoder
 
 logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 
@@ -179,15 +181,19 @@ def test_weights_move_attention_towards_rare_words(tiny: Path) -> None:
     assert moved["owl"] > moved["the"]
 
 
-def test_the_quick_bf16_encoder_looks_at_the_same_words(tiny: Path) -> None:
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_encoders_to_search_with_look_at_the_same_words(
+    tiny: Path, tmp_path: Path, pooling: str
+) -> None:
+    exact = GlowEncoder.load(str(tiny), config=replace(CONFIG, pooling=pooling), fast=False)
+    exact.save(tmp_path / "saved")
+    quick = open_encoder(str(tmp_path / "saved"))
+    assert not isinstance(quick, GlowEncoder)
     reports = [
-        report_attention(
-            GlowEncoder.load(str(tiny), config=CONFIG, fast=fast), "owl", DOCUMENTS, counts=None
-        )
-        for fast in (False, True)
+        report_attention(encoder, "owl", DOCUMENTS, counts=None) for encoder in (exact, quick)
     ]
     for slow, quick in zip(*reports, strict=True):
         assert slow is not None and quick is not None
         expected = {each.word: each.share for each in slow.document}
         found = {each.word: each.share for each in quick.document}
-        assert found == pytest.approx(expected, abs=0.02)
+        assert found == pytest.approx(expected, abs=1e-5)
