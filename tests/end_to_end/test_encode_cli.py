@@ -19,7 +19,7 @@ BIRDS = [
     {"_id": "hen", "title": "Hen", "text": "A hen sleeps in the barn at night."},
     {"_id": "swift", "title": "Swift", "text": "Swifts sleep on the wing."},
 ]
-NEURAL = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "faiss")
+NEURAL = ("torch", "onnxruntime", "transformers", "tokenizers", "safetensors", "numpy", "faiss")
 
 
 @pytest.fixture(scope="module")

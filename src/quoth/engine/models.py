@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from collections.abc import Sequence
@@ -132,6 +133,12 @@ def be_quiet() -> None:
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def can_encode() -> bool:
+    """Whether the libraries that vectors need are installed, told without loading them."""
+    has_reader = any(importlib.util.find_spec(name) for name in ("onnxruntime", "torch"))
+    return has_reader and all(importlib.util.find_spec(name) for name in ("numpy", "tokenizers"))
 
 
 def missing_neural(error: ImportError, *, what: str = "vectors") -> MissingExtra:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from typing import Any, Protocol
 
@@ -12,6 +11,7 @@ from quoth.engine.calibrating import (
     NUM_QUERIES,
     NUM_RERANKED,
 )
+from quoth.engine.models import can_encode
 from quoth.search.hybrid.calibration import Calibration
 
 MOST_SECONDS = 60.0
@@ -49,11 +49,6 @@ def encode_if_quick(engine: CanEncode) -> float | None:
         return seconds
     engine.encode()
     return None
-
-
-def can_encode() -> bool:
-    """Whether the libraries that vectors need are installed, told without loading them."""
-    return all(importlib.util.find_spec(name) for name in ("torch", "transformers", "faiss"))
 
 
 def expected_seconds(documents: int, passages: int, *, cores: int) -> float:

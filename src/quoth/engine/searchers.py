@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from quoth.collection.store import Store
 from quoth.engine.calibrating import RerankingTrial
 from quoth.engine.calibration_file import HYBRID, read_calibration, save_calibration
-from quoth.engine.models import missing_neural
+from quoth.engine.models import can_encode, missing_neural
 from quoth.engine.naming import LoadGenerator, name_documents
 from quoth.engine.passages import BY_VECTORS, PassageChooser
 from quoth.engine.reranking import (
@@ -141,8 +140,7 @@ class Searchers:
         """Return the best searcher that the collection has for the name `auto`, else the name."""
         if name != AUTO:
             return name
-        can_encode = any(importlib.util.find_spec(each) for each in ("onnxruntime", "torch"))
-        return "hybrid" if can_encode and self.is_encoded else "lexical"
+        return "hybrid" if can_encode() and self.is_encoded else "lexical"
 
     def decide(self, name: str, rerank: bool | None) -> tuple[str, bool]:
         """Return the searcher that a name stands for, and whether its hits are reranked.
