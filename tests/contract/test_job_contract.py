@@ -186,7 +186,7 @@ def files_of(place: Path, *folders: str) -> dict[str, bytes]:
 
 
 JOBS: dict[str, tuple[Callable[[World], Run], tuple[str, ...], int]] = {
-    "learn": (lambda world: world.learn, ("birds.quoth/models",), 8),
+    "learn": (lambda world: world.learn, ("birds.quoth/models",), 9),
     "pixar": (lambda world: world.pixar, ("birds.quoth/generative",), 7),
     "glow, info_nce": (
         lambda world: lambda *given: world.glow(*given, loss="info_nce"),
