@@ -77,9 +77,10 @@ def main() -> None:
     asked = [each for each in open_manual_questions() if given.split in ("", each.split)]
     with Engine.open(given.cache / COLLECTION) as engine:
         searcher = engine.choose(given.searcher)
-        judged = [ask(engine, each, searcher=searcher) for each in asked]
+        judged = [ask(engine, each, searcher=given.searcher) for each in asked]
         thresholds = (engine.config.answer.threshold, CAUTIOUS)
-    rows = make_rows(judged, searcher, thresholds)
+    is_reranked = given.searcher == "auto" and searcher == "hybrid"  # as `auto` does
+    rows = make_rows(judged, f"{searcher}{', reranked' * is_reranked}", thresholds)
     for each in rows:
         print(json.dumps(each))
     if not given.split:
