@@ -74,7 +74,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
-    os.environ["OMP_NUM_THREADS"] = str(given.threads)
+    if os.environ.get("OMP_NUM_THREADS") != str(given.threads):  # read when numpy is loaded
+        os.environ["OMP_NUM_THREADS"] = str(given.threads)
+        os.execv(sys.executable, [sys.executable, "-m", "benchmarks.inference.run", *sys.argv[1:]])
     import torch
 
     torch.set_num_threads(given.threads)

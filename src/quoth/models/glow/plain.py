@@ -1,8 +1,8 @@
 """Encoders that are plain BERT, which most collections are encoded with, without torch.
 
-Importing torch takes longer than a search. ONNX Runtime reads a query in half torch's time, and
-passages in 1.2 times as long: so torch takes over where there are many, in bf16 where the processor
-has it.
+Importing torch takes longer than a search. ONNX Runtime reads a query in half torch's time, but
+passages more slowly (benchmarks/inference): so torch takes over where there are many, in bf16 where
+the processor has it.
 
 Shapes: H heads of the width d = D / H.
 """
