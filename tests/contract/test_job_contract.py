@@ -176,7 +176,7 @@ def without_varying(value: Any) -> Any:
 
 def files_of(place: Path, *folders: str) -> dict[str, bytes]:
     """Read what the job made, but reports, which tell times, and how often search got a model."""
-    left_out = ("quoth_training.json", "artifact.json")
+    left_out = ("quoth_training.json", "artifact.json", "seals.json")
     return {
         str(path.relative_to(place)): path.read_bytes()
         for folder in folders

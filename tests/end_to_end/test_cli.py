@@ -248,6 +248,7 @@ def test_verify_and_repair_after_the_index_is_gone(quoth: Quoth, birds: Path) ->
         "clean": True,
         "store": [],
         "indexes": [],
+        "models": [],
         "repaired": False,
         "behind": {},
     }
