@@ -53,6 +53,7 @@ GIVEN = Namespace(
     encoder_layers=1,
     start=None,
     minutes=0.0,
+    latest=0.0,
     valid=4,
     continuations=20,
 )
