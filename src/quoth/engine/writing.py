@@ -70,7 +70,8 @@ def install_model(collection: Path, model: Path, *, wait_seconds: float) -> None
     """Let a collection answer with the model in a folder from now on."""
     inside, home = model.resolve(), collection.resolve()
     kept = inside.relative_to(home) if inside.is_relative_to(home) else inside
-    seal_folder(inside)
+    if inside.is_dir():
+        seal_folder(inside)
     with (
         locked(collection, wait_seconds=wait_seconds),
         contextlib.closing(Store.create(collection)) as store,

@@ -32,6 +32,7 @@ def test_a_fitted_reranker_is_used_if_it_is_better(
             "queries_per_passage": 1,
             "warm_up_steps": 1,
             "reranker_steps": 1,
+            "minutes": 120.0,  # so that the plan has room for it on any machine
             "judged_queries": 8,
             "device": "cpu",
         },
@@ -39,7 +40,7 @@ def test_a_fitted_reranker_is_used_if_it_is_better(
     with Engine.open(collection, settings=[settings]) as engine:
         job.learn(engine, LearnRequest())
     found = JobFolder(collection / job.LEARNING).found("reranker")
-    assert found["fitted"] and found["examples"] == 16
+    assert found["fitted"] and found["examples"] == 16, found
     assert set(found["scores"]) == {"before", "after"}
     fitted = collection / "models" / "learned-1-reader"
     with Engine.open(collection) as engine:
