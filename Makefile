@@ -4,10 +4,11 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-slow check fmt docs papers bench clean
+.PHONY: help demo test test-slow chaos check fmt docs papers bench clean
 help:
 	@echo "make demo       search the Python standard library's docstrings, and ask them something"
 	@echo "make test       run the tests (make test-slow for the long ones)"
+	@echo "make chaos      let system calls fail in every command, and fuzz what is read (an hour or more)"
 	@echo "make check      formatter, linter and type checker"
 	@echo "make fmt        format the code"
 	@echo "make docs       regenerate the pages under docs/ that are made from code and results"
@@ -55,6 +56,10 @@ test: $(VENV)/.dev $(VENV)/.browser
 	$(QUICKLY) $(BIN)/python -m pytest -n auto --dist loadfile
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow
+# CASES=0 lets every single call fail in every way, which takes a night.
+CASES ?= 60
+chaos: $(VENV)/.dev
+	$(SCRATCH) $(BIN)/python -m benchmarks.reliability.faults --most $(CASES)
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

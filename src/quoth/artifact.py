@@ -17,6 +17,7 @@ from typing import Any
 
 from quoth.errors import Damaged, FormatMismatch
 from quoth.open_files import out_of_files, says_out_of_files
+from quoth.storage_failures import says_storage_failed, storage_failed
 
 FILE_NAME = "artifact.json"
 SEALS = "seals.json"
@@ -111,6 +112,8 @@ def open_artifact(
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         if says_out_of_files(error):
             raise out_of_files(path) from error
+        if says_storage_failed(error):
+            raise storage_failed(path, error) from error
         raise Damaged(f"{path} cannot be read as an artifact description ({error})") from error
     if seal != _seal_content(content):
         raise Damaged(f"{path} was altered: its content does not match its own checksum")

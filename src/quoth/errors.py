@@ -14,6 +14,7 @@
     │   ├── OutOfDate          a shard changed after statistics were exchanged
     │   ├── OutOfFiles         the system lets the process open no more files
     │   ├── ShardDown          a shard of the collection cannot be reached
+    │   ├── StorageFailed      the system failed to read or write a file; nothing is known damaged
     │   └── StorageFull        the disk took no more; nothing acknowledged was lost
     ├── FilterError        a metadata condition cannot be parsed
     ├── EvaluationError    queries, qrels, runs or measures that cannot be evaluated
@@ -89,6 +90,10 @@ class ShardDown(CollectionError):
 
     def __str__(self) -> str:
         return f"shard {self.number} is out of reach: {self.why}"
+
+
+class StorageFailed(CollectionError):
+    """The system failed to read or write a file; whether the file is damaged is not known."""
 
 
 class StorageFull(CollectionError):

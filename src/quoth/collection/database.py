@@ -15,6 +15,7 @@ from typing import Any
 from quoth.errors import Busy, Damaged, Interrupted, QuothError, StorageFull
 from quoth.interruption import Interruption, current_interruption, interruptible
 from quoth.open_files import can_open_files, out_of_files, says_out_of_files
+from quoth.storage_failures import storage_failed
 
 _NEVER = Interruption()
 _STEPS_BETWEEN_CHECKS = 10_000  # of SQLite's machine; about a tenth of a millisecond
@@ -151,4 +152,6 @@ def explain_failure(path: Path, error: Exception) -> QuothError:
         return Busy(f"another process is writing to {path}; try again when it has finished")
     if _is_for_want_of_files(name, error):
         return out_of_files(path)
+    if name.startswith(("SQLITE_IOERR", "SQLITE_NOMEM", "SQLITE_CANTOPEN")):
+        return storage_failed(path, error)
     return Damaged(f'{path} cannot be used ({error}); run "quoth verify {path.parent}" for more')

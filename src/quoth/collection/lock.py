@@ -12,7 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from quoth.collection.database import explain_failure
-from quoth.errors import Busy, CollectionError, OutOfFiles, QuothError, StorageFull
+from quoth.errors import (
+    Busy,
+    CollectionError,
+    OutOfFiles,
+    QuothError,
+    StorageFailed,
+    StorageFull,
+)
 
 FILE_NAME = "writer.lock"
 
@@ -50,5 +57,5 @@ def _take(connection: sqlite3.Connection, folder: Path, wait_seconds: float) -> 
 def _explain(path: Path, error: sqlite3.Error, otherwise: str) -> QuothError:
     """Say why there is no lock; its file holds nothing, so it cannot be damaged."""
     failure = explain_failure(path, error)
-    is_plain = isinstance(failure, (Busy, OutOfFiles, StorageFull))
+    is_plain = isinstance(failure, (Busy, OutOfFiles, StorageFailed, StorageFull))
     return failure if is_plain else CollectionError(otherwise)

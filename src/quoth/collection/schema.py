@@ -8,9 +8,11 @@ application_id`). A format older than this one is migrated if a step for it is l
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 from quoth.errors import CollectionError, Damaged, FormatMismatch, NoCollection
+from quoth.sqlite_reading import connect_for_reading, has_changed
 
 FORMAT_VERSION = 1
 APPLICATION_ID = 0x51_55_4F_54  # "QUOT"
@@ -20,6 +22,8 @@ SET_FILE = "shards.json"
 
 MIGRATIONS: dict[int, str] = {}
 """Format version → SQL that lifts a collection to the next one."""
+
+_WAIT_SECONDS = 30.0
 
 OWNED = (("passages", "document"), ("identifiers", "document"), ("filter_values", "row"))
 """Tables whose rows belong to a document, and the column that says to which."""
@@ -73,9 +77,7 @@ def require_collection(folder: Path, file_name: str) -> None:
     """Complain helpfully where a folder holds no collection."""
     require_not_lost(folder / file_name)
     if not (folder / file_name).is_file():
-        raise NoCollection(
-            f'there is no collection at {folder}; make one with "quoth add {folder} SOURCE"'
-        )
+        raise _nothing_at(folder)
 
 
 def require_not_lost(path: Path) -> None:
@@ -87,30 +89,60 @@ def require_not_lost(path: Path) -> None:
         )
     is_there = path.is_file() and path.stat().st_size > 0
     if not is_there and (path.parent / "lexical").exists():
-        raise Damaged(
-            f"{path} is missing or empty: the documents of this collection are gone;"
-            " restore the file from a backup, or remove the folder and add the documents again"
-        )
+        raise _lost(path)
 
 
-def connect(path: Path, *, mode: str) -> sqlite3.Connection:
-    """Open a database that is ours and in this format; mode `rwc` makes or migrates one."""
-    connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode={mode}",
-        uri=True,
-        isolation_level=None,
-        timeout=30.0,
-        check_same_thread=False,
+def _nothing_at(folder: Path) -> NoCollection:
+    return NoCollection(
+        f'there is no collection at {folder}; make one with "quoth add {folder} SOURCE"'
     )
+
+
+def _lost(path: Path) -> Damaged:
+    return Damaged(
+        f"{path} is missing or empty: the documents of this collection are gone;"
+        " restore the file from a backup, or remove the folder and add the documents again"
+    )
+
+
+def _require_never_used(path: Path, *, write: bool) -> None:
+    """Complain where a database without tables is not one that is just being made.
+
+    Whoever is killed while making it leaves such a file, which the next writer takes over.
+    """
+    if (path.parent / "lexical").exists():
+        raise _lost(path)
+    if not write:
+        raise _nothing_at(path.parent)
+
+
+def connect(path: Path, *, write: bool) -> tuple[sqlite3.Connection, Callable[[], bool]]:
+    """Open a database that is ours and in this format; a writer makes or migrates one.
+
+    Also returns what tells whether the database must be opened anew (see `sqlite_reading`).
+    """
+    if write:
+        connection = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=rwc",
+            uri=True,
+            isolation_level=None,
+            timeout=_WAIT_SECONDS,
+            check_same_thread=False,
+        )
+        stamp = None
+    else:
+        connection, stamp = connect_for_reading(path, timeout=_WAIT_SECONDS)
     try:
-        if mode == "rwc":
+        if _is_blank(connection):
+            _require_never_used(path, write=write)
+        if write:
             _prepare(connection, path)
         _require_ours(connection, path)
         _check_format(connection, path)
     except BaseException:
         connection.close()
         raise
-    return connection
+    return connection, lambda: stamp is not None and has_changed(path, stamp)
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:

@@ -50,18 +50,19 @@ class Store(StoreReader):
         """Open the collection in this folder for writing, making an empty one if there is none."""
         folder.mkdir(parents=True, exist_ok=True)
         schema.require_not_lost(folder / FILE_NAME)
-        return cls._connect(folder / FILE_NAME, mode="rwc")
+        return cls._connect(folder / FILE_NAME, write=True)
 
     @classmethod
     def open(cls, folder: Path) -> Self:
         """Open an existing collection for reading."""
         schema.require_collection(folder, FILE_NAME)
-        return cls._connect(folder / FILE_NAME, mode="ro")
+        return cls._connect(folder / FILE_NAME, write=False)
 
     @classmethod
-    def _connect(cls, path: Path, *, mode: str) -> Self:
+    def _connect(cls, path: Path, *, write: bool) -> Self:
         try:
-            return cls(Database(schema.connect(path, mode=mode), path))
+            connection, is_outdated = schema.connect(path, write=write)
+            return cls(Database(connection, path), is_outdated)
         except SQLITE_ERRORS as error:
             raise explain_failure(path, error) from error
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -32,8 +32,10 @@ class StoredDocument:
 class StoreReader:
     """What can be asked of the documents on disk; `Store` adds opening and writing."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, is_outdated: Callable[[], bool] = lambda: False) -> None:
+        """`is_outdated` tells whether the file must be opened anew to see what is in it."""
         self._db = database
+        self.is_outdated = is_outdated
         self.path = database.path
         self._read_documents: dict[int, Document] = {}
         self._read_characters = 0

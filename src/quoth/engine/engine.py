@@ -25,9 +25,9 @@ from quoth.engine.lookup import allowed_rows, newest
 from quoth.engine.models import LoadedModels
 from quoth.engine.searchers import AUTO, Searchers
 from quoth.engine.status import describe
-from quoth.engine.verify import Damage, verify
-from quoth.engine.writing import after_storing, locked, require_stored_settings
-from quoth.errors import Busy, Damaged, IndexMoved, NotFound, OutOfFiles, StorageFull
+from quoth.engine.verify import Damage, open_to_verify, verify
+from quoth.engine.writing import after_storing, locked, require_index, require_stored_settings
+from quoth.errors import Busy, CollectionError, Damaged, IndexMoved, NotFound, StorageFailed
 from quoth.records import (
     Attention,
     Document,
@@ -268,7 +268,7 @@ class Engine(EngineBase):
         """Check every checksum, every index against the store; `repair` rebuilds what differs."""
         require_collection(self.folder, FILE_NAME)
         self.close()
-        with self._locked(), contextlib.closing(Store.create(self.folder)) as store:
+        with open_to_verify(self.folder, self._locked(), repair=repair) as store:
             config = self._resolve(store) if repair else self._require_stored_settings(store)
             searchers = self.make_searchers(store).kept()
             return verify(store, config, searchers, repair=repair, progress=self._progress)
@@ -287,6 +287,10 @@ class Engine(EngineBase):
         return build_config(*stored_settings(store, self.folder), *self._given)
 
     def _reader(self) -> Store:
+        if self._store is not None and self._store.is_outdated():
+            self._let_go()
+            self._store.close()
+            self._store = None
         if self._store is None:
             self._store = Store.open(self.folder)
         return self._store
@@ -304,7 +308,7 @@ class Engine(EngineBase):
                 yield store, config
             except BaseException:
                 store.undo_unfinished()
-                with contextlib.suppress(OutOfFiles, StorageFull):  # the next search catches up
+                with contextlib.suppress(CollectionError, OSError):  # the next search catches up
                     self._catch_up(store)
                 raise
             with after_storing():
@@ -325,11 +329,11 @@ class Engine(EngineBase):
     def _read(self, look: Callable[[Store], _T], searcher: str = "lexical") -> _T:
         """Look at one consistent state; again, if a writer replaced it meanwhile.
 
-        What turns out damaged is closed, so that the next look finds what was repaired meanwhile.
+        What turns out damaged, or cannot be read, is closed: the next look finds what was mended.
         """
         try:
             return self._look(look, searcher)
-        except Damaged:
+        except (Damaged, StorageFailed):
             self.close()
             raise
 
@@ -350,17 +354,16 @@ class Engine(EngineBase):
             self._let_go()
         is_newest = self._searchers.is_current(change, searcher=searcher)
         if not is_newest:
-            with (
-                contextlib.suppress(Busy),
-                self._locked(wait_seconds=0.0),
-                contextlib.closing(Store.create(self.folder)) as writable,
-            ):
-                self._require_stored_settings(writable)
-                searchers = self.make_searchers(writable)
-                searchers.catch_up(writable, searcher=searcher, progress=self._progress)
-                searchers.close()
-                writable.forget(upto=writable.change)
-                is_newest = True
+            try:
+                with self._locked(0.0), contextlib.closing(Store.create(self.folder)) as writable:
+                    self._require_stored_settings(writable)
+                    searchers = self.make_searchers(writable)
+                    searchers.catch_up(writable, searcher=searcher, progress=self._progress)
+                    searchers.close()
+                    writable.forget(upto=writable.change)
+                    is_newest = True
+            except Busy as error:
+                require_index(self.folder, error)
             self._let_go()
         if is_newest:  # or else a writer is still at it: look again next time
             self._seen.add((change, searcher))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
 from quoth.artifact import FILE_NAME, SEALS, find_sealed_damage
+from quoth.collection.store import FILE_NAME as STORE
 from quoth.collection.store import Store
 from quoth.engine.calibration_file import HYBRID, read_calibration
 from quoth.errors import Damaged, FormatMismatch
@@ -17,6 +19,7 @@ from quoth.search.generative.state import FOLDER as GENERATIVE
 from quoth.search.searcher import IndexedSearcher, Progress
 from quoth.settings.config import STORED_SECTIONS, Config, as_values
 from quoth.settings.stored import MODELS, sealed_models
+from quoth.sqlite_reading import can_write_beside
 from quoth.text.passages import cut_document
 
 
@@ -62,6 +65,19 @@ class Damage:
         return "indexes are damaged; --repair rebuilds them from the documents"
 
 
+@contextlib.contextmanager
+def open_to_verify(
+    folder: Path, lock: contextlib.AbstractContextManager[None], *, repair: bool
+) -> Iterator[Store]:
+    """Open a collection to check it, as its one writer; without the lock on read-only media."""
+    if not repair and not can_write_beside(folder / STORE):
+        with contextlib.closing(Store.open(folder)) as store:
+            yield store
+        return
+    with lock, contextlib.closing(Store.create(folder)) as store:
+        yield store
+
+
 def verify(
     store: Store,
     config: Config,
@@ -88,6 +104,8 @@ def verify(
         found, late = searcher.find_damage(store, progress=progress), searcher.num_behind(store)
         in_indexes += found
         if found and repair:
+            # First what says that it is whole: a repair that is killed here is then begun anew.
+            (searcher.folder / FILE_NAME).unlink(missing_ok=True)
             shutil.rmtree(searcher.folder, ignore_errors=True)
             searcher.rebuild(store, progress=progress)
         elif late and repair:

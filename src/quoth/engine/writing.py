@@ -6,13 +6,23 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from quoth.artifact import FILE_NAME as ARTIFACT
 from quoth.artifact import seal_folder
 from quoth.collection.lock import hold_writer_lock
-from quoth.collection.store import Store
-from quoth.errors import CollectionError, IndexMismatch, OutOfFiles, StorageFull
+from quoth.collection.store import FILE_NAME, Store
+from quoth.errors import (
+    Busy,
+    CollectionError,
+    Damaged,
+    IndexMismatch,
+    OutOfFiles,
+    StorageFailed,
+    StorageFull,
+)
 from quoth.interruption import Interruption, check_interruption, interruptible
 from quoth.settings.config import STORED_SECTIONS, Config, as_values
 from quoth.settings.stored import store_answer
+from quoth.sqlite_reading import can_write_beside
 
 
 @contextlib.contextmanager
@@ -29,18 +39,35 @@ def locked(folder: Path, *, wait_seconds: float) -> Iterator[None]:
         raise CollectionError(
             f"{folder} cannot hold a collection ({error.strerror}); name another folder"
         ) from error
+    if not can_write_beside(folder / FILE_NAME):
+        raise CollectionError(
+            f"{folder} may not be written to by this user, who can search it as far as its indexes"
+            f' are up to date; whoever may write brings them up to date with "quoth verify {folder}'
+            ' --repair"'
+        )
     with hold_writer_lock(folder, wait_seconds=wait_seconds):
         check_interruption()
         with interruptible(Interruption()):
             yield
 
 
+def require_index(folder: Path, busy: Busy) -> None:
+    """Say that somebody builds the index where there is none to search on with."""
+    if not (folder / "lexical" / ARTIFACT).exists():
+        raise Busy(
+            f"the index of {folder} is being built or repaired by another process; search again"
+            " when it has finished"
+        ) from busy
+
+
 @contextlib.contextmanager
 def after_storing() -> Iterator[None]:
-    """Say that documents are stored where the indexes could not follow them for want of room."""
+    """Say that documents are stored where the indexes could not follow them."""
     try:
         yield
-    except (OutOfFiles, StorageFull) as error:
+    except Damaged as error:
+        raise Damaged(f"the documents are stored, but an index is damaged: {error}") from error
+    except (OutOfFiles, StorageFailed, StorageFull) as error:
         raise type(error)(
             "the documents are stored; they will be found after the next write or search that"
             f" succeeds, as an index could not be brought up to date: {error}"

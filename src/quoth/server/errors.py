@@ -23,6 +23,7 @@ from quoth.errors import (
     OutOfFiles,
     QuothError,
     ShardDown,
+    StorageFailed,
     StorageFull,
 )
 
@@ -117,6 +118,7 @@ _STATUSES: tuple[tuple[type[QuothError], int], ...] = (
     (IndexMoved, 503),
     (OutOfDate, 503),
     (OutOfFiles, 503),
+    (StorageFailed, 503),
     (StorageFull, 503),
     (ShardDown, 503),
     (Interrupted, 503),

@@ -8,12 +8,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from quoth.errors import CollectionError, Damaged, StorageFull
+from quoth.errors import Busy, CollectionError, Damaged, StorageFull
 from quoth.open_files import can_open_files, out_of_files, says_out_of_files
+from quoth.sqlite_reading import connect_for_reading
+from quoth.storage_failures import storage_failed
 
 SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """What SQLite may raise; the latter where its own message quotes an altered page."""
 
+_WAIT_SECONDS = 10.0
 _CANNOT_OPEN = ("SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_READONLY_CANTINIT")
 
 
@@ -29,17 +32,19 @@ class DerivedFile:
     @classmethod
     def open(cls, path: Path, *, write: bool = False) -> Self:
         """Open the file; a writer creates it where it is missing."""
-        mode = "rwc" if write else "ro"
         with contextlib.ExitStack() as unless_opened:
             try:
-                connection = sqlite3.connect(
-                    f"{path.absolute().as_uri()}?mode={mode}",
-                    uri=True,
-                    isolation_level=None,
-                    check_same_thread=False,
-                )
+                if write:
+                    connection = sqlite3.connect(
+                        f"{path.absolute().as_uri()}?mode=rwc",
+                        uri=True,
+                        isolation_level=None,
+                        timeout=_WAIT_SECONDS,
+                        check_same_thread=False,
+                    )
+                else:
+                    connection, _stamp = connect_for_reading(path, timeout=_WAIT_SECONDS)
                 unless_opened.callback(connection.close)
-                connection.execute("PRAGMA busy_timeout = 10000")
                 if write:
                     connection.execute("PRAGMA journal_mode = WAL")
                     connection.executescript(cls.schema)
@@ -89,4 +94,8 @@ def explain_failure(path: Path, error: Exception) -> CollectionError:
         )
     if says_out_of_files(error) or (name.startswith(_CANNOT_OPEN) and not can_open_files()):
         return out_of_files(path)
+    if name.startswith("SQLITE_BUSY"):
+        return Busy(f"another process is writing to {path}; try again when it has finished")
+    if name.startswith(("SQLITE_IOERR", "SQLITE_NOMEM", "SQLITE_CANTOPEN")):
+        return storage_failed(path, error)
     return Damaged(f"{path} cannot be read ({error})")

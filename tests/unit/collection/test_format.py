@@ -197,3 +197,25 @@ def test_a_description_that_was_altered_is_noticed(tmp_path: Path) -> None:
     path.write_text(json.dumps(content))
     with pytest.raises(Damaged, match="altered"):
         open_artifact(tmp_path, kind="lexical index", version=1)
+
+
+def test_a_database_that_was_never_finished_is_no_collection_and_is_taken_over(
+    tmp_path: Path,
+) -> None:
+    """Whoever is killed, or fails, while making a collection leaves a file without tables."""
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as unfinished:
+        unfinished.execute("PRAGMA journal_mode = WAL")
+    assert (tmp_path / FILE_NAME).stat().st_size
+    with pytest.raises(NoCollection, match="quoth add"):
+        Store.open(tmp_path)
+    Store.create(tmp_path).close()
+    Store.open(tmp_path).close()
+
+
+def test_a_database_without_tables_beside_an_index_is_a_lost_one(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as blank:
+        blank.execute("PRAGMA journal_mode = WAL")
+    (tmp_path / "lexical").mkdir()
+    for opening in (Store.open, Store.create):
+        with pytest.raises(Damaged, match="documents of this collection are gone"):
+            opening(tmp_path)

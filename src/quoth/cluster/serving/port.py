@@ -32,6 +32,7 @@ _OUT_OF_REACH = (
     errors.OutOfDate,
     errors.ShardDown,
     errors.OutOfFiles,
+    errors.StorageFailed,
     errors.StorageFull,
 )
 """What a replica says of its shard, rather than of the question."""

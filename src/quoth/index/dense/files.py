@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from quoth.artifact import FileSeal, seal_file, sync_folder
 from quoth.errors import CollectionError, Damaged, StorageFull
 from quoth.open_files import out_of_files, says_out_of_files
+from quoth.storage_failures import says_storage_failed, storage_failed
 
 _OURS = re.compile(r"(segment|removed|graph|places)-\d{6,}\.[a-z.]+")
 _DISK_FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
@@ -50,6 +51,8 @@ def map_array(
     except (OSError, ValueError) as error:
         if says_out_of_files(error):
             raise out_of_files(path) from error
+        if says_storage_failed(error):
+            raise storage_failed(path, error) from error
         raise Damaged(f"{path} cannot be mapped into memory ({error})") from error
     return np.asarray(mapped)
 
@@ -85,4 +88,6 @@ def explain(folder: Path, error: OSError) -> CollectionError:
             f"{folder} could not be written: the disk is full or limited; the documents are safe,"
             " and search continues on the last finished index until there is room"
         )
+    if says_storage_failed(error):
+        return storage_failed(folder, error)
     return CollectionError(f"{folder} could not be written ({error})")

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +29,7 @@ from quoth.errors import Damaged, IndexMoved
 from quoth.index.lexical.query import Clause, LexicalQuery
 from quoth.interruption import check_interruption
 from quoth.open_files import can_open_files, out_of_files, says_out_of_files
+from quoth.storage_failures import says_storage_failed, storage_failed
 from quoth.vocabulary.statistics import EVERYTHING
 
 KIND = "lexical index"
@@ -78,10 +81,28 @@ def tantivy_errors(path: Path) -> Iterator[None]:
             raise
         if says_out_of_files(error) or not can_open_files():
             raise out_of_files(path) from error
+        if says_storage_failed(error):
+            raise storage_failed(path, error) from error
         raise Damaged(
             f"{path} cannot be used as an index ({error});"
             f' run "quoth verify {path.parent.parent} --repair"'
         ) from error
+
+
+@contextlib.contextmanager
+def _lockable(path: Path) -> Iterator[Path]:
+    """Yield a folder to open an index in: tantivy makes a lock there even to read.
+
+    Where this user may not, links in a folder of its own do, until the files are mapped.
+    """
+    if os.access(path, os.W_OK) or not path.is_dir():
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="quoth-index-") as scratch:
+        for each in path.resolve().iterdir():
+            if each.suffix != ".lock":
+                (Path(scratch) / each.name).symlink_to(each)
+        yield Path(scratch)
 
 
 def open_tantivy(path: Path) -> tantivy.Index:
@@ -111,6 +132,8 @@ def read_segments(path: Path) -> list[dict[str, Any]]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         if says_out_of_files(error):
             raise out_of_files(path) from error
+        if says_storage_failed(error):
+            raise storage_failed(path, error) from error
         raise Damaged(
             f"{path / META} cannot be read ({error});"
             f' run "quoth verify {path.parent.parent} --repair"'
@@ -132,9 +155,9 @@ class LexicalIndex:
             name: seal for name, seal in artifact.files.items() if Path(name).name != META
         }
         self._require_whole()
-        index = open_tantivy(self.path)
-        self._schema = index.schema
-        with tantivy_errors(self.path):
+        with _lockable(self.path) as path, tantivy_errors(self.path):
+            index = open_tantivy(path)
+            self._schema = index.schema
             self._searcher = index.searcher()
         self.num_dead = sum(
             (each["deletes"] or {}).get("num_deleted_docs", 0) for each in read_segments(self.path)
@@ -170,6 +193,8 @@ class LexicalIndex:
         except OSError as error:
             if says_out_of_files(error):
                 raise out_of_files(self.path) from error
+            if says_storage_failed(error):
+                raise storage_failed(self.path, error) from error
             return False
 
     @property

@@ -34,8 +34,10 @@ from quoth.index.lexical.index import (
     view_names,
 )
 from quoth.open_files import can_open_files, out_of_files, says_out_of_files
+from quoth.storage_failures import says_storage_failed, storage_failed
 from quoth.vocabulary.statistics import FieldTerms
 
+_WORKER_LOST = "An index writer was killed"  # of a failed write, whose reason is lost
 _HEAP_BYTES = 128_000_000
 _DISK_FULL = re.compile(r"os error (28|27|122)\b|No space left|File too large|quota")
 
@@ -191,6 +193,8 @@ def _explain(folder: Path, error: BaseException) -> CollectionError:
             f"{folder} could not be written: the disk is full or limited; the documents are safe,"
             " and search continues on the last finished index until there is room"
         )
+    if says_storage_failed(error) or _WORKER_LOST in str(error):
+        return storage_failed(folder, error)
     if type(error).__name__ == "PanicException":
         return Damaged(
             f'{folder} cannot be used as an index ({error}); run "quoth verify {folder.parent}'

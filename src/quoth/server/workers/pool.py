@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
 from typing import TypeVar
 
-from quoth.errors import Damaged, OutOfFiles, QuothError
+from quoth.errors import Damaged, OutOfFiles, QuothError, StorageFailed
 from quoth.interruption import Interruption, current_interruption, interruptible
 from quoth.server.errors import Overloaded, TookTooLong
 from quoth.server.monitoring.metrics import PoolState
@@ -223,7 +223,7 @@ class WorkerPool:
 
     def _mend(self, error: BaseException) -> BaseException:
         """Open files anew after damage, which somebody may repair; a panic is an error as any."""
-        if isinstance(error, Damaged | OutOfFiles):
+        if isinstance(error, Damaged | OutOfFiles | StorageFailed):
             engine = self._own.__dict__.pop("engine", None)
             if engine is not None:
                 self._engines.remove(engine)

@@ -1,0 +1,1 @@
+"""What Quoth survives: system calls that fail, inputs that lie, and hours of use."""

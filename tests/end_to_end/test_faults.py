@@ -1,0 +1,55 @@
+"""System calls that fail in every command: a clear error, and nothing acknowledged is lost.
+
+A sample of what `make chaos` injects. What is looked at after each fault is written down in
+benchmarks/reliability/injecting.py.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+from benchmarks.reliability import faults
+from benchmarks.reliability.shim import find_compiler
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="libraries are preloaded on Linux alone"),
+    pytest.mark.skipif(find_compiler() is None, reason="there is no C compiler"),
+]
+MOST = 4
+
+
+def _assert_survived(cases: list[dict[str, Any]], *, operations: int) -> None:
+    wrong = [case for case in cases if case["problems"]]
+    assert wrong == []
+    assert len(cases) == operations * MOST
+    assert {case["code"] for case in cases} >= {0, 3}, "some are survived, and some are noticed"
+
+
+def test_faults_in_commands_by_words() -> None:
+    cases = faults.run_injections(faults.LEXICAL, most=MOST, seed=7)
+    _assert_survived(cases, operations=len(faults.LEXICAL))
+
+
+def test_faults_in_commands_with_models() -> None:
+    cases = faults.run_injections(faults.NEURAL, most=MOST, seed=7)
+    _assert_survived(cases, operations=len(faults.NEURAL))
+
+
+def test_a_summary_counts_what_was_refused_and_what_is_wrong() -> None:
+    fault = {"kind": "write", "at": 3, "error": "EIO", "mode": "once"}
+    cases = [
+        {"operation": "add", "fault": fault, "code": 3, "problems": ["traceback"]},
+        {"operation": "add", "fault": fault, "code": 0, "problems": []},
+    ]
+    found = faults.summarise(cases, most=0)
+    assert (found["faults"], found["wrong"]) == (2, 1)
+    assert found["operations"][0] == {
+        "operation": "add",
+        "faults": 2,
+        "succeeded": 1,
+        "refused": 1,
+        "wrong": 1,
+    }
+    assert [row["kind"] for row in found["ways"]] == ["write"]
