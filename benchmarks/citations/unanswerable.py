@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from quoth.answer.noun_phrases import STOP_WORDS
-from quoth.text.passages import split_sentences
+from quoth.text.blocks import split_sentences
 
 NUM_PASSAGES = 3
 LOWER_CASE_SHARE = 0.4

@@ -34,7 +34,7 @@ from quoth.models.dynamic_lm.inputs import DynamicLMInputs
 from quoth.models.pretrained import load_tokenizer
 from quoth.selfsupervision.phrase_matching import SubwordText
 from quoth.selfsupervision.phrase_sampling import SubwordKinds, as_subwords
-from quoth.text.passages import split_sentences
+from quoth.text.blocks import split_sentences
 from quoth.text.words import Analyser, AnalyserConfig
 from quoth.training.quoting.quote_writer import (
     CoverRecord,

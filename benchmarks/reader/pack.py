@@ -39,7 +39,7 @@ from benchmarks.reader.queries import MadeQuery, count_words, make_query
 from quoth.models.pretrained import DEFAULT_NAME, find_folder, load_tokenizer
 from quoth.models.reader.config import ReaderConfig
 from quoth.models.reader.inputs import ReaderInputs
-from quoth.text.passages import split_sentences
+from quoth.text.blocks import split_sentences
 from quoth.training.reading.set import (
     ANSWERED,
     PAIR,

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from quoth.answer.noun_phrases import STOP_WORDS
-from quoth.text.passages import split_sentences
+from quoth.text.blocks import split_sentences
 
 SHARES = {"sentence": 0.35, "keywords": 0.35, "verbose": 0.15, "half": 0.15}
 """How often each kind is tried first."""

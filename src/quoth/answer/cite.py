@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from quoth.answer.tokens import Token
 from quoth.answer.word_bounds import is_end, is_start
 from quoth.records import Answer, Citation, Passage, Span
-from quoth.text.passages import split_sentences
+from quoth.text.blocks import split_sentences
 from quoth.vocabulary.dynamic import DynamicVocabulary, Source
 
 _LITERAL_MARKER = re.compile(r"(\\*)(\[\d+\])")

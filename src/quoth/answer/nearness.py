@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from quoth.answer.noun_phrases import STOP_WORDS
 from quoth.records import Span
-from quoth.text.passages import split_sentences
+from quoth.text.blocks import split_sentences
 
 EncodeSentences = Callable[[Sequence[str]], NDArray[np.float32]]
 """Sentences to vectors (N, D), of any length."""

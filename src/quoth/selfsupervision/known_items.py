@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from quoth.errors import ConfigError, EvaluationError
 from quoth.records import Document, Passage, Query, Span
-from quoth.text.passages import count_words, split_sentences
+from quoth.text.blocks import count_words, split_sentences
 
 if TYPE_CHECKING:  # an analyser is given; a machine that only trains has no stemmer
     from quoth.text.words import Analyser, Word

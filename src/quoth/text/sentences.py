@@ -7,7 +7,10 @@ from collections.abc import Iterator
 
 # A stop, with the quotes and brackets that close after it; the CJK stops need no space.
 _CLOSERS = r"[\"'”’»)\]}」』）】》〉]"
-_STOP = re.compile(rf"(?<![.!?…؟۔।])[.!?…؟۔।]++{_CLOSERS}*+\s++|[。！？｡]++{_CLOSERS}*+\s*+")
+_STOPS = ".!?…؟۔।"
+_STOP = re.compile(rf"(?<![{_STOPS}])[{_STOPS}]++{_CLOSERS}*+\s++|[。！？｡]++{_CLOSERS}*+\s*+")
+# In text with spaces, found faster: at the first stop of several if it is not begun among them.
+_SPACED_STOP = re.compile(rf"[{_STOPS}][{_STOPS}]*+{_CLOSERS}*+\s++")
 _ABBREVIATIONS = frozenset(
     re.findall(
         r"\S+",
@@ -17,6 +20,7 @@ _ABBREVIATIONS = frozenset(
 )
 _BEFORE_NUMBERS = frozenset(("abs", "art", "ch", "no", "nos", "nr", "p", "pp", "sec", "vol"))
 _LONGEST_ABBREVIATION = 12
+_LOOK_BACK = (300, 1_500, 10**9)  # characters, as most sentences are short
 
 
 def find_sentence_ends(text: str, start: int, end: int) -> Iterator[int]:
@@ -25,6 +29,24 @@ def find_sentence_ends(text: str, start: int, end: int) -> Iterator[int]:
         after = match.end()
         if after < end and _ends_sentence(text, start, match.start(), after):
             yield after
+
+
+def find_last_sentence_end(text: str, start: int, limit: int, *, since: int) -> int | None:
+    """Find the last of the ends that `find_sentence_ends` finds from `start`, up to `limit`.
+
+    A sentence must begin at `since`, and a word beyond it at `limit`; the text must be of a script
+    that writes spaces. Then a stop is what it is whatever comes before, and the last few tell.
+    """
+    for width in _LOOK_BACK:
+        begin = max(since, limit - width)
+        while begin > since and text[begin - 1] in _STOPS:
+            begin -= 1
+        for match in reversed(list(_SPACED_STOP.finditer(text, begin, limit))):
+            if _ends_sentence(text, start, match.start(), match.end()):
+                return match.end()
+        if begin == since:
+            break
+    return None
 
 
 def _ends_sentence(text: str, start: int, stop: int, after: int) -> bool:

@@ -22,6 +22,10 @@ _MAX_TERM_LENGTH = 100
 _MAX_CACHED_WORDS = 1_000_000
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _ASCII_WORD = re.compile(r"[A-Za-z0-9]+(?:'[A-Za-z0-9]+)*")
+_LOOSE_APOSTROPHE = re.compile(r"'(?:(?![A-Za-z0-9])|(?<![A-Za-z0-9]'))")
+_LOWERED = bytes(
+    byte if chr(byte).isalnum() or byte == ord("'") else ord(" ") for byte in range(128)
+).lower() + bytes(128)
 _EUROPEAN_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _BEYOND_EUROPEAN = re.compile("[\u0300-\u1dff\u2c00-\U0010ffff]")  # marks, or no spaces
 _UNSPACED = (
@@ -74,6 +78,8 @@ class Analyser:
         >>> Analyser(AnalyserConfig()).terms("The Café's waiters, waiting_for 3 orders")
         ['the', 'cafe', 'waiter', 'wait', 'for', '3', 'order']
         """
+        if text.isascii():
+            return list(map(self._cache.__getitem__, _split_ascii(text)))
         pattern, is_full = _pattern_for(text)
         if is_full and _unspaced_pattern().search(text):
             return [word.term for word in self.words(text)]
@@ -151,15 +157,29 @@ class _TermCache(dict[str, str]):
     def __missing__(self, word: str) -> str:
         if len(self) >= _MAX_CACHED_WORDS:
             self.clear()
-        term = unicodedata.normalize("NFKC", word).casefold().replace("’", "'")
+        if word.isascii():
+            term = word.lower()  # its compatibility form, folded: the same, sooner
+        else:
+            term = unicodedata.normalize("NFKC", word).casefold().replace("’", "'")
         if self._stemmer is not None:
             term = str(self._stemmer.stemWord(term)) or term
-        if self._fold_accents:
+        if self._fold_accents and not term.isascii():
             bare = _ACCENTS.sub("", unicodedata.normalize("NFD", term))
             term = unicodedata.normalize("NFC", bare) or term
         # Compatibility forms may bring spaces in (⑴ → "(1)" does not, ﷺ does): a term has none.
         self[word] = term = "".join(term.split())[:_MAX_TERM_LENGTH] or word
         return term
+
+
+def _split_ascii(text: str) -> list[str]:
+    """Split plain text into the words that `_ASCII_WORD` finds, in lower case; much faster.
+
+    >>> _split_ascii("The owl's 'nest', rock''n_roll")
+    ['the', "owl's", 'nest', 'rock', 'n', 'roll']
+    """
+    if "'" in text:
+        text = _LOOSE_APOSTROPHE.sub(" ", text)
+    return text.encode().translate(_LOWERED).decode().split()
 
 
 def _pattern_for(text: str) -> tuple[re.Pattern[str], bool]:

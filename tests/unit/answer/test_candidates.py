@@ -15,7 +15,7 @@ from quoth.answer.noun_phrases import noun_phrases
 from quoth.answer.word_bounds import is_end, is_start
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.inputs import DynamicLMInputs
-from quoth.text.passages import split_sentences
+from quoth.text.blocks import split_sentences
 from quoth.vocabulary.dynamic import Candidate
 
 INPUTS = DynamicLMInputs(train_tokenizer(), DynamicLMConfig(), max_positions=2048)

@@ -25,7 +25,7 @@ from quoth.selfsupervision.known_items import (
     hold_out,
     make_known_items,
 )
-from quoth.text.passages import count_words
+from quoth.text.blocks import count_words
 from quoth.text.words import Analyser, AnalyserConfig
 
 ANALYSER = Analyser(AnalyserConfig(language="none"))

@@ -11,13 +11,8 @@ from hypothesis import strategies as st
 from quoth.errors import ConfigError
 from quoth.records import Document, Passage, Span
 from quoth.text import passages
-from quoth.text.passages import (
-    PassageConfig,
-    count_words,
-    cut_document,
-    cut_text,
-    split_sentences,
-)
+from quoth.text.blocks import count_words, split_sentences
+from quoth.text.passages import PassageConfig, cut_document, cut_text
 
 PIECES = [
     *("a", "raven", "Spoke", "e.g.", "Dr.", "U.S.", "3.5", "12", "J.", "…", "...", "?", "!", ". "),
@@ -72,7 +67,7 @@ def test_no_character_is_lost(text: str, config: PassageConfig) -> None:
 
 
 @settings(deadline=None)
-@given(st.text(" \tab.#-", max_size=60), configs())
+@given(st.text(" \tabé.#-", max_size=60), configs())
 def test_the_short_cut_for_short_lines_gives_what_the_long_way_gives(
     text: str, config: PassageConfig
 ) -> None:
@@ -80,6 +75,34 @@ def test_the_short_cut_for_short_lines_gives_what_the_long_way_gives(
         patch.setattr(passages, "_fits_at_a_glance", lambda _text, _max_words: False)
         long_way = cut_text(text, config)
     assert cut_text(text, config) == long_way
+
+
+PROSE = st.lists(
+    st.sampled_from(
+        ["raven", "Owls", "hunt.", "Dr. Poe", "3.", "e.g.", 'said."', "...", "?!", "é.", "U.S."]
+        + ["\n", "\n\n", "# Birds\n", "- an owl", "x" * 2001, "大鸦。", "\x85", "…"]
+    ),
+    max_size=60,
+).map(" ".join)
+
+
+@settings(deadline=None)
+@given(PROSE, configs(with_overlap=False))
+def test_leaping_over_sentences_and_words_cuts_where_one_by_one_does(
+    text: str, config: PassageConfig
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passages._Packer, "_can_leap", lambda _packer, _unit: False)
+        one_by_one = cut_text(text, config)
+    assert cut_text(text, config) == one_by_one
+
+
+def test_a_sentence_longer_than_the_look_back_is_still_found_to_end() -> None:
+    long_one = "Owls " + "hunt " * 150 + "mice."  # far more than 300 characters
+    assert cut(f"{long_one} A raven spoke. It said a word.", 155) == [
+        f"{long_one} A raven spoke.",
+        "It said a word.",
+    ]
 
 
 @settings(deadline=None)

@@ -10,8 +10,10 @@ from quoth.errors import ConfigError
 from quoth.text.words import Analyser, AnalyserConfig, languages
 
 ENGLISH = Analyser(AnalyserConfig())
-TEXTS = st.text(alphabet=st.characters(exclude_categories=["Cs"])) | st.text(
-    "aé'’東京ก ́_-3 ", max_size=40
+TEXTS = (
+    st.text(alphabet=st.characters(exclude_categories=["Cs"]))
+    | st.text("aé'’東京ก ́_-3 ", max_size=40)
+    | st.text("aB3'_- .\n\x1f\x7f", max_size=40)
 )
 
 

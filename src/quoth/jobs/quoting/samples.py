@@ -23,7 +23,7 @@ from quoth.records import Passage
 from quoth.search.searcher import Progress
 from quoth.selfsupervision.phrase_matching import Ids, SubwordText
 from quoth.selfsupervision.phrase_sampling import SubwordKinds, as_subwords
-from quoth.text.passages import split_sentences
+from quoth.text.blocks import split_sentences
 from quoth.training.quoting.batches import BatchMaker
 from quoth.training.quoting.continuations import drawn_phrases, make_continuations
 from quoth.training.quoting.quote_writer import CoverRecord, QuoteRecord, QuoteWriter

@@ -22,7 +22,7 @@ from quoth.models.dynamic_lm.inputs import DynamicLMInputs, TokenisedText
 from quoth.records import Span
 from quoth.selfsupervision.phrase_matching import MatchLimits, SubwordText, match_forward
 from quoth.selfsupervision.phrase_sampling import as_subwords
-from quoth.text.passages import split_sentences
+from quoth.text.blocks import split_sentences
 from quoth.training.quoting.quoting_config import QuotingConfig
 from quoth.training.quoting.set import Quotation
 from quoth.vocabulary.dynamic import NO_ANSWER
