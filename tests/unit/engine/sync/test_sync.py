@@ -345,9 +345,9 @@ def test_folders_that_would_be_read_twice_are_refused(engine: Engine, tmp_path: 
 
 
 def test_without_any_folder_it_says_what_to_do(tmp_path: Path) -> None:
-    with Engine.open(tmp_path / "c.quoth") as engine:
-        with pytest.raises(ConfigError, match="remembers no folder"):
-            engine.sync()
+    no_folder = pytest.raises(ConfigError, match="remembers no folder")
+    with Engine.open(tmp_path / "c.quoth") as engine, no_folder:
+        engine.sync()
     assert not (tmp_path / "c.quoth").exists()
 
 

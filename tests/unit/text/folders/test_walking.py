@@ -26,14 +26,14 @@ def _make(folder: Path, *paths: str) -> Path:
 
 
 RULES = {
-    ".gitignore": "*.log.txt\n!keep.log.txt\nbuild/\n/top.txt\na/**/z.txt\n\\#odd.txt\nspace.txt  \n",
+    ".gitignore": "*.log.txt\n!keep.log.txt\nbuild/\n/top.txt\na/**/z.txt\n\\#odd.txt\nsp.txt \n",
     "sub/.gitignore": "!again.log.txt\n*.md\n",
     "sub/deep/.gitignore": "!brought.md\n",
 }
 FILES = (
     *("one.log.txt", "keep.log.txt", "sub/again.log.txt", "sub/other.log.txt", "top.txt"),
     *("sub/top.txt", "build/x.txt", "sub/build/y.txt", "a/z.txt", "a/b/c/z.txt", "sub/m.md"),
-    *("sub/deep/brought.md", "sub/deep/n.md", "#odd.txt", "space.txt", "m.md", "build.txt"),
+    *("sub/deep/brought.md", "sub/deep/n.md", "#odd.txt", "sp.txt", "m.md", "build.txt"),
 )
 
 
