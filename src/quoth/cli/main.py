@@ -40,6 +40,8 @@ _EPILOG = (
 _MODULES = {
     "add": "add",
     "remove": "add",
+    "sync": "sync",
+    "watch": "sync",
     "encode": "learn",
     "learn": "learn",
     "search": "search",

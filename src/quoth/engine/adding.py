@@ -19,7 +19,8 @@ from quoth.settings.config import Config
 from quoth.text.passages import cut_document
 from quoth.text.readers.reading import Report, read_documents
 
-_MAX_BATCH_CHARACTERS = 4_000_000
+MAX_BATCH_CHARACTERS = 4_000_000
+"""So much text is held before it is stored."""
 
 
 class DocumentSink(Protocol):
@@ -106,7 +107,7 @@ def _batches(documents: Iterable[Document], size: int) -> Iterator[list[Document
     for document in documents:
         batch.append(document)
         length += sum(len(text) for texts in document.fields.values() for text in texts)
-        if len(batch) >= size or length >= _MAX_BATCH_CHARACTERS:
+        if len(batch) >= size or length >= MAX_BATCH_CHARACTERS:
             yield batch
             batch, length = [], 0
     if batch:

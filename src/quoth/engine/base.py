@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,11 +14,16 @@ from quoth.answer.config import AnswerConfig, DecodingConfig
 from quoth.engine.answering import AnswerInProgress, Asking
 from quoth.engine.finding import CutSnippet
 from quoth.records import Answer, Document, Hit, Passage, SearchRequest, ShownHits, Snippet
+from quoth.search.searcher import Progress
 from quoth.settings.config import Config, Values
 from quoth.text.passages import cut_document
 
 if TYPE_CHECKING:
     from quoth.answer.reading_answerer import TitledPassage
+    from quoth.engine.sync.plan import SyncPlan
+    from quoth.engine.sync.reading import SyncSink
+    from quoth.engine.sync.sync import SyncOptions, SyncReport
+    from quoth.text.readers.reading import Report
 
 _logger = logging.getLogger(__name__)
 
@@ -30,6 +36,7 @@ class EngineBase(ABC):
     """Whether all of the collection lies in its folder, so that another process can open it."""
 
     _asking: Asking
+    _progress: Progress
     _given: Sequence[Values]
 
     @property
@@ -41,6 +48,45 @@ class EngineBase(ABC):
     @abstractmethod
     def config(self) -> Config:
         """The settings in force."""
+
+    @abstractmethod
+    def docids(self) -> tuple[str, ...]:
+        """List the docids of all documents, in the order they were added."""
+
+    @abstractmethod
+    def writing(self) -> AbstractContextManager[tuple[SyncSink, Config]]:
+        """Be the one writer while the block lasts; afterwards every index has caught up."""
+
+    def sync(
+        self,
+        folders: Sequence[str] = (),
+        *,
+        options: SyncOptions | None = None,
+        report: Report | None = None,
+        is_to_stop: Callable[[], bool] = lambda: False,
+    ) -> SyncReport:
+        """Bring the collection in step with the folders it remembers, and with further ones.
+
+        What is new is added, what changed updated, what is gone removed. Where much would be
+        removed, it refuses unless `options` confirm that. What cannot be read goes to `report`;
+        without one, the first problem stops the reading.
+        """
+        from quoth.engine.sync.sync import sync_folders
+
+        return sync_folders(
+            self,
+            folders,
+            options=options,
+            report=report,
+            progress=self._progress,
+            is_to_stop=is_to_stop,
+        )
+
+    def plan_sync(self, folders: Sequence[str] = (), *, thorough: bool = False) -> SyncPlan:
+        """Say what `sync` would do, by names, sizes and times alone."""
+        from quoth.engine.sync.sync import plan_sync
+
+        return plan_sync(self, folders, thorough=thorough)
 
     @abstractmethod
     def find(self, request: SearchRequest) -> ShownHits:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from quoth.collection.sources import read_sources
 from quoth.collection.store import FILE_NAME, Store
 from quoth.engine.searchers import Searchers
 from quoth.settings.config import STORED_SECTIONS, Config, as_values
@@ -22,6 +23,7 @@ def describe(folder: Path, store: Store, searchers: Searchers, *, config: Config
         "passages": store.num_passages,
         "fields": list(store.fields()),
         "filters": _filters(store),
+        "sources": [each.name for each in read_sources(store).folders],
         "change": store.change,
         "bytes": {name: _size(folder / name) for name in _PARTS},
         "indexes": searchers.describe(),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from quoth.artifact import FILE_NAME, SEALS, find_sealed_damage
 from quoth.collection.store import FILE_NAME as STORE
+from quoth.collection.source_files import check_files
 from quoth.collection.store import Store
 from quoth.engine.calibration_file import HYBRID, read_calibration
 from quoth.errors import Damaged, FormatMismatch
@@ -97,6 +98,7 @@ def verify(
     progress("checking documents", 0, 0)
     in_store = tuple(store.find_damage(cut=cut))
     in_indexes += _check_calibration(folder / HYBRID, repair=repair)
+    in_indexes += check_files(folder, repair=repair)
     in_models = find_model_damage(folder, store)
     behind: dict[str, int] = {}
     # The lexical index comes first and needs no model; the others would load a damaged one.

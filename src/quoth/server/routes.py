@@ -49,6 +49,7 @@ from quoth.server.schemas import (
     WrittenResponse,
 )
 from quoth.server.service import Service
+from quoth.server.watching import FolderWatch
 from quoth.server.workers.processes import SearchProcesses
 from quoth.settings.server import LIMITS, MAX_DOCID_CHARS, ServerConfig
 from quoth.shards.opening import OpenedEngine
@@ -84,22 +85,25 @@ def create_app(
     keys: Keys | None = None,
     allow_writes: bool = False,
     mcp: bool = False,
+    watch: bool = False,
     processes: SearchProcesses | None = None,
 ) -> FastAPI:
     """Make the application that serves a collection; the engine says which, and with what settings.
 
     Without keys it answers only to host names of this computer. Writes are refused unless allowed,
     and need a key for writing where there are keys. With `mcp` it speaks the Model Context Protocol
-    at /mcp, too. Searches are done in `processes` where they are given, else in threads.
+    at /mcp, too. With `watch` it keeps the collection in step with the folders that the collection
+    remembers. Searches are done in `processes` where they are given, else in threads.
     """
     config = config or ServerConfig()
     service = Service(engine, config, processes)
+    watching = FolderWatch(service, engine) if watch else None
     assistants = create_mcp(service.on_reader, service.on_answerer) if mcp else None
     app = FastAPI(
         title="Quoth",
         version=__version__,
         description=_ABOUT,
-        lifespan=_lifespan(service, assistants),
+        lifespan=_lifespan(service, assistants, watching),
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
@@ -139,7 +143,7 @@ def _add_layers(app: FastAPI, config: ServerConfig, policy: AccessPolicy, servic
 
 
 def _lifespan(
-    service: Service, assistants: MCPServer | None
+    service: Service, assistants: MCPServer | None, watching: FolderWatch | None
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def live(app: FastAPI) -> AsyncIterator[None]:
@@ -147,8 +151,12 @@ def _lifespan(
             if assistants is not None:
                 await stack.enter_async_context(assistants.session_manager.run())
             warming = asyncio.create_task(_warm_up(app, service))
+            if watching is not None:
+                watching.start()
             yield
             warming.cancel()
+            if watching is not None:
+                await asyncio.to_thread(watching.stop)
             await asyncio.to_thread(service.close)
 
     return live

@@ -48,7 +48,12 @@ def require_safe(config: ServerConfig, path: Path | None) -> Keys | None:
 
 
 def run_server(
-    engine: OpenedEngine, config: ServerConfig, *, keys: Keys | None, allow_writes: bool
+    engine: OpenedEngine,
+    config: ServerConfig,
+    *,
+    keys: Keys | None,
+    allow_writes: bool,
+    watch: bool = False,
 ) -> None:
     """Serve until interrupted; what was begun is finished first."""
     try:
@@ -62,6 +67,7 @@ def run_server(
             keys=keys,
             allow_writes=allow_writes,
             mcp=has_mcp,
+            watch=watch,
             processes=_processes(engine, fitted),
         )
         server = make_server(app, fitted)

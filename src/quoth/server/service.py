@@ -290,14 +290,21 @@ class Service:
             taken = {**seconds, "total": time.perf_counter() - begun}
             yield "answer", answer_response(shown, taken).model_dump()
 
+    def submit_write(self, work: Callable[[OpenedEngine], _T]) -> Job[_T]:
+        """Have the one writer do some work when its turn comes, and wait for it where you like."""
+        return self._writer.submit(self._timed_write(work))
+
     async def _write(self, work: Callable[[OpenedEngine], _T]) -> _T:
         """Do some work of the writer; once begun, it is done to its end."""
+        timed, seconds = self._timed_write(work), self._config.write_seconds
+        return await self._writer.run(timed, seconds=seconds, may_stop=False)
 
+    def _timed_write(self, work: Callable[[OpenedEngine], _T]) -> Callable[[OpenedEngine], _T]:
         def timed(engine: OpenedEngine) -> _T:
             with self.metrics.stages.timed("write"):
                 return work(engine)
 
-        return await self._writer.run(timed, seconds=self._config.write_seconds, may_stop=False)
+        return timed
 
 
 @contextlib.contextmanager

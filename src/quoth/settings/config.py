@@ -28,6 +28,7 @@ from quoth.settings.dynamic_lm import TRAINING_SECTIONS
 from quoth.settings.learn import LearnConfig
 from quoth.settings.pixar import PixarBuildConfig
 from quoth.settings.server import ServerConfig
+from quoth.text.folders.config import FolderConfig
 from quoth.text.passages import PassageConfig
 from quoth.text.readers.config import ReaderConfig
 from quoth.text.words import AnalyserConfig
@@ -58,6 +59,7 @@ class Config:
     readers: ReaderConfig = field(default_factory=ReaderConfig)
     passages: PassageConfig = field(default_factory=PassageConfig)
     analyser: AnalyserConfig = field(default_factory=AnalyserConfig)
+    sync: FolderConfig = field(default_factory=FolderConfig)
     lexical: LexicalConfig = field(default_factory=LexicalConfig)
     dense: DenseConfig = field(default_factory=DenseConfig)
     fusion: FusionConfig = field(default_factory=FusionConfig)
@@ -112,6 +114,16 @@ def build_config(*layers: Values) -> Config:
 def as_values(config: Config, names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     """Return some sections as plain values, to be saved."""
     return {name: _plain(getattr(config, name)) for name in names}
+
+
+def chosen_values(config: Config, names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """Return what differs from the defaults in some sections, to be saved."""
+    values, usual = as_values(config, names), as_values(Config(), names)
+    chosen = {
+        name: {key: value for key, value in own.items() if value != usual[name][key]}
+        for name, own in values.items()
+    }
+    return {name: own for name, own in chosen.items() if own}
 
 
 @functools.cache

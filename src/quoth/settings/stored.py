@@ -5,20 +5,25 @@ reader and the query generator that rerank. A folder inside the collection is na
 it, so that both can be moved together.
 *Generative*: a document that is added later is named as those that were trained on, from the same
 sources, by the same query generator or by none; only what differs from the defaults is stored.
+*Sources*: the folders that the collection is kept in step with, and how they are read.
 *Answer*: the language model that was trained and installed. What a user sets goes before all of it.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from quoth.artifact import seal_folder
+from quoth.collection.sources import read_sources
 from quoth.collection.store import Store
 from quoth.search.generative.config import GenerativeConfig
 from quoth.settings.pixar import PixarBuildConfig
+from quoth.text.folders.config import FolderConfig
+from quoth.text.readers.config import ReaderConfig
 
 _ANSWER = "answer"
 _MODEL = "model"
@@ -40,6 +45,7 @@ def stored_settings(store: Store, folder: Path) -> tuple[dict[str, dict[str, Any
         store.setting("config") or {},
         _stored_learned(store, folder),
         {"generative": stored_generative(store)},
+        known_reading(read_sources(store).settings),
         answering,
     )
 
@@ -127,7 +133,13 @@ def _chosen(config: GenerativeConfig | PixarBuildConfig) -> dict[str, Any]:
     }
 
 
-def _known(kind: type[GenerativeConfig | PixarBuildConfig], values: Any) -> dict[str, Any]:
+def known_reading(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the settings that folders are read with, as this version knows them."""
+    kinds = {"readers": ReaderConfig, "sync": FolderConfig}
+    return {name: _known(kind, settings.get(name, {})) for name, kind in kinds.items()}
+
+
+def _known(kind: type, values: Any) -> dict[str, Any]:
     """Leave out what another version kept and this one does not have."""
     names = {each.name for each in fields(kind)}
     return {name: value for name, value in dict(values).items() if name in names}

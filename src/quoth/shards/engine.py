@@ -150,20 +150,23 @@ class ShardedEngine(EngineBase):
 
         What cannot be read goes to `report`; without one, the first problem stops the reading.
         """
-        with self._writing() as writer:
-            return add_sources(
-                sources, writer, writer.config, report=report, progress=self._progress
-            )
+        with self.writing() as (writer, config):
+            return add_sources(sources, writer, config, report=report, progress=self._progress)
 
     def add_documents(self, documents: Iterable[Document]) -> Written:
         """Add or update documents made by the caller."""
-        with self._writing() as writer:
-            return add_in_batches(documents, writer, writer.config, progress=self._progress)
+        with self.writing() as (writer, config):
+            return add_in_batches(documents, writer, config, progress=self._progress)
 
     def remove(self, docids: Sequence[str]) -> tuple[str, ...]:
         """Remove documents; returns the docids that were not there."""
-        with self._writing() as writer:
+        with self.writing() as (writer, _config):
             return writer.remove(docids)
+
+    def writing(self) -> AbstractContextManager[tuple[ShardWriter, Config]]:
+        """Be the one writer of all shards; afterwards statistics are exchanged."""
+        wait, progress = self._wait, self._progress
+        return writing_shards(self.shards, self._engines, wait_seconds=wait, progress=progress)
 
     def exchange(self) -> None:
         """Sum up the statistics of all shards for each, after they were written to one by one."""
@@ -335,11 +338,6 @@ class ShardedEngine(EngineBase):
     @property
     def _wait(self) -> float:
         return build_config(*self._given).collection.wait_seconds
-
-    def _writing(self) -> AbstractContextManager[ShardWriter]:
-        return writing_shards(
-            self.shards, self._engines, wait_seconds=self._wait, progress=self._progress
-        )
 
     def _find_in_steps(self, ranking: Ranking, lexical: MergedSearcher) -> Sequence[ShownHit]:
         """Find the best of all, then ask their shards alone for what is shown of them."""

@@ -29,6 +29,8 @@ from quoth.collection.shards import (
     require_count,
     require_free,
 )
+from quoth.collection.source_files import FILE_NAME as SOURCE_FILES
+from quoth.collection.source_files import open_files
 from quoth.collection.store import FILE_NAME, Store
 from quoth.collection.store_reader import StoredDocument
 from quoth.engine.engine import Engine
@@ -65,6 +67,7 @@ def split_collection(
         with locked(collection, wait_seconds=build_config(*settings).collection.wait_seconds):
             made = create_shards(unfinished, count=count)
             _carry([collection], made.shards, made.shard_of, config=config, progress=progress)
+            _carry_source_files(collection, unfinished)
         with ShardedEngine.open(unfinished, settings=settings, progress=progress):
             pass  # opening exchanges the statistics
     return open_shards(out)
@@ -86,6 +89,7 @@ def merge_shards(
     with _written_beside(out) as unfinished:
         with locked(folder, wait_seconds=build_config(*settings).collection.wait_seconds):
             _carry(shards.shards, [unfinished], lambda _docid: 0, config=config, progress=progress)
+            _carry_source_files(folder, unfinished)
         with Engine.open(unfinished, settings=settings, progress=progress) as merged:
             merged.add_documents([])
 
@@ -133,6 +137,13 @@ def _carry(
         for path in targets:
             _link_models(sources[0], path, answer=taken[0].setting("answer"))
         _carry_vectors(taken, given, moves, progress=progress)
+
+
+def _carry_source_files(collection: Path, target: Path) -> None:
+    """Copy what is known of the files that documents come from, shards or not."""
+    if (collection / SOURCE_FILES).is_file():
+        with open_files(collection) as files:
+            files.copy_to(target)
 
 
 def _shared_settings(store: Store) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from quoth.collection.shards import ShardSet
+from quoth.collection.source_files import check_files
 from quoth.engine.status import MAX_FILTERS
 from quoth.engine.verify import Damage
 from quoth.search.merged import ShardAnswers
@@ -31,6 +32,7 @@ def describe_all(shards: ShardSet, asked: ShardAnswers[dict[str, Any]]) -> dict[
         "passages": sum(each["passages"] for each in found),
         "fields": found[0]["fields"],
         "filters": _first([each.get("filters", {}) for each in found], most=MAX_FILTERS),
+        "sources": found[0].get("sources", []),
         "change": sum(each["change"] for each in found),
         "bytes": _add([each["bytes"] for each in found]),
         "set": shards.identity,
@@ -48,6 +50,7 @@ def join_damage(
 ) -> Damage:
     """Join what was found in each shard, and say if statistics are out of date."""
     indexes = [line for each in found for line in each.indexes]
+    indexes += check_files(shards.folder, repair=repair)
     if exchange_is_due:
         indexes.append(f"{shards.folder}: the shards have changed since they exchanged statistics")
     return Damage(

@@ -6,6 +6,7 @@ import contextlib
 import heapq
 import logging
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from quoth.collection.batch import CutDocument
 from quoth.collection.content import find_problem
@@ -37,8 +38,7 @@ class ShardWriter:
     only, and adding again brings the rest.
     """
 
-    def __init__(self, shards: ShardSet, stores: Sequence[Store], config: Config) -> None:
-        self.config = config
+    def __init__(self, shards: ShardSet, stores: Sequence[Store]) -> None:
         self._shards = shards
         self._stores = stores
         self._last_row = max(store.last_row for store in stores)
@@ -84,6 +84,15 @@ class ShardWriter:
                 heads[number] = next(missing[number], None)
         return tuple(ordered)
 
+    def setting(self, name: str) -> Any:
+        """Read a value that is kept with every shard."""
+        return self._stores[0].setting(name)
+
+    def set_setting(self, name: str, value: object) -> None:
+        """Keep a value with every shard."""
+        for store in self._stores:
+            store.set_setting(name, value)
+
     def _know_fields(self, documents: Sequence[Document]) -> None:
         """Number new fields in order of appearance, the same in every shard."""
         names = dict.fromkeys(name for document in documents for name in document.fields)
@@ -96,7 +105,7 @@ class ShardWriter:
 @contextlib.contextmanager
 def writing_shards(
     shards: ShardSet, engines: Sequence[ShardEngine], *, wait_seconds: float, progress: Progress
-) -> Iterator[ShardWriter]:
+) -> Iterator[tuple[ShardWriter, Config]]:
     """Be the one writer of all shards; afterwards statistics are exchanged, even if it failed."""
     with locked(shards.folder, wait_seconds=wait_seconds):
         if exchange_is_due(shards):
@@ -104,7 +113,7 @@ def writing_shards(
         try:
             with contextlib.ExitStack() as opened:
                 pairs = [opened.enter_context(engine.writing()) for engine in engines]
-                yield ShardWriter(shards, [store for store, _config in pairs], pairs[0][1])
+                yield ShardWriter(shards, [store for store, _config in pairs]), pairs[0][1]
         finally:
             if exchange_is_due(shards):
                 exchange_statistics(shards, engines, progress=progress)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,16 +18,19 @@ from quoth.cli.commands.arguments import (
     open_engine,
     read_layers,
 )
+from quoth.cli.commands.sync import NoEncode, run_sync
 from quoth.cli.options import with_settings
-from quoth.records import Problem
+from quoth.cli.problems import Problems
+from quoth.cli.vectors import encode_if_quick
+from quoth.errors import ConfigError
 from quoth.text import display
 
 if TYPE_CHECKING:
-    from quoth.shards.opening import OpenedEngine
+    from quoth.engine.adding import AddReport
 
 
 @with_settings(
-    *("readers", "passages", "analyser", "lexical", "dense", "generative", "collection"),
+    *("readers", "sync", "passages", "analyser", "lexical", "dense", "generative", "collection"),
     shown=[
         "analyser.language",
         "passages.max_words",
@@ -48,11 +52,12 @@ def add(
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at the first bad input.", metavar="")
     ] = False,
-    no_encode: Annotated[
+    no_encode: NoEncode = False,
+    sync: Annotated[
         bool,
         typer.Option(
-            "--no-encode",
-            help="Leave vectors to quoth encode, even where they take less than a minute.",
+            "--sync",
+            help="Keep the collection in step with these folders, as quoth sync does.",
             metavar="",
         ),
     ] = False,
@@ -66,7 +71,13 @@ def add(
     The first vectors come by themselves where they take less than a minute; afterwards add and
     remove keep them in step.
     """
-    problems = _Problems(limit=None if as_json else 20)
+    if sync:
+        if strict or ray:
+            raise ConfigError("--sync goes with neither --strict nor --ray; leave one of them out")
+        with open_engine(collection, config, settings) as engine:
+            run_sync(engine, sources, encode=not no_encode, as_json=as_json)
+        return
+    problems = Problems(limit=None if as_json else 20)
     tell = None if strict else problems
     if ray:
         from quoth.shards.ray_add import add_with_cluster
@@ -80,7 +91,13 @@ def add(
         with open_engine(collection, config, settings) as engine:
             report = engine.add(sources, report=tell)
             if not no_encode:
-                _encode_if_quick(engine)
+                encode_if_quick(engine)
+    _print_report(collection, report, problems, as_json=as_json)
+
+
+def _print_report(
+    collection: Path, report: AddReport, problems: Problems, *, as_json: bool
+) -> None:
     counts = {
         "added": report.added,
         "updated": report.updated,
@@ -95,17 +112,6 @@ def add(
         show.out().print(show.table(str(collection), ["documents", "count"], rows))
     if report.skipped:
         raise typer.Exit(1)
-
-
-def _encode_if_quick(engine: OpenedEngine) -> None:
-    from quoth.engine.quick_encoding import encode_if_quick
-
-    seconds = encode_if_quick(engine)
-    if seconds is not None:
-        show.note(
-            f'run "quoth encode {engine.folder}" for vectors, so that searching goes by meaning,'
-            f" too (about {display.duration(seconds)})"
-        )
 
 
 @with_settings("lexical", "dense", "generative", "collection")
@@ -131,24 +137,3 @@ def remove(
             show.note(f"not in the collection: {docid}")
     if missing:
         raise typer.Exit(1)
-
-
-class _Problems:
-    """Shows the first problems as they come and keeps count of the rest."""
-
-    def __init__(self, limit: int | None) -> None:
-        self.lines: list[str] = []
-        self._limit = limit
-        self._count = 0
-
-    def __call__(self, problem: Problem) -> None:
-        self._count += 1
-        if self._limit is None:
-            self.lines.append(str(problem))
-        elif self._count <= self._limit:
-            show.note(f"skipped {problem}")
-
-    def tell_rest(self) -> None:
-        """Say how many problems were not shown."""
-        if self._limit is not None and self._count > self._limit:
-            show.note(f"… and {self._count - self._limit:,} more (--json lists them all)")

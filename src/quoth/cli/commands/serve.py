@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _KEY_VARIABLE = "QUOTH_KEY"
 _SECTIONS = (
     "server",
+    "sync",
     "cluster",
     "lexical",
     "dense",
@@ -57,6 +58,14 @@ NewKey = Annotated[
 ]
 AllowWrites = Annotated[
     bool, typer.Option("--allow-writes", help="Let documents be added and removed.", metavar="")
+]
+Watch = Annotated[
+    bool,
+    typer.Option(
+        "--watch",
+        help="Keep the collection in step with its folders meanwhile, as quoth watch does.",
+        metavar="",
+    ),
 ]
 Mcp = Annotated[
     bool,
@@ -100,7 +109,7 @@ StatsOf = Annotated[
     *_SECTIONS,
     "decoding",
     "collection",
-    shown=["server.workers", "answer.model"],
+    shown=["answer.model"],
     short={
         "server.host": "--host",
         "server.port": "--port",
@@ -113,6 +122,7 @@ def serve(
     keys: KeysFile = None,
     new_key: NewKey = "",
     allow_writes: AllowWrites = False,
+    watch: Watch = False,
     mcp: Mcp = False,
     ray: RayAddress = "",
     replicas: Replicas = None,
@@ -139,6 +149,11 @@ def serve(
         raise ConfigError(
             "--allow-writes does not go with --ray; write with quoth add, and the replicas follow"
         )
+    if watch and (ray or mcp):
+        raise ConfigError(
+            "--watch goes with neither --ray nor --mcp; run quoth watch beside it, and the server"
+            " follows"
+        )
     if replicas is not None and not ray:
         raise ConfigError("--replicas needs --ray ADDRESS, the cluster to start them on")
     with _open(collection, config, given, ray=ray) as engine:
@@ -147,7 +162,8 @@ def serve(
 
             run_stdio(engine)
         else:
-            _listen(engine, _server_config(config, given), keys, allow_writes=allow_writes)
+            server = _server_config(config, given)
+            _listen(engine, server, keys, allow_writes=allow_writes, watch=watch)
 
 
 @contextmanager
@@ -172,14 +188,19 @@ def _server_config(path: Path | None, given: Mapping[str, str]) -> ServerConfig:
 
 
 def _listen(
-    engine: OpenedEngine, config: ServerConfig, keys: Path | None, *, allow_writes: bool
+    engine: OpenedEngine,
+    config: ServerConfig,
+    keys: Path | None,
+    *,
+    allow_writes: bool,
+    watch: bool,
 ) -> None:
     from quoth.server.run import require_safe, run_server
 
     known = require_safe(config, keys)
     if not allow_writes:
         engine.status()  # complain at once where there is no collection
-    run_server(engine, config, keys=known, allow_writes=allow_writes)
+    run_server(engine, config, keys=known, allow_writes=allow_writes, watch=watch)
 
 
 def _print_key(scope: str, path: Path | None) -> None:

@@ -89,9 +89,9 @@ def find_obstacle(path: str) -> str:
     return ""
 
 
-def read_whole(path: str, *, max_bytes: int) -> bytes | Problem:
-    """Read a file of bounded size."""
-    place = Place(show_path(path))
+def read_whole(path: str, *, max_bytes: int, shown: str) -> bytes | Problem:
+    """Read a file of bounded size, which a problem calls `shown`."""
+    place = Place(shown)
     try:
         with open(path, "rb") as stream:
             size = os.fstat(stream.fileno()).st_size

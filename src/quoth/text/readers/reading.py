@@ -88,12 +88,17 @@ def _read_source(
             if isinstance(path, Problem):
                 yield path
             else:
-                yield from _or_nothing(_read_file(path, config), show_path(path))
+                yield from _or_nothing(_read_file(path, config, show_path(path)), show_path(path))
 
 
-def _read_file(path: str, config: ReaderConfig) -> Iterator[Outcome]:
+def read_file(path: str, config: ReaderConfig, *, shown: str) -> Iterator[Outcome]:
+    """Read one file, which documents and problems call `shown`."""
+    yield from map(_refuse_flawed, _or_nothing(_read_file(path, config, shown), shown))
+
+
+def _read_file(path: str, config: ReaderConfig, shown: str) -> Iterator[Outcome]:
     """Read one file by the format its name announces."""
-    shown, format = show_path(path), find_format(path)
+    format = find_format(path)
     obstacle = find_obstacle(path)
     if obstacle:
         yield Problem(Place(shown), obstacle)
@@ -121,7 +126,7 @@ def _read_whole_format(
     path: str, config: ReaderConfig, *, shown: str, format: str
 ) -> Iterator[Outcome]:
     """Read a format that only makes sense as a whole."""
-    data = read_whole(path, max_bytes=config.max_file_bytes)
+    data = read_whole(path, max_bytes=config.max_file_bytes, shown=shown)
     if isinstance(data, Problem):
         yield data
         return
