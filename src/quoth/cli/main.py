@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import importlib
 import io
+import os
 import sys
 from typing import Annotated
 
@@ -58,9 +59,13 @@ _MODULES = {
     "train": "train",
     "phrases": "phrases",
     "keys": "keys",
+    "doctor": "doctor",
+    "completion": "shell",
+    "man": "shell",
 }
 """Where each command is, in the order of --help."""
 
+_COMPLETION = "_QUOTH_COMPLETE"  # set by a shell that wants to know how a line goes on
 _INTERRUPTED = 130
 _RESUMES = "interrupted; what was acknowledged is kept, and running the command again resumes"
 _EXIT_CODES: tuple[tuple[type[QuothError], int], ...] = (
@@ -78,6 +83,10 @@ _EXIT_CODES: tuple[tuple[type[QuothError], int], ...] = (
 def main() -> None:
     """Run the command line; every error of ours becomes a message and an exit code."""
     _replace_what_cannot_be_written()
+    if _COMPLETION in os.environ:
+        from typer.completion import completion_init
+
+        completion_init()
     try:
         make_app(sys.argv[1] if len(sys.argv) > 1 else "")(prog_name="quoth")
     except QuothError as error:
