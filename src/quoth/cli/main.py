@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import importlib
 import io
+import keyword
 import os
 import sys
 from typing import Annotated
@@ -51,6 +52,8 @@ _MODULES = {
     "compare": "evaluate",
     "status": "status",
     "verify": "status",
+    "export": "interchange",
+    "import": "interchange",
     "serve": "serve",
     "shard": "shards",
     "merge": "shards",
@@ -84,7 +87,7 @@ def main() -> None:
     """Run the command line; every error of ours becomes a message and an exit code."""
     _replace_what_cannot_be_written()
     if _COMPLETION in os.environ:
-        from typer.completion import completion_init
+        from typer.completion import completion_init  # type: ignore[attr-defined]
 
         completion_init()
     try:
@@ -146,11 +149,12 @@ def make_app(name: str = "") -> typer.Typer:
     )
     app.callback()(common)
     for each in (name,) if name in _MODULES else _MODULES:
-        command = getattr(importlib.import_module(f"quoth.cli.commands.{_MODULES[each]}"), each)
+        module = importlib.import_module(f"quoth.cli.commands.{_MODULES[each]}")
+        command = getattr(module, f"{each}_" if keyword.iskeyword(each) else each)
         if isinstance(command, typer.Typer):
             app.add_typer(command)
         else:
-            app.command()(command)
+            app.command(each)(command)
     add_help_all(app)
     return app
 

@@ -26,7 +26,7 @@ def completion(
     eval "$(quoth completion zsh)" to ~/.zshrc, after compinit. For fish, run
     quoth completion fish > ~/.config/fish/completions/quoth.fish once.
     """
-    from typer.completion import get_completion_script
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
     script = get_completion_script(
         prog_name="quoth", complete_var="_QUOTH_COMPLETE", shell=shell.value
