@@ -1,4 +1,4 @@
-"""Write the pages that are made from templates, docs/layers.toml and benchmark results.
+"""Write the pages that are made from templates, docs/layers.toml, benchmark results and the help.
 
 Templates are Markdown, or a drawing, with jinja2. Those of whole pages are in docs/templates; what
 is told of a benchmark is in `report.md.j2` beside its results.
@@ -22,6 +22,9 @@ sys.path.insert(0, str(ROOT))  # for `python docs/generate.py`
 
 from benchmarks.cluster.capacity import Capacity  # noqa: E402
 
+from quoth.cli.main import make_app  # noqa: E402
+from quoth.cli.man import man_page  # noqa: E402
+
 TEMPLATES = {
     "README.md": "docs/templates/README.md.j2",
     "docs/architecture.md": "docs/templates/architecture.md.j2",
@@ -31,6 +34,8 @@ TEMPLATES = {
     "weights/query-generator.md": "benchmarks/query_generator/card.md.j2",
 }
 NOTICE = "<!-- made by docs/generate.py from {} and benchmarks/*/results -->\n"
+MANUAL = ROOT / "docs" / "quoth.1"
+MANUAL_NOTICE = '.\\" made by docs/generate.py from the help of every command\n'
 MISSING = "–"
 Row = Mapping[str, Any]
 
@@ -44,10 +49,11 @@ def main() -> None:
 def pages() -> dict[Path, str]:
     """Return every generated page with its content."""
     environment = _environment()
-    return {
+    filled = {
         ROOT / page: NOTICE.format(template) + _fill(environment.get_template(template))
         for page, template in TEMPLATES.items()
     }
+    return {**filled, MANUAL: MANUAL_NOTICE + man_page(make_app())}
 
 
 def _fill(template: Template) -> str:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import functools
 import importlib
 import io
+import keyword
+import os
 import sys
 from typing import Annotated
 
@@ -52,6 +54,8 @@ _MODULES = {
     "compare": "evaluate",
     "status": "status",
     "verify": "status",
+    "export": "interchange",
+    "import": "interchange",
     "serve": "serve",
     "shard": "shards",
     "merge": "shards",
@@ -60,9 +64,13 @@ _MODULES = {
     "train": "train",
     "phrases": "phrases",
     "keys": "keys",
+    "doctor": "doctor",
+    "completion": "shell",
+    "man": "shell",
 }
 """Where each command is, in the order of --help."""
 
+_COMPLETION = "_QUOTH_COMPLETE"  # set by a shell that wants to know how a line goes on
 _INTERRUPTED = 130
 _RESUMES = "interrupted; what was acknowledged is kept, and running the command again resumes"
 _EXIT_CODES: tuple[tuple[type[QuothError], int], ...] = (
@@ -80,6 +88,10 @@ _EXIT_CODES: tuple[tuple[type[QuothError], int], ...] = (
 def main() -> None:
     """Run the command line; every error of ours becomes a message and an exit code."""
     _replace_what_cannot_be_written()
+    if _COMPLETION in os.environ:
+        from typer.completion import completion_init  # type: ignore[attr-defined]
+
+        completion_init()
     try:
         make_app(sys.argv[1] if len(sys.argv) > 1 else "")(prog_name="quoth")
     except QuothError as error:
@@ -139,11 +151,12 @@ def make_app(name: str = "") -> typer.Typer:
     )
     app.callback()(common)
     for each in (name,) if name in _MODULES else _MODULES:
-        command = getattr(importlib.import_module(f"quoth.cli.commands.{_MODULES[each]}"), each)
+        module = importlib.import_module(f"quoth.cli.commands.{_MODULES[each]}")
+        command = getattr(module, f"{each}_" if keyword.iskeyword(each) else each)
         if isinstance(command, typer.Typer):
             app.add_typer(command)
         else:
-            app.command()(command)
+            app.command(each)(command)
     add_help_all(app)
     return app
 

@@ -56,6 +56,18 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
+def size(count: int) -> str:
+    """Write a number of bytes in its own unit.
+
+    >>> size(812), size(90_900_000), size(3_200_000_000)
+    ('812 B', '90.9 MB', '3.2 GB')
+    """
+    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= scale:
+            return f"{count / scale:.1f} {unit}"
+    return f"{count} B"
+
+
 def signed(value: float, *, digits: int = 3) -> str:
     """Write a difference with its sign; none where it rounds to nothing.
 

@@ -1,0 +1,1 @@
+"""Documents in files that other programs read and write."""
