@@ -19,16 +19,14 @@ from typing import Annotated
 from quoth.constraints import AtLeastOne, AtLeastZero, CheckedConfig, not_empty
 from quoth.records import Document, Passage, Span
 from quoth.text.blocks import (
-    LONGEST_WORD,
     Kind,
     Unit,
-    count_words,
     divide_into_blocks,
     divide_unit,
     find_word,
     find_word_starts,
+    has_few_words,
     has_plain_words,
-    is_spaced,
     trim,
 )
 from quoth.text.sentences import find_last_sentence_end, find_sentence_ends
@@ -94,9 +92,9 @@ _RULE_FIRST, _RULE_LATER = re.compile(_MARKS), re.compile(rf"\n{_MARKS}")
 def _fits_at_a_glance(text: str, max_words: int) -> bool:
     """Whether a text is surely one passage: written with spaces, few words, and no heading."""
     return (
-        is_spaced(text)
-        and len(text) <= max_words * LONGEST_WORD
-        and 0 < count_words(text) <= max_words
+        has_plain_words(text)
+        and has_few_words(text, max_words)
+        and not text.isspace()
         and not _may_have_heading(text)
     )
 

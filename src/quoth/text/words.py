@@ -186,8 +186,7 @@ def _pattern_for(text: str) -> tuple[re.Pattern[str], bool]:
     """Choose the cheapest pattern that finds the same words as the full one, and whether it is."""
     if text.isascii():
         return _ASCII_WORD, False
-    characters = "".join(set(text))  # few, whatever the length of the text
-    if _BEYOND_EUROPEAN.search(characters):
+    if _BEYOND_EUROPEAN.search(text):
         return _full_pattern(), True
     return _EUROPEAN_WORD, False
 

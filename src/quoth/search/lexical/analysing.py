@@ -32,6 +32,12 @@ def analyse_passages(
     document: Document, passages: Sequence[Passage], analyser: Analyser
 ) -> AnalysedDocument:
     """Turn a document and its passages into terms."""
+    if len(passages) == 1 and len(document.fields) == 1:
+        (only,), ((name, instances),) = passages, document.fields.items()
+        if len(instances) == 1:  # as most documents are: the same as below
+            terms = analyser.terms(instances[0])
+            place = PlacedPassage(0, 0, only.span.start, only.span.end)
+            return AnalysedDocument({name: [terms]}, write_record((place,), (terms,)))
     by_place: dict[tuple[str, int], list[Passage]] = {}
     for passage in passages:
         by_place.setdefault((passage.field, passage.instance), []).append(passage)
