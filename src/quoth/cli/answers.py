@@ -28,8 +28,11 @@ def follow(pieces: Iterable[Piece], console: Console, *, before: str = "") -> No
     if not console.is_terminal:
         return
     shown = Text.assemble((make_safe(before), "dim"))
-    with Live(shown, console=console, transient=True, auto_refresh=False) as live:
+    waiting = Text(f"{make_safe(before)} reading the passages …".strip(), style="dim")
+    with Live(waiting, console=console, transient=True, auto_refresh=False) as live:
+        live.refresh()
         for piece in pieces:
+            live.update(shown)
             shown.append(make_safe(piece.text), style="yellow" if piece.sources else None)
             live.refresh()
 

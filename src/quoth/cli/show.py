@@ -186,10 +186,19 @@ class Bar:
 @contextmanager
 def progress_bar() -> Iterator[Bar]:
     """Show progress while the block runs; nothing where standard error is no terminal."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     console = err()
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    text = TextColumn("{task.description}")
+    left = TimeRemainingColumn(elapsed_when_finished=True)
+    columns = (SpinnerColumn(), text, BarColumn(), MofNCompleteColumn(), left)
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal
     ) as progress:

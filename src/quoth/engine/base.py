@@ -163,7 +163,9 @@ class EngineBase(ABC):
         config = self.config
         config.answer.check(question)
         request = SearchRequest(question, k=k, where=where, searcher=searcher, syntax=False)
+        self._progress("searching", 0, 0)
         found = self.find(request)
+        self._progress("loading what answers", 0, 0)
         hits = [each.hit for each in found.hits]
         config = replace(
             config,
@@ -214,7 +216,9 @@ class EngineBase(ABC):
         request = SearchRequest(
             prefix, k=k, where=where, searcher=searcher, syntax=False, rerank=False
         )
+        self._progress("searching", 0, 0)
         found = self.find(request)
+        self._progress("loading the language model", 0, 0)
         stream = self._asking.generate(prefix, [each.hit for each in found.hits], config=config)
         return AnswerInProgress(stream, found, self.snippets(prefix, syntax=False))
 

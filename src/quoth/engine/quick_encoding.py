@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from quoth.engine.calibrating import (
@@ -49,6 +50,16 @@ def encode_if_quick(engine: CanEncode) -> float | None:
         return seconds
     engine.encode()
     return None
+
+
+def remaining_seconds(status: Mapping[str, Any], *, cores: int) -> float:
+    """Estimate how long encoding takes where some documents may have their vectors already."""
+    documents, passages = int(status["documents"]), int(status["passages"])
+    if not documents:
+        return 0.0
+    held = int(status["indexes"].get("dense", {}).get("documents", 0)) / documents
+    whole = expected_seconds(documents, passages, cores=cores)
+    return whole - held * passages / (_PASSAGES_PER_SECOND * cores)
 
 
 def expected_seconds(documents: int, passages: int, *, cores: int) -> float:

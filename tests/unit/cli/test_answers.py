@@ -84,3 +84,14 @@ def test_a_piece_is_on_the_terminal_before_the_next_is_written() -> None:
         assert "hunts" in file.getvalue()
 
     follow(written(), Console(file=file, force_terminal=True, width=80))
+
+
+def test_a_terminal_says_what_goes_on_before_the_first_word() -> None:
+    file = io.StringIO()
+
+    def written() -> Iterator[Piece]:
+        assert "reading the passages …" in file.getvalue()
+        yield Piece("Owls")
+
+    follow(written(), Console(file=file, force_terminal=True, width=80))
+    assert "Owls" in file.getvalue()

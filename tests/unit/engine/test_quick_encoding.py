@@ -7,7 +7,12 @@ from typing import Any, cast
 import pytest
 
 from quoth.engine import quick_encoding
-from quoth.engine.quick_encoding import MOST_SECONDS, encode_if_quick, expected_seconds
+from quoth.engine.quick_encoding import (
+    MOST_SECONDS,
+    encode_if_quick,
+    expected_seconds,
+    remaining_seconds,
+)
 from quoth.search.hybrid.calibration import Calibration
 
 
@@ -50,3 +55,12 @@ def test_nothing_is_done_where_there_is_nothing_to_do(monkeypatch: pytest.Monkey
     monkeypatch.setattr(quick_encoding, "can_encode", lambda: False)
     assert encode_if_quick(unable) is None
     assert empty.encoded == encoded.encoded == unable.encoded == 0
+
+
+def test_what_is_encoded_already_takes_no_time() -> None:
+    status = {"documents": 1000, "passages": 1400, "indexes": {}}
+    whole = remaining_seconds(status, cores=1)
+    assert whole == expected_seconds(1000, 1400, cores=1)
+    half = status | {"indexes": {"dense": {"documents": 500}}}
+    assert remaining_seconds(half, cores=1) == pytest.approx(whole - 700 / 28)
+    assert remaining_seconds({"documents": 0, "passages": 0, "indexes": {}}, cores=1) == 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,6 +27,7 @@ from quoth.text import display
 
 if TYPE_CHECKING:
     from quoth.settings.config import Values
+    from quoth.shards.opening import OpenedEngine
 
 LabelledPairs = Annotated[
     Path | None,
@@ -92,6 +94,18 @@ Workers = Annotated[
 ]
 
 
+def _say_how_long(engine: OpenedEngine) -> None:
+    """Say beforehand how long encoding will take, where that is worth saying."""
+    from quoth.engine.quick_encoding import MOST_SECONDS, remaining_seconds
+
+    seconds = remaining_seconds(engine.status(), cores=os.cpu_count() or 1)
+    if seconds > MOST_SECONDS:
+        show.note(
+            f"about {display.duration(seconds)} on this computer's processor; you may interrupt it"
+            " at any time and go on later, and search by words (BM25) meanwhile"
+        )
+
+
 @with_settings("dense", "fusion", "collection", shown=["dense.encoder", "dense.storage"])
 def encode(
     collection: Collection,
@@ -109,6 +123,7 @@ def encode(
     if ray:
         _fill_on_cluster(collection, ray, read_layers(config, settings))
     with open_engine(collection, config, settings) as engine:
+        _say_how_long(engine)
         calibration = engine.encode(seed=seed)
         status = engine.status()["indexes"]["dense"]
     if as_json:

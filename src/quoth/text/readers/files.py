@@ -6,8 +6,10 @@ Python's own `glob` follows such loops up to the depth the system allows, hence 
 
 from __future__ import annotations
 
+import gzip
 import os
 import stat
+import zlib
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from glob import has_magic
@@ -16,7 +18,7 @@ from quoth.records import Place, Problem
 from quoth.text.readers.beir import pick_corpus
 from quoth.text.readers.outcomes import describe
 
-FORMAT_BY_SUFFIX = {
+_TEXT_FORMATS = {
     ".txt": "txt",
     ".text": "txt",
     ".md": "md",
@@ -25,19 +27,24 @@ FORMAT_BY_SUFFIX = {
     ".html": "html",
     ".htm": "html",
     ".xhtml": "html",
-    ".pdf": "pdf",
-    ".docx": "docx",
     ".csv": "csv",
-    ".csv.gz": "csv",
     ".tsv": "tsv",
-    ".tsv.gz": "tsv",
     ".jsonl": "jsonl",
-    ".jsonl.gz": "jsonl",
     ".ndjson": "jsonl",
-    ".ndjson.gz": "jsonl",
     ".json": "json",
 }
-"""The format that the end of a file's name announces, in lower case."""
+_PACKED_FORMATS = {".pdf": "pdf", ".docx": "docx"}
+GZIP = ".gz"
+
+FORMAT_BY_SUFFIX = {
+    **_TEXT_FORMATS,
+    **_PACKED_FORMATS,
+    **{f"{suffix}{GZIP}": kind for suffix, kind in _TEXT_FORMATS.items()},
+}
+"""The format that the end of a file's name announces, in lower case; text may be compressed."""
+
+SUPPORTED = f"{' '.join((*_TEXT_FORMATS, *_PACKED_FORMATS))}, and text with {GZIP}"
+"""The ends of names that are read, for people."""
 
 
 def find_files(source: str) -> Iterator[str | Problem]:
@@ -90,16 +97,21 @@ def find_obstacle(path: str) -> str:
 
 
 def read_whole(path: str, *, max_bytes: int, shown: str) -> bytes | Problem:
-    """Read a file of bounded size, which a problem calls `shown`."""
-    place = Place(shown)
+    """Read a file of bounded size, unpacked where it is compressed; a problem calls it `shown`."""
+    place, is_packed = Place(shown), path.lower().endswith(GZIP)
     try:
         with open(path, "rb") as stream:
             size = os.fstat(stream.fileno()).st_size
-            data = stream.read(min(size, max_bytes) + 1)
-    except OSError as error:
+            if is_packed:
+                with gzip.GzipFile(fileobj=stream) as unpacked:
+                    data = unpacked.read(max_bytes + 1)
+            else:
+                data = stream.read(min(size, max_bytes) + 1)
+    except (OSError, EOFError, zlib.error) as error:
         return Problem(place, f"cannot be read: {describe(error)}")
     if len(data) > max_bytes:
-        return Problem(place, f"{size:,} bytes, but max_file_bytes is {max_bytes:,}")
+        found = f"more than {max_bytes:,} bytes unpacked" if is_packed else f"{size:,} bytes"
+        return Problem(place, f"{found}, but max_file_bytes is {max_bytes:,}")
     return data
 
 

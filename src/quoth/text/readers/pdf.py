@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from quoth.records import Place, Problem
@@ -12,13 +14,27 @@ from quoth.text.readers.outcomes import PARSER_FAILURES, Outcome, Whole, describ
 if TYPE_CHECKING:
     from pypdf import PdfReader
 
+_HARMLESS = ("Ignoring wrong pointing object",)
+"""What many programs' files are told, and nothing is lost."""
+
+_MOST_CHARACTERS = 200
+
 
 def read_pdf(whole: Whole) -> Iterator[Outcome]:
     """Read a PDF as one document; a broken page is a problem, the others are kept."""
+    with _listening() as heard:
+        yield from _read(whole, heard)
+
+
+def _read(whole: Whole, heard: Sequence[str]) -> Iterator[Outcome]:
     opened = _open(whole)
     if isinstance(opened, Problem):
-        yield opened
+        told = "; ".join((opened.message, *dict.fromkeys(heard)))
+        yield Problem(opened.place, told)
         return
+    if serious := [each for each in heard if not each.startswith(_HARMLESS)]:
+        message = f"damaged, text may be missing: {'; '.join(dict.fromkeys(serious))}"
+        yield Problem(Place(whole.path), message)
     num_pages = len(opened.pages)
     texts: list[str] = []
     for number in range(1, num_pages + 1):
@@ -35,6 +51,32 @@ def read_pdf(whole: Whole) -> Iterator[Outcome]:
     else:
         message = f"no text on any of {num_pages} pages; if it is a scan, run OCR over it first"
         yield Problem(Place(whole.path), message)
+
+
+@contextmanager
+def _listening() -> Iterator[list[str]]:
+    """Gather what pypdf complains of, which would reach the terminal without the file's name."""
+    heard: list[str] = []
+    ear = _Ear(heard)
+    logger = logging.getLogger("pypdf")
+    logger.addHandler(ear)
+    was, logger.propagate = logger.propagate, False
+    try:
+        yield heard
+    finally:
+        logger.propagate = was
+        logger.removeHandler(ear)
+
+
+class _Ear(logging.Handler):
+    """Writes down what is logged."""
+
+    def __init__(self, heard: list[str]) -> None:
+        super().__init__(logging.WARNING)
+        self._heard = heard
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._heard.append(" ".join(record.getMessage().split())[:_MOST_CHARACTERS])
 
 
 def _open(whole: Whole) -> PdfReader | Problem:

@@ -18,7 +18,7 @@ from quoth.records import Located, Place, Problem
 from quoth.text.readers.config import ReaderConfig
 from quoth.text.readers.docx import read_docx
 from quoth.text.readers.files import (
-    FORMAT_BY_SUFFIX,
+    SUPPORTED,
     find_files,
     find_format,
     find_obstacle,
@@ -103,7 +103,7 @@ def _read_file(path: str, config: ReaderConfig, shown: str) -> Iterator[Outcome]
     if obstacle:
         yield Problem(Place(shown), obstacle)
     elif format is None:
-        yield Problem(Place(shown), f"unknown format; supported: {' '.join(FORMAT_BY_SUFFIX)}")
+        yield Problem(Place(shown), f"unknown format; supported: {SUPPORTED}")
     elif format == "jsonl" or format in _DELIMITERS:
         yield from _read_line_format(file_chunks(path), config, path=shown, format=format)
     else:

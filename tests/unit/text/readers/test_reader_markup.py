@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+
 import pytest
 
 from quoth.text.readers.markup import find_markdown_title, find_rst_title
@@ -107,3 +109,22 @@ def test_empty_blank_and_too_large(read_bytes, name):
     assert read_bytes(name, b" \n ").problem.startswith(f"{name}: ")
     problem = read_bytes(name, b"x" * 11, max_file_bytes=10).problem
     assert problem == f"{name}: 11 bytes, but max_file_bytes is 10"
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.rst", "a.html", "a.json"])
+def test_compressed_text_is_read_as_it_is_uncompressed(read_bytes, name):
+    text = b'{"id": "a", "text": "Owls hunt."}' if name == "a.json" else b"Owls hunt at dusk."
+    plain, packed = read_bytes(name, text), read_bytes(f"{name}.gz", gzip.compress(text))
+    assert packed.document.fields == plain.document.fields
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (gzip.compress(b"Owls hunt at dusk.")[:-9], "cannot be read: Compressed file ended"),
+        (b"no archive", "cannot be read: Not a gzipped file"),
+        (gzip.compress(bytes(2_000)), "more than 1,000 bytes unpacked, but max_file_bytes is"),
+    ],
+)
+def test_a_compressed_file_that_is_broken_or_a_bomb_is_reported(read_bytes, data, why):
+    assert why in read_bytes("a.txt.gz", data, max_file_bytes=1_000).problem

@@ -56,3 +56,17 @@ def test_truncated(read_bytes, make_pdf):
     for size in range(0, len(data), 37):
         reading = read_bytes("a.pdf", data[:size])
         assert reading.located or reading.problems
+
+
+def test_complaints_of_the_parser_are_reported_with_the_name(read_bytes, make_pdf, capfd):
+    data = make_pdf([b"First page", b"Second page"])
+    place = data.rindex(b"startxref") + len(b"startxref\n")
+    reading = read_bytes("a.pdf", data[:place] + b"7\n%%EOF\n")
+    (located,) = reading.located
+    assert located.document.fields["text"] == ("First page\n\nSecond page",)
+    assert "a.pdf: damaged, text may be missing: incorrect startxref pointer" in str(
+        reading.problems[0]
+    )
+    reading = read_bytes("a.pdf", data[: data.rindex(b"%%EOF")])
+    assert "a.pdf: not a readable PDF" in reading.problem and "EOF marker" in reading.problem
+    assert capfd.readouterr().err == ""
