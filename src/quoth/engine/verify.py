@@ -11,8 +11,8 @@ from itertools import islice
 from pathlib import Path
 
 from quoth.artifact import FILE_NAME, SEALS, find_sealed_damage
-from quoth.collection.store import FILE_NAME as STORE
 from quoth.collection.source_files import check_files
+from quoth.collection.store import FILE_NAME as STORE
 from quoth.collection.store import Store
 from quoth.engine.calibration_file import HYBRID, read_calibration
 from quoth.errors import Damaged, FormatMismatch
