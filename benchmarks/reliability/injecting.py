@@ -212,9 +212,9 @@ def _look(operation: Operation, clean: Clean, ended: Ended, folder: Path) -> lis
         problems.append("success without effect")
     if "documents are stored" in ended.said and found == allowed[0] != allowed[-1]:
         problems.append("said to be stored, and was not")
-    problems += _search(collection, found)
-    if found and operation.base not in ("damaged", "broken"):
-        problems += _verify(collection, log)
+    if ended.code == 0 or operation.base not in ("damaged", "broken"):
+        problems += _search(collection, found)
+        problems += _verify(collection, log) if found else []
     if is_apart and ended.code and makes.exists() and any(makes.iterdir()):
         problems.append("something half made under the final name")
     if is_apart and ended.code == 0:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from quoth.cli.main import main as run_command
-from quoth.collection.shards import is_sharded
+from quoth.collection.shards import is_sharded, open_shards
 from quoth.collection.store import Store
 from quoth.engine.engine import Engine
 from quoth.errors import NoCollection
@@ -289,16 +289,15 @@ def open_one(folder: Path) -> OpenedEngine:
 
 
 def read_state(folder: Path) -> State:
-    """Read every document."""
-    if not folder.exists() or not any(folder.iterdir()):
-        return frozenset()
-    if not is_sharded(folder) and not (folder / "collection.db").exists():
-        return frozenset()
-    with contextlib.suppress(NoCollection), open_one(folder) as engine:
-        return frozenset(
-            (docid, engine.document(docid).fields["text"][0]) for docid in engine.docids()
-        )
-    return frozenset()
+    """Read every document from the stores alone, whatever became of indexes."""
+    texts: dict[str, str] = {}
+    parts = open_shards(folder).shards if is_sharded(folder) else (folder,)
+    with contextlib.suppress(NoCollection):
+        for part in parts:
+            with contextlib.closing(Store.open(part)) as store:
+                documents = {docid: store.get(docid) for docid in store.all_docids()}
+            texts |= {docid: found.fields["text"][0] for docid, found in documents.items() if found}
+    return frozenset(texts.items())
 
 
 def find_all(folder: Path, searcher: str) -> list[tuple[str, float]]:

@@ -7,6 +7,7 @@ so a directory without a valid one was never finished.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -21,6 +22,9 @@ from quoth.storage_failures import says_storage_failed, storage_failed
 
 FILE_NAME = "artifact.json"
 SEALS = "seals.json"
+TEMPORARY = ".tmp"
+"""Ends the name of a file that is being written; one that is left was never finished."""
+
 _SEALED, _SEALED_VERSION = "sealed folder", 1
 _BLOCK = 1 << 20
 _SMALL = 4 << 20
@@ -56,12 +60,17 @@ def seal_file(path: Path) -> FileSeal:
 
 def write_text_atomically(path: Path, text: str) -> None:
     """Replace a file in one step: a crash leaves the old or the new content, never a mixture."""
-    temporary = path.with_name(path.name + ".tmp")
-    with temporary.open("w", encoding="utf-8", newline="\n") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, path)
+    temporary = path.with_name(path.name + TEMPORARY)
+    try:
+        with temporary.open("w", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
     sync_folder(path.parent)
 
 
@@ -140,7 +149,7 @@ def seal_folder(folder: Path) -> None:
     files = {
         name: seal_file(folder / name)
         for name in names
-        if name != SEALS and (folder / name).is_file()
+        if name not in (SEALS, SEALS + TEMPORARY) and (folder / name).is_file()
     }
     save_artifact(folder, Artifact(_SEALED, _SEALED_VERSION, 0, {}, files), name=SEALS)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -235,6 +236,38 @@ def test_the_list_of_managed_files_may_be_lost_or_altered(
         engine.add_documents([sample.documents["d1"]])
         assert engine.verify().is_clean
         sample.assert_reads_back(engine)
+
+
+def test_files_of_another_collection_are_noticed_and_never_searched_with(
+    sample: Sample, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.quoth"
+    with _open(other) as engine:  # as many documents, and the same settings
+        engine.add_documents(damaging.make_document(number, seed=9) for number in range(62))
+        engine.remove(["d3", "d4"])
+        engine.add_documents([Document("d5", {"text": ("other owl",)})])
+    for number, name in enumerate(("artifact.json", "statistics.db", "passages.db", "index-1")):
+        folder = sample.copy_to(tmp_path / f"{number}.quoth")
+        path = folder / "lexical" / name
+        if path.is_dir():
+            shutil.rmtree(path)
+            shutil.copytree(other / "lexical" / name, path)
+        else:
+            path.write_bytes((other / "lexical" / name).read_bytes())
+        with _open(folder) as engine:
+            try:
+                sample.assert_reads_back(engine)
+            except Damaged as error:
+                assert str(folder) in str(error)
+        folder = sample.copy_to(tmp_path / f"{number}-checked.quoth")
+        path = folder / "lexical" / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        copy = shutil.copytree if (other / "lexical" / name).is_dir() else shutil.copy
+        copy(other / "lexical" / name, path)
+        with _open(folder) as engine:
+            assert any(str(path.parent) in line for line in engine.verify().indexes), name
+            assert engine.verify(repair=True).is_clean
+            sample.assert_reads_back(engine)
 
 
 # --- The documents --------------------------------------------------------------------------------

@@ -12,11 +12,12 @@ import pytest
 import tiny_encoder
 import tiny_generative
 
-from quoth.artifact import FILE_NAME, SEALS
+from quoth.artifact import FILE_NAME, SEALS, find_sealed_damage, seal_folder
 from quoth.collection.store import Store
 from quoth.engine.engine import Engine
 from quoth.engine.verify import find_model_damage
-from quoth.errors import QuothError
+from quoth.errors import QuothError, StorageFull
+from quoth.search.dense.searcher import DenseSearcher
 from quoth.search.generative.files import save_generative_model
 from quoth.settings.stored import MODELS, use_learned
 
@@ -113,3 +114,43 @@ def test_what_is_known_of_fusion_is_dropped_by_repair(encoded: Path, tmp_path: P
         assert any(str(path) in line for line in engine.verify().indexes)
         assert engine.verify(repair=True).is_clean
         assert engine.search("barn owl", searcher="hybrid")
+
+
+def test_a_repair_of_vectors_that_fails_is_remembered_until_it_is_done(
+    encoded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(shutil.copytree(encoded, tmp_path / "copy.quoth"))
+    expected = _search(folder)
+    damaging.truncate(next((folder / "dense").rglob("*.npy")))
+
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise StorageFull("the disk is full")
+
+    with monkeypatch.context() as patch, Engine.open(folder) as engine:
+        patch.setattr(DenseSearcher, "rebuild", fail)
+        with pytest.raises(StorageFull):
+            engine.verify(repair=True)
+    with Engine.open(folder) as engine:
+        found = engine.verify()
+        assert not found.is_clean and "repair that was not finished" in found.lines()[0]
+        assert engine.verify(repair=True).is_clean and engine.verify().lines() == ()
+    assert _search(folder) == expected
+
+
+def test_a_model_can_be_sealed_after_that_failed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "weights").write_bytes(b"1234")
+
+    def fail(*_arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", fail)
+        with pytest.raises(OSError, match="No space"):
+            seal_folder(tmp_path)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["weights"]
+    (tmp_path / f"{SEALS}.tmp").write_text("of a process that was killed")
+    seal_folder(tmp_path)
+    (tmp_path / f"{SEALS}.tmp").unlink(missing_ok=True)
+    assert find_sealed_damage(tmp_path) == ()

@@ -90,6 +90,15 @@ def test_everything_that_reads_works_and_everything_that_writes_says_why_not(fol
     assert {path: path.read_bytes() for path in damaging.data_files(folder)} == before
 
 
+def test_no_file_is_kept_from_other_users(folder: Path) -> None:
+    """tantivy writes its lists for its own user alone."""
+    usual = (folder / "collection.db").stat().st_mode & 0o777
+    every = [path for path in folder.rglob("*") if path.is_file()]
+    assert {path.name: path.stat().st_mode & 0o777 for path in every} == {
+        path.name: usual for path in every
+    }
+
+
 def test_a_reader_sees_what_the_owner_writes_later(folder: Path) -> None:
     with _reading(folder) as reader:
         _good, before = reader.ask("search")

@@ -93,7 +93,8 @@ def test_a_damaged_record_is_found_and_not_used(tmp_path: Path) -> None:
     ((row, record),) = records.all_records()
     records.begin()
     records.put(row, record[:-1] + bytes([record[-1] ^ 1]))
-    records.commit(basis=records.basis)
+    change, log = records.reached
+    records.commit(basis=records.basis, change=change, log=log)
     assert not records.read([row])
     records.close()
     with Engine.open(folder) as engine:

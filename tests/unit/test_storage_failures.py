@@ -11,7 +11,6 @@ import pytest
 from quoth.artifact import Artifact, open_artifact, save_artifact
 from quoth.collection import database
 from quoth.errors import Busy, Damaged, StorageFailed, StorageFull
-from quoth.search.lexical import upkeep
 from quoth.vocabulary import derived_file
 from quoth.vocabulary.statistics import Statistics
 
@@ -59,7 +58,7 @@ def test_counts_survive_a_disk_that_fails_while_they_are_opened(
     with monkeypatch.context() as patch:
         patch.setattr(Statistics, "require_readable", fail)
         with pytest.raises(StorageFailed, match="try again"):
-            upkeep._open_or_replace(path, Statistics)
+            derived_file.open_or_replace(path, Statistics)
     with closing(Statistics.open(path)) as statistics:
         assert statistics.num_documents == 1
 

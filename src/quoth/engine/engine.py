@@ -25,7 +25,7 @@ from quoth.engine.lookup import allowed_rows, newest
 from quoth.engine.models import LoadedModels
 from quoth.engine.searchers import AUTO, Searchers
 from quoth.engine.status import describe
-from quoth.engine.verify import Damage, open_to_verify, verify
+from quoth.engine.verify import Damage, open_to_verify, unfinished_repairs, verify
 from quoth.engine.writing import after_storing, locked, require_index, require_stored_settings
 from quoth.errors import Busy, CollectionError, Damaged, IndexMoved, NotFound, StorageFailed
 from quoth.records import (
@@ -270,7 +270,7 @@ class Engine(EngineBase):
         self.close()
         with open_to_verify(self.folder, self._locked(), repair=repair) as store:
             config = self._resolve(store) if repair else self._require_stored_settings(store)
-            searchers = self.make_searchers(store).kept()
+            searchers = self.make_searchers(store).kept(lost=unfinished_repairs(store))
             return verify(store, config, searchers, repair=repair, progress=self._progress)
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -180,10 +180,13 @@ class Searchers:
         read_document = self.passages.read_document
         return make_trial(self._config, self.load_reranker, read=read, read_document=read_document)
 
-    def kept(self) -> Iterator[IndexedSearcher]:
-        """Yield the searchers whose index is kept in step with the documents."""
+    def kept(self, *, lost: Collection[str] = ()) -> Iterator[IndexedSearcher]:
+        """Yield the searchers whose index is kept in step with the documents.
+
+        `lost` names folders in the collection whose index was taken away to be made anew.
+        """
         yield self.lexical(syntax=True)
-        if self.is_encoded:
+        if self.is_encoded or self._dense_folder.relative_to(self._folder).as_posix() in lost:
             yield self.dense_side()
         if self.has_generative:
             yield self.generative()

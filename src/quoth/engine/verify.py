@@ -23,6 +23,9 @@ from quoth.settings.stored import MODELS, sealed_models
 from quoth.sqlite_reading import can_write_beside
 from quoth.text.passages import cut_document
 
+REPAIRING = "repairing"
+"""Setting of a store: folders whose index a repair has taken away."""
+
 
 @dataclass(frozen=True, slots=True)
 class Damage:
@@ -103,18 +106,36 @@ def verify(
     behind: dict[str, int] = {}
     # The lexical index comes first and needs no model; the others would load a damaged one.
     for searcher in islice(searchers, 1 if in_models else None):
+        name = searcher.folder.relative_to(folder).as_posix()
         found, late = searcher.find_damage(store, progress=progress), searcher.num_behind(store)
+        if name in unfinished_repairs(store) and not searcher.is_current(store.change):
+            found = (f"{searcher.folder} was taken away by a repair that was not finished", *found)
         in_indexes += found
         if found and repair:
-            # First what says that it is whole: a repair that is killed here is then begun anew.
-            (searcher.folder / FILE_NAME).unlink(missing_ok=True)
-            shutil.rmtree(searcher.folder, ignore_errors=True)
-            searcher.rebuild(store, progress=progress)
+            with _repairing(store, name):
+                # First what says that it is whole: who meets a repair that was killed sees it.
+                (searcher.folder / FILE_NAME).unlink(missing_ok=True)
+                shutil.rmtree(searcher.folder, ignore_errors=True)
+                searcher.rebuild(store, progress=progress)
         elif late and repair:
             searcher.catch_up(store, progress=progress)
         elif late:
             behind[str(searcher.folder)] = late
     return Damage(in_store, tuple(in_indexes), repaired=repair, behind=behind, models=in_models)
+
+
+def unfinished_repairs(store: Store) -> tuple[str, ...]:
+    """Name the folders whose index a repair took away and did not finish."""
+    return tuple(store.setting(REPAIRING) or ())
+
+
+@contextlib.contextmanager
+def _repairing(store: Store, name: str) -> Iterator[None]:
+    """Remember that an index is taken away until it is there again, whatever happens."""
+    others = [each for each in unfinished_repairs(store) if each != name]
+    store.set_setting(REPAIRING, [*others, name])
+    yield
+    store.set_setting(REPAIRING, others)
 
 
 def find_model_damage(folder: Path, store: Store) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ from quoth.collection.source_files import open_files
 from quoth.collection.store import FILE_NAME, Store
 from quoth.collection.store_reader import StoredDocument
 from quoth.engine.engine import Engine
+from quoth.engine.verify import REPAIRING
 from quoth.engine.writing import locked
 from quoth.errors import CollectionError
 from quoth.search.generative.state import FOLDER as GENERATIVE
@@ -44,7 +45,9 @@ from quoth.shards.engine import ShardedEngine
 from quoth.text.passages import cut_document
 
 _CARRIED = ("models", GENERATIVE, "hybrid")
-_OWN_SETTINGS = ("forgotten", "lexical_finished", "passage_terms_kept")  # each store's own
+_OWN_SETTINGS = ("forgotten", "lexical_finished", "passage_terms_kept", REPAIRING)
+"""What each store keeps for itself."""
+
 _logger = logging.getLogger(__name__)
 
 

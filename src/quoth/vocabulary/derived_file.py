@@ -6,7 +6,7 @@ import contextlib
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from quoth.errors import Busy, CollectionError, Damaged, StorageFull
 from quoth.open_files import can_open_files, out_of_files, says_out_of_files
@@ -18,6 +18,9 @@ SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 
 _WAIT_SECONDS = 10.0
 _CANNOT_OPEN = ("SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_READONLY_CANTINIT")
+
+
+_F = TypeVar("_F", bound="DerivedFile")
 
 
 class DerivedFile:
@@ -82,6 +85,18 @@ class DerivedFile:
             self._connection.executemany(sql, values)
         except SQLITE_ERRORS as error:
             raise explain_failure(self._path, error) from error
+
+
+def open_or_replace(path: Path, kind: type[_F]) -> _F:
+    """Open a derived file to write it anew, discarding one that is beyond use."""
+    try:
+        opened = kind.open(path, write=True)
+        opened.require_readable()
+        return opened
+    except Damaged:
+        for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+            path.with_name(name).unlink(missing_ok=True)
+        return kind.open(path, write=True)
 
 
 def explain_failure(path: Path, error: Exception) -> CollectionError:

@@ -150,11 +150,24 @@ class PassageTermsFile(DerivedFile):
     @property
     def basis(self) -> Any:
         """What the records rest on; None where they were never finished."""
+        return self._told().get("basis")
+
+    @property
+    def reached(self) -> tuple[int, str]:
+        """The last change that the records hold, and the log's digest there."""
+        told = self._told()
+        try:
+            return int(told.get("change", -1)), str(told.get("log", ""))
+        except (TypeError, ValueError):
+            return -1, ""
+
+    def _told(self) -> dict[str, Any]:
         found = self._run("SELECT value FROM basis")
         try:
-            return json.loads(found[0][0]) if found else None
+            told = json.loads(found[0][0]) if found else {}
         except (ValueError, TypeError):
-            return None
+            return {}
+        return told if isinstance(told, dict) else {}
 
     def require_readable(self) -> None:
         """Raise where the file is no such file."""
@@ -192,11 +205,12 @@ class PassageTermsFile(DerivedFile):
         """Drop the records of rows."""
         self._run_many("DELETE FROM records WHERE row = ?", ((row,) for row in rows))
 
-    def commit(self, *, basis: object) -> None:
-        """Make the batch durable."""
+    def commit(self, *, basis: object, change: int, log: str) -> None:
+        """Make the batch durable, as the state after `change` of the log."""
         self._flush()
         self._run("DELETE FROM basis")
-        self._run("INSERT INTO basis VALUES (?)", (json.dumps(basis, sort_keys=True),))
+        told = {"basis": basis, "change": change, "log": log}
+        self._run("INSERT INTO basis VALUES (?)", (json.dumps(told, sort_keys=True),))
         self._run("COMMIT")
 
     def all_records(self) -> Iterator[tuple[int, bytes]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,8 @@ from quoth.storage_failures import says_storage_failed, storage_failed
 from quoth.vocabulary.statistics import FieldTerms
 
 _WORKER_LOST = "An index writer was killed"  # of a failed write, whose reason is lost
+_LOCK = ".tantivy-writer.lock"
+MANAGED = ".managed.json"
 _HEAP_BYTES = 128_000_000
 _DISK_FULL = re.compile(r"os error (28|27|122)\b|No space left|File too large|quota")
 
@@ -109,6 +112,7 @@ class LexicalWriter:
                 write_text_atomically(self._folder / UNFINISHED, "")
             self._writer.commit()
             self._writer.wait_merging_threads()
+            _let_others_read(self._path)
             files = self._seal_files()
             config = {
                 "fields": list(self._fields),
@@ -155,6 +159,14 @@ def _create(path: Path, fields: Sequence[str]) -> tantivy.Index:
     index = tantivy.Index(builder.build(), path=str(path))
     register_tokenizer(index)
     return index
+
+
+def _let_others_read(path: Path) -> None:
+    """Give tantivy's lists, which it lets nobody else read, the rights of its other files."""
+    usual = stat.S_IMODE((path / _LOCK).stat().st_mode)
+    for name in (META, MANAGED):
+        with contextlib.suppress(FileNotFoundError):
+            (path / name).chmod(usual)
 
 
 def _fresh_folder(folder: Path) -> Path:

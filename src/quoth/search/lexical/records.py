@@ -15,7 +15,9 @@ def open_records(folder: Path, store: Store, analyser: Analyser) -> PassageTerms
     path = folder / FILE_NAME
     if path.exists():
         opened = PassageTermsFile.open(path)
-        if opened.basis == record_basis(store, analyser):
+        change, log = opened.reached
+        is_of_this_history = change >= 0 and log == store.log_digest(change)
+        if is_of_this_history and opened.basis == record_basis(store, analyser):
             return opened
         opened.close()
     return PassageTermsFile.none()

@@ -16,11 +16,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from quoth.artifact import FILE_NAME, Artifact, find_damage
 from quoth.collection.store import Store
-from quoth.errors import CollectionError, Damaged, IndexMismatch, OutOfFiles
+from quoth.errors import CollectionError, IndexMismatch, OutOfFiles
 from quoth.index.lexical.index import META, UNFINISHED, LexicalIndex, read_artifact, read_segments
 from quoth.index.lexical.passage_terms import FILE_NAME as PASSAGES_FILE
 from quoth.index.lexical.passage_terms import PassageTermsFile
@@ -29,7 +29,7 @@ from quoth.search.lexical.analysing import AnalysedDocument, analyse, analyse_pa
 from quoth.search.lexical.records import record_basis
 from quoth.search.searcher import Progress
 from quoth.text.words import Analyser
-from quoth.vocabulary.derived_file import DerivedFile
+from quoth.vocabulary.derived_file import open_or_replace
 from quoth.vocabulary.statistics import Statistics
 
 STATISTICS_FILE = "statistics.db"
@@ -115,7 +115,7 @@ class LexicalUpkeep:
         self._folder.mkdir(parents=True, exist_ok=True)
         with (
             contextlib.closing(
-                _open_or_replace(self._folder / STATISTICS_FILE, Statistics)
+                open_or_replace(self._folder / STATISTICS_FILE, Statistics)
             ) as statistics,
             self._records() as records,
         ):
@@ -124,7 +124,7 @@ class LexicalUpkeep:
             records.clear()
             with contextlib.closing(self._writer(None)) as writer:
                 self._apply(0, writer=writer, statistics=statistics, records=records)
-                records.commit(basis=self._record_basis())
+                self._commit_records(records)
                 writer.commit(change=self._upto, log=self._log())
             statistics.commit(change=self._upto, basis=self._basis())
         self._store.set_setting(_FINISHED, True)
@@ -251,8 +251,12 @@ class LexicalUpkeep:
         with contextlib.closing(PassageTermsFile.open(path)) as records:
             broken = records.check_structure()
             yield from broken
-            if broken or records.basis != self._record_basis():
+            change, log = records.reached
+            if change >= 0 and log != self._store.log_digest(change):
+                yield f"{path} is of another history than the store"
                 return
+            if broken or not self._keeps(records, self._upto):
+                return  # it is written anew with the next write
             right = ((row, analysed.record) for row, analysed in self._analysed(0))
             if any(one != other for one, other in zip_longest(right, records.all_records())):
                 yield f"{path}: terms of passages differ from the documents"
@@ -287,9 +291,12 @@ class LexicalUpkeep:
             contextlib.closing(self._writer(index)) as writer,
             self._records() as records,
         ):
-            self._apply(after, writer=writer, statistics=statistics, records=records)
-            if records.basis == self._record_basis():
-                records.commit(basis=self._record_basis())
+            keeps = self._keeps(records, after)
+            self._apply(
+                after, writer=writer, statistics=statistics, records=records if keeps else None
+            )
+            if keeps:
+                self._commit_records(records)
             writer.commit(change=self._upto, log=self._log())
 
     def _apply(
@@ -333,7 +340,7 @@ class LexicalUpkeep:
     @contextlib.contextmanager
     def _records(self) -> Iterator[PassageTermsFile]:
         """Open the terms of passages for a batch of changes, which is dropped unless committed."""
-        opened = _open_or_replace(self._folder / PASSAGES_FILE, PassageTermsFile)
+        opened = open_or_replace(self._folder / PASSAGES_FILE, PassageTermsFile)
         with contextlib.closing(opened) as records:
             records.begin()
             try:
@@ -344,11 +351,20 @@ class LexicalUpkeep:
     def _complete_records(self) -> None:
         """Write the terms of all passages where they are missing, or of otherwise cut ones."""
         with self._records() as records:
-            if records.basis != self._record_basis():
+            if not self._keeps(records, self._upto):
                 records.clear()
                 self._apply(0, records=records)
-                records.commit(basis=self._record_basis())
+                self._commit_records(records)
                 self._store.set_setting(_KEPT, True)
+
+    def _keeps(self, records: PassageTermsFile, change: int) -> bool:
+        """Whether records hold all passages up to a change, as they are cut and analysed now."""
+        reached, log = records.reached
+        is_ours = reached >= change and self._follows(reached, log)
+        return is_ours and records.basis == self._record_basis()
+
+    def _commit_records(self, records: PassageTermsFile) -> None:
+        records.commit(basis=self._record_basis(), change=self._upto, log=self._log())
 
     def _record_basis(self) -> dict[str, Any]:
         return record_basis(self._store, self._analyser)
@@ -382,18 +398,3 @@ class LexicalUpkeep:
 
     def _basis(self) -> dict[str, Any]:
         return {"log": self._log(), "analyser": self._analyser.identity()}
-
-
-_F = TypeVar("_F", bound=DerivedFile)
-
-
-def _open_or_replace(path: Path, kind: type[_F]) -> _F:
-    """Open a derived file to write it anew, discarding one that is beyond use."""
-    try:
-        opened = kind.open(path, write=True)
-        opened.require_readable()
-        return opened
-    except Damaged:
-        for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
-            path.with_name(name).unlink(missing_ok=True)
-        return kind.open(path, write=True)

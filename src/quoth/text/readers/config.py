@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
-from quoth.constraints import Accepts, AtLeastOne, CheckedConfig, Text, not_empty
+from quoth.constraints import Accepts, AtLeastOne, CheckedConfig, Range, Text, not_empty
 
 LINE_ID = "#line"
 """The id key that stands for path:line."""
@@ -37,6 +37,12 @@ class ReaderConfig(CheckedConfig, title="readers"):
 
     max_file_bytes: AtLeastOne = 200_000_000
     """Largest file of a format that is read whole (txt md rst html pdf docx json), in bytes."""
+
+    max_seconds: Annotated[float, Range(0, 86_400)] = 60.0
+    """Longest time that a file of another's format (html pdf docx) may take; 0 sets no limits."""
+
+    max_memory_bytes: AtLeastOne = 2_000_000_000
+    """Most memory that reading such a file may take, in bytes, where the system can limit it."""
 
     encoding: Annotated[
         str, Accepts(_is_encoding, "a text encoding that Python knows, such as utf-8")

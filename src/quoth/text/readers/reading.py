@@ -15,6 +15,7 @@ from itertools import chain
 from typing import BinaryIO
 
 from quoth.records import Located, Place, Problem
+from quoth.text.readers.apart import Limits, read_apart
 from quoth.text.readers.config import ReaderConfig
 from quoth.text.readers.docx import read_docx
 from quoth.text.readers.files import (
@@ -42,7 +43,7 @@ Report = Callable[[Problem], None]
 STANDARD_INPUT = "-"
 PYTHON_PREFIX = "python:"
 
-_WHOLE_READERS: dict[str, Callable[[Whole], Iterator[Outcome]]] = {
+WHOLE_READERS: dict[str, Callable[[Whole], Iterator[Outcome]]] = {
     "txt": read_plain,
     "md": read_markdown,
     "rst": read_rst,
@@ -50,6 +51,9 @@ _WHOLE_READERS: dict[str, Callable[[Whole], Iterator[Outcome]]] = {
     "pdf": read_pdf,
     "docx": read_docx,
 }
+_OWN_PARSERS = frozenset(("txt", "md", "rst"))
+"""Formats that our own code reads in this process; others are read apart."""
+
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 
@@ -137,7 +141,10 @@ def _read_whole_format(
     if format == "json":
         yield from read_json(whole, keys=_keys_of(config))
     else:
-        yield from _WHOLE_READERS[format](whole)
+        limits = Limits(config.max_seconds, config.max_memory_bytes)
+        is_ours = format in _OWN_PARSERS or not config.max_seconds
+        outcomes = None if is_ours else read_apart(format, whole, limits)
+        yield from WHOLE_READERS[format](whole) if outcomes is None else outcomes
 
 
 def _read_stream(stream: BinaryIO, config: ReaderConfig) -> Iterator[Outcome]:
