@@ -185,7 +185,8 @@ class SearchRequest:
     The searcher `auto` is the best that the collection has. Without `syntax`, the query is plain
     words. With `rerank`, a model that reads puts the best hits into a new order; None leaves that
     to `auto`. A snippet of 0 characters is none. Passages are taken from fields in `besides` only
-    where a document has no other.
+    where a document has no other. Where `distinct`, near-identical documents are shown once; None
+    leaves that to the settings.
     """
 
     query: str
@@ -199,6 +200,7 @@ class SearchRequest:
     attention: bool = False
     snippet_chars: int = 240
     besides: tuple[str, ...] = ()
+    distinct: bool | None = None
 
     @property
     def reach(self) -> int:
@@ -216,7 +218,11 @@ class RankAndScore:
 
 @dataclass(frozen=True, slots=True)
 class ShownHit:
-    """A hit with everything that is shown of it; its rank counts from 1 over all hits."""
+    """A hit with everything that is shown of it; its rank counts from 1 over all hits.
+
+    `also` are the docids of near-identical documents that were found on the way. `signature` tells
+    such documents, and is not shown.
+    """
 
     rank: int
     hit: Hit
@@ -226,6 +232,8 @@ class ShownHit:
     found_by: Mapping[str, RankAndScore] = field(default_factory=dict)
     explanation: Part | None = None
     attention: Attention | None = None
+    signature: bytes = b""
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from quoth.text.display import UNSAFE, make_safe, one_line
 
 _MAX_TITLE = 120
 _MAX_DOCID = 80
+_MOST_ALSO = 3
 
 
 class _Output(Console):
@@ -98,12 +99,22 @@ def hit_text(shown: ShownHit) -> Group:
         (f"  {shown.hit.score:.3f}", "green"),
         (f"  {docid}" if heading != docid else "", "dim"),
     )
+    also = _also_text(shown.also)
     if shown.snippet is None:
-        return Group(head)
+        return Group(head, *also)
     body = Text(re.sub(r"[\n\t]", " ", make_safe(shown.snippet.text)))
     for span in shown.snippet.highlights:
         body.stylize("bold yellow", span.start, span.end)
-    return Group(head, Padding(body, (0, 0, 0, 4), expand=False))
+    return Group(head, Padding(body, (0, 0, 0, 4), expand=False), *also)
+
+
+def _also_text(also: Sequence[str]) -> list[Padding]:
+    """Say where else near-identical documents are, the first few by name."""
+    if not also:
+        return []
+    named = ", ".join(one_line(docid, max_chars=_MAX_DOCID) for docid in also[:_MOST_ALSO])
+    more = f" and {len(also) - _MOST_ALSO:,} more" if len(also) > _MOST_ALSO else ""
+    return [Padding(Text(f"the same in {named}{more}", style="dim"), (0, 0, 0, 4), expand=False)]
 
 
 def part_tree(part: Part) -> Tree:

@@ -77,6 +77,8 @@ def read_document(record: Mapping[str, Any]) -> Document:
 def search_body(request: SearchRequest) -> dict[str, Any]:
     """Write what is asked of /search."""
     rerank = {} if request.rerank is None else {"rerank": request.rerank}
+    if request.distinct is not None:
+        rerank["distinct"] = request.distinct
     return {
         "query": request.query,
         "k": request.k,
@@ -105,6 +107,7 @@ def _read_hit(record: Mapping[str, Any]) -> ShownHit:
         _read_snippet(record["snippet"]),
         {name: RankAndScore(**each) for name, each in record["found_by"].items()},
         None if part is None else read_part(part),
+        also=tuple(record.get("also", ())),
     )
 
 

@@ -5,11 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from quoth.collection.content import chain_digest, find_problem, hash_content, write_content
+from quoth.collection.content import (
+    chain_digest,
+    document_texts,
+    find_problem,
+    hash_content,
+    write_content,
+)
 from quoth.collection.database import Database
 from quoth.collection.filters import filter_entries
 from quoth.errors import CorpusError
 from quoth.records import Document, Passage
+from quoth.text.signatures import make_signature
 
 CutDocument = Callable[[Document], tuple[Passage, ...]]
 Entry = list[object]
@@ -34,6 +41,7 @@ class Batch:
         self._documents: dict[int, Entry] = {}
         self._filter_values: list[tuple[object, ...]] = []
         self._passages: list[tuple[object, ...]] = []
+        self._signatures: list[tuple[int, bytes]] = []
 
     def put(self, document: Document, *, row: int | None = None) -> str:
         """Take a document in, under a given row or the next one; say what becomes of it."""
@@ -57,6 +65,7 @@ class Batch:
             if name not in self._field_ids:
                 self._field_ids[name] = _new_field(self._db, name)
         self._passages += passage_entries(row, self._cut(document), self._field_ids)
+        self._signatures.append((row, make_signature(document_texts(document))))
         return "added" if live is None else "updated"
 
     def write(self) -> None:
@@ -76,6 +85,7 @@ class Batch:
             self._filter_values,
         )
         put_passages(self._db, self._passages)
+        self._db.run_many("INSERT INTO signatures VALUES (?, ?)", self._signatures)
 
     def _log(self, kind: str, docid: str, digest: bytes) -> int:
         self._number += 1

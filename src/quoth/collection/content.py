@@ -46,6 +46,11 @@ def read_content(docid: str, content: str) -> Document:
     )
 
 
+def document_texts(document: Document) -> Iterable[str]:
+    """Yield the texts of all fields of a document."""
+    return (text for instances in document.fields.values() for text in instances)
+
+
 def hash_content(docid: str, content: str) -> bytes:
     """Hash a document's key and content."""
     return hashlib.blake2b(f"{docid}\0{content}".encode(), digest_size=16).digest()

@@ -25,8 +25,16 @@ MIGRATIONS: dict[int, str] = {}
 
 _WAIT_SECONDS = 30.0
 
-OWNED = (("passages", "document"), ("identifiers", "document"), ("filter_values", "row"))
+OWNED = (
+    ("passages", "document"),
+    ("identifiers", "document"),
+    ("filter_values", "row"),
+    ("signatures", "row"),
+)
 """Tables whose rows belong to a document, and the column that says to which."""
+
+_LATER = "CREATE TABLE IF NOT EXISTS signatures (row INTEGER PRIMARY KEY, signature BLOB NOT NULL)"
+"""Added to the same format: who does not know it passes over it, and what lacks it is made anew."""
 
 _TABLES = """
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -161,6 +169,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         while (version := _pragma(connection, "user_version")) in MIGRATIONS:
             _execute_all(connection, MIGRATIONS[version])
             connection.execute(f"PRAGMA user_version = {version + 1}")
+        connection.execute(_LATER)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:

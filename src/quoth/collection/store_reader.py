@@ -38,7 +38,9 @@ class StoreReader:
         self.is_outdated = is_outdated
         self.path = database.path
         self._read_documents: dict[int, Document] = {}
+        self._read_signatures: dict[int, bytes] = {}
         self._read_characters = 0
+        self._is_signed = False
 
     def close(self) -> None:
         """Release the file."""
@@ -219,6 +221,12 @@ class StoreReader:
             passages[row].append(made)
         return {row: tuple(own) for row, own in passages.items()}
 
+    def signatures(self, rows: Sequence[int]) -> dict[int, bytes]:
+        """Map rows to the signatures of their texts; those stored without one are left out."""
+        self.documents(rows)
+        known = self._read_signatures
+        return {row: known[row] for row in rows if row in known}
+
     def identifiers(self, docid: str) -> tuple[str, ...]:
         """List the identifiers of a live document, in order."""
         live = self._live(docid)
@@ -258,18 +266,31 @@ class StoreReader:
     # Inner workings --------------------------------------------------------------------------
 
     def _fetch(self, rows: Sequence[int]) -> dict[int, Document]:
+        signature, joined = "NULL", ""
+        if self._has_signatures():
+            signature, joined = "signature", " LEFT JOIN signatures USING (row)"
         found = self._db.all(
-            f"SELECT row, {_DOCID}, content FROM documents"
+            f"SELECT row, {_DOCID}, content, {signature} FROM documents{joined}"
             " WHERE row IN (SELECT value FROM json_each(?))",
             (json.dumps(rows),),
         )
-        self._read_characters += sum(len(content) for _row, _docid, content in found)
-        return {row: self._read(row, docid, content) for row, docid, content in found}
+        self._read_characters += sum(len(each[2]) for each in found)
+        self._read_signatures.update({each[0]: each[3] for each in found if each[3] is not None})
+        return {row: self._read(row, docid, content) for row, docid, content, _ in found}
+
+    def _has_signatures(self) -> bool:
+        """Whether documents have signatures; none was added since there are any, where not."""
+        if not self._is_signed:
+            there = "SELECT 1 FROM sqlite_master WHERE name = 'signatures'"
+            self._is_signed = bool(self._db.all(there))
+        return self._is_signed
 
     def _remember(self, read: Mapping[int, Document]) -> None:
         """Keep documents at hand, and forget all once they take too much memory."""
         if self._read_characters > _MAX_READ_CHARACTERS:
             self._read_documents, self._read_characters = {}, 0
+            kept = {row: each for row, each in self._read_signatures.items() if row in read}
+            self._read_signatures = kept
         self._read_documents.update(read)
 
     def _live(self, docid: str) -> tuple[int, bytes] | None:

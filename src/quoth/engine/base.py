@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -14,8 +15,10 @@ from quoth.answer.config import AnswerConfig, DecodingConfig
 from quoth.engine.answering import AnswerInProgress, Asking
 from quoth.engine.finding import CutSnippet
 from quoth.records import Answer, Document, Hit, Passage, SearchRequest, ShownHits, Snippet
+from quoth.search.duplicates import MOST_REACH, find_distinct
+from quoth.search.duplicates_config import DuplicatesConfig
 from quoth.search.searcher import Progress
-from quoth.settings.config import Config, Values
+from quoth.settings.config import Config, Values, build_config
 from quoth.text.passages import cut_document
 
 if TYPE_CHECKING:
@@ -88,9 +91,24 @@ class EngineBase(ABC):
 
         return plan_sync(self, folders, thorough=thorough)
 
-    @abstractmethod
     def find(self, request: SearchRequest) -> ShownHits:
-        """Find the hits that a request asks for, with everything that is shown of them."""
+        """Find the hits that a request asks for, with everything that is shown of them.
+
+        Near-identical documents are shown once, unless the request or the settings say otherwise.
+        """
+        config = self._duplicates
+        wanted = config.together if request.distinct is None else request.distinct
+        if not wanted or request.reach > MOST_REACH:
+            return self._find(request)
+        return find_distinct(request, self._find, least=config.similarity)
+
+    @functools.cached_property
+    def _duplicates(self) -> DuplicatesConfig:
+        return build_config(*self._given).duplicates
+
+    @abstractmethod
+    def _find(self, request: SearchRequest) -> ShownHits:
+        """Find the hits of a request, each document for itself."""
 
     @abstractmethod
     def decide(self, searcher: str, rerank: bool | None) -> tuple[str, bool]:

@@ -141,8 +141,8 @@ class Engine(EngineBase):
 
     # Searching -------------------------------------------------------------------------------
 
-    def find(self, request: SearchRequest) -> ShownHits:
-        """Find the hits that a request asks for, with everything that is shown of them.
+    def _find(self, request: SearchRequest) -> ShownHits:
+        """Find the hits of a request, each document for itself, with all that is shown of them.
 
         Scores are those of the ranking; one that is explained is the sum of its parts.
         """

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from quoth.collection.content import document_texts
 from quoth.collection.store import Store
 from quoth.collection.store_reader import StoredDocument
 from quoth.engine.lookup import allowed_rows, find_newest, stored_hits
@@ -31,6 +32,7 @@ from quoth.search.lexical.ties import tie_start
 from quoth.search.rerank import RerankingSearcher
 from quoth.search.searcher import Searcher, Timed, untimed
 from quoth.search.snippets import make_snippet
+from quoth.text.signatures import make_signature
 
 CutSnippet = Callable[[Passage], Snippet]
 """Cuts what is shown of a passage, around the words of a query."""
@@ -71,6 +73,7 @@ class Ranking:
                 {request.searcher: RankAndScore(each.rank, each.hit.score)},
                 each.explanation,
                 each.attention,
+                each.signature,
             )
             for each in shown
         ]
@@ -151,6 +154,7 @@ class Finder:
             syntax=request.syntax,
             besides=request.besides,
         )
+        signatures = self._signatures(own) if request.distinct else {}
         most, shown = request.snippet_chars, []
         cut = self.snippets(request.query, syntax=request.syntax, max_chars=most)
         pairs = zip(hits, own, strict=True)
@@ -158,8 +162,20 @@ class Finder:
             passage, document = best[found.row], found.document
             snippet = cut(passage) if passage and most else None
             hit = Hit(hit.docid, hit.score, passage)
-            shown.append(ShownHit(rank, hit, document.title, document.metadata, snippet))
+            signature = signatures.get(found.row, b"")
+            title, metadata = document.title, document.metadata
+            shown.append(ShownHit(rank, hit, title, metadata, snippet, signature=signature))
         return shown
+
+    def _signatures(self, own: Sequence[StoredDocument]) -> dict[int, bytes]:
+        """Return what tells near-identical documents; made here where none was stored."""
+        stored = self._store.signatures([each.row for each in own])
+        return {
+            each.row: stored[each.row]
+            if each.row in stored
+            else make_signature(document_texts(each.document))
+            for each in own
+        }
 
     def _explain(
         self,

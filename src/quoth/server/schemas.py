@@ -47,6 +47,11 @@ class PostedSearch(_Posted):
         " the searcher auto does.",
     )
     explain: bool = False
+    distinct: bool | None = Field(
+        default=None,
+        description="Whether near-identical documents are shown once, with their other places in"
+        " `also`; null: as the server is set up.",
+    )
 
     @model_validator(mode="after")
     def _check_reach(self) -> Self:

@@ -142,6 +142,7 @@ class Service:
             searcher=posted.searcher,
             rerank=posted.rerank,
             explain=posted.explain,
+            distinct=posted.distinct,
         )
         is_long = sum(map(len, posted.where)) > _LONG_CONDITION_CHARS
         pool = self._filterers if is_long else self._readers

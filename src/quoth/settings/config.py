@@ -20,6 +20,7 @@ from quoth.constraints import AtLeastOne, CheckedConfig, Range, field_hints
 from quoth.errors import ConfigError
 from quoth.index.dense.config import DenseConfig
 from quoth.models.glow.config import GlowConfig
+from quoth.search.duplicates_config import DuplicatesConfig
 from quoth.search.generative.config import GenerativeConfig
 from quoth.search.hybrid.fusion_config import FusionConfig
 from quoth.search.lexical.config import LexicalConfig
@@ -64,6 +65,7 @@ class Config:
     dense: DenseConfig = field(default_factory=DenseConfig)
     fusion: FusionConfig = field(default_factory=FusionConfig)
     generative: GenerativeConfig = field(default_factory=GenerativeConfig)
+    duplicates: DuplicatesConfig = field(default_factory=DuplicatesConfig)
     rerank: RerankConfig = field(default_factory=RerankConfig)
     pixar: PixarBuildConfig = field(default_factory=PixarBuildConfig)
     glow: GlowRecipe = field(default_factory=GlowRecipe)

@@ -175,7 +175,7 @@ class ShardedEngine(EngineBase):
 
     # Searching -------------------------------------------------------------------------------
 
-    def find(self, request: SearchRequest) -> ShownHits:
+    def _find(self, request: SearchRequest) -> ShownHits:
         """Find the hits within reach that a request asks for, with all that is shown of them."""
         searcher, rerank = self.decide(request.searcher, request.rerank)
         request = replace(request, searcher=searcher, rerank=rerank)

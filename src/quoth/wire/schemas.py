@@ -61,7 +61,10 @@ class AttentionBody(BaseModel):
 
 
 class HitBody(BaseModel):
-    """A document that was found; explanation and attention where they were asked for."""
+    """A document that was found; explanation and attention where they were asked for.
+
+    `also` lists the docids of near-identical documents that were found as well.
+    """
 
     rank: int
     docid: str
@@ -73,6 +76,7 @@ class HitBody(BaseModel):
     found_by: dict[str, StandingBody]
     explanation: PartBody | None = None
     attention: AttentionBody | None = None
+    also: list[str] = []
 
 
 class OutOfReachBody(BaseModel):

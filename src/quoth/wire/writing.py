@@ -117,6 +117,7 @@ def _hit(shown: ShownHit) -> dict[str, object]:
         },
         "explanation": None if part is None else part_body(part),
         "attention": None if look is None else attention_body(look),
+        "also": list(shown.also),
     }
 
 

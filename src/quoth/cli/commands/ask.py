@@ -24,6 +24,7 @@ _SECTIONS = (
     "generative",
     "fusion",
     "rerank",
+    "duplicates",
 )
 
 NoPhrases = Annotated[

@@ -23,7 +23,8 @@ from quoth.cli.options import with_settings
 
 
 @with_settings(
-    *("lexical", "dense", "generative", "fusion", "rerank", "collection"), shown=["lexical.boosts"]
+    *("lexical", "dense", "generative", "fusion", "rerank", "duplicates", "collection"),
+    shown=["lexical.boosts"],
 )
 def search(
     collection: Collection,

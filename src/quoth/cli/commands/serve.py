@@ -30,6 +30,7 @@ _SECTIONS = (
     "generative",
     "fusion",
     "rerank",
+    "duplicates",
     "answer",
     "candidates",
 )

@@ -1,0 +1,66 @@
+"""Recognise near-identical texts by small signatures.
+
+A signature is the bottom-k sketch of a text's shingles: of all runs of four words, in lower case
+and without punctuation, the 128 smallest of their hashes (Broder 1997, with one hash function as in
+Cohen and Kaplan 2007). The share of the smallest hashes of two texts together that both have
+estimates the Jaccard similarity of their shingles, with a standard error of 0.027 at 0.9.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+import zlib
+from array import array
+from collections.abc import Iterable
+
+SHINGLE_WORDS = 4
+SKETCH_SIZE = 128
+LEAST_WORDS = 20
+"""A shorter text has no signature: a word more or less would count too much."""
+
+MOST_CHARACTERS = 400_000
+"""So much of a text is looked at, which bounds what a signature costs."""
+
+_WORD = re.compile(r"\w+")
+
+
+def make_signature(texts: Iterable[str]) -> bytes:
+    """Make the signature of some texts together; empty where they are too short for one.
+
+    >>> len(make_signature(["short"])), len(make_signature(["word " * 30]))
+    (0, 4)
+    """
+    words = _WORD.findall("\n".join(texts)[:MOST_CHARACTERS].lower())
+    if len(words) < LEAST_WORDS:
+        return b""
+    runs = zip(*(words[start:] for start in range(SHINGLE_WORDS)), strict=False)
+    hashes = {zlib.crc32(" ".join(run).encode()) for run in runs}
+    return _write(heapq.nsmallest(SKETCH_SIZE, hashes))
+
+
+def similarity(first: bytes, second: bytes) -> float:
+    """Estimate which share of their shingles two texts have in common, from 0 to 1.
+
+    >>> one = make_signature([" ".join(map(str, range(100)))])
+    >>> similarity(one, one), similarity(one, b"")
+    (1.0, 0.0)
+    """
+    if not first or not second:
+        return 0.0
+    if first == second:
+        return 1.0
+    own, other = set(read_hashes(first)), set(read_hashes(second))
+    smallest = heapq.nsmallest(SKETCH_SIZE, own | other)
+    return sum(each in own and each in other for each in smallest) / len(smallest)
+
+
+def read_hashes(signature: bytes) -> array[int]:
+    """Return the hashes of a signature, the smallest first."""
+    hashes: array[int] = array("I")
+    hashes.frombytes(signature)
+    return hashes
+
+
+def _write(hashes: list[int]) -> bytes:
+    return array("I", hashes).tobytes()
