@@ -188,9 +188,10 @@ def require_uncut(folder: Path, files: Mapping[str, FileSeal]) -> None:
 
     One that is gone was replaced by a writer, and stays mapped.
     """
+    base = str(folder)  # joined as text: every search comes by here
     for name, seal in files.items():
         try:
-            size = os.stat(folder / name).st_size
+            size = os.stat(f"{base}/{name}").st_size
         except OSError:
             continue
         if size < seal.size:

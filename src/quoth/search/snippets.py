@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from itertools import starmap
 
 from quoth.index.lexical.passage_terms import PassageTerms, PlacedPassage, weigh_terms
 from quoth.records import Document, Passage, Snippet, Span
@@ -80,11 +81,10 @@ def make_snippet(
     if end > max_chars:
         cluster = _heaviest_cluster(words, weights, max_chars)
         start, end = _whole_words(passage.text, cluster, max_chars)
-    highlights = _join([word for word in words if start <= word.start and word.end <= end])
     return Snippet(
         passage.text[start:end],
         Span(passage.span.start + start, passage.span.start + end),
-        tuple(Span(span.start - start, span.end - start) for span in highlights),
+        _highlight(words, start, end),
     )
 
 
@@ -131,12 +131,19 @@ def _whole_words(text: str, cluster: Span, max_chars: int) -> tuple[int, int]:
     return lead, end
 
 
-def _join(words: Sequence[Word]) -> list[Span]:
-    """Join overlapping spans, as overlapping pairs of characters give them."""
-    spans: list[Span] = []
-    for word in words:
-        if spans and word.start < spans[-1].end:
-            spans[-1] = Span(spans[-1].start, max(spans[-1].end, word.end))
+def _highlight(words: Sequence[Word], start: int, end: int) -> tuple[Span, ...]:
+    """Return the spans of words within a stretch, counted from its start.
+
+    Overlapping ones, as pairs of characters give them, are joined.
+    """
+    spans: list[tuple[int, int]] = []
+    last = 0
+    for _term, begin, until in words:
+        if begin < start or until > end:
+            continue
+        if begin < last:
+            spans[-1] = (spans[-1][0], max(last, until) - start)
         else:
-            spans.append(Span(word.start, word.end))
-    return spans
+            spans.append((begin - start, until - start))
+        last = max(last, until)
+    return tuple(starmap(Span, spans))

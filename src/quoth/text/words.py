@@ -112,6 +112,8 @@ class Analyser:
         >>> Analyser(AnalyserConfig()).find("An owl hunts owls", {"owl"})
         [Word(term='owl', start=3, end=6), Word(term='owl', start=13, end=17)]
         """
+        if text.isascii():
+            return self._find_ascii(text, wanted)
         (pattern, is_full), cache = _pattern_for(text), self._cache
         if is_full:
             return [word for word in self.words(text) if word.term in wanted]
@@ -120,6 +122,21 @@ class Analyser:
             for match in pattern.finditer(text)
             if (term := cache[match[0]]) in wanted
         ]
+
+    def _find_ascii(self, text: str, wanted: Container[str]) -> list[Word]:
+        """Find words in plain text: first which ones there are, then where those stand."""
+        lowered, cache = f" {_lower_ascii(text)} ", self._cache
+        found = []
+        for word in set(lowered.split()):
+            term = cache[word]
+            if term in wanted:
+                sought, width = f" {word} ", len(word)
+                at = lowered.find(sought)
+                while at >= 0:
+                    found.append((at, at + width, term))
+                    at = lowered.find(sought, at + width + 1)
+        found.sort()
+        return [Word(term, start, end) for start, end, term in found]
 
     def identity(self) -> dict[str, Any]:
         """Describe everything that decides which terms come out, to be kept with an index."""
@@ -177,9 +194,18 @@ def _split_ascii(text: str) -> list[str]:
     >>> _split_ascii("The owl's 'nest', rock''n_roll")
     ['the', "owl's", 'nest', 'rock', 'n', 'roll']
     """
+    return _lower_ascii(text).split()
+
+
+def _lower_ascii(text: str) -> str:
+    """Put spaces for what is no part of a word, and the rest in lower case; all stays in place.
+
+    >>> _lower_ascii("'Tis the owl's-nest!")
+    " tis the owl's nest "
+    """
     if "'" in text:
         text = _LOOSE_APOSTROPHE.sub(" ", text)
-    return text.encode().translate(_LOWERED).decode().split()
+    return text.encode().translate(_LOWERED).decode()
 
 
 def _pattern_for(text: str) -> tuple[re.Pattern[str], bool]:

@@ -170,11 +170,9 @@ class LexicalSearcher:
 
         Documents with the same fields score the same, so they are not looked into.
         """
-        if not self._agreement().holds(self.parse(query)):
-            return tuple(hits)  # scored exactly
         groups = list(near_ties(hits))
-        if len(groups) == len(hits):
-            return tuple(hits)
+        if len(groups) == len(hits) or not self._agreement().holds(self.parse(query)):
+            return tuple(hits)  # told apart, or scored exactly
         if not self._is_of_one_state():
             groups = [list(hits)]
         differing = [

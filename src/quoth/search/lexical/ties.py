@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from quoth.records import Hit
 
@@ -27,14 +28,13 @@ def near_ties(hits: Sequence[Hit]) -> Iterator[list[Hit]]:
     >>> [len(group) for group in near_ties([Hit("a", 2.0), Hit("b", 1.000001), Hit("c", 1.0)])]
     [1, 2]
     """
-    group: list[Hit] = []
-    for hit in hits:
-        if group and not _may_tie(group[-1], hit):
-            yield group
-            group = []
-        group.append(hit)
-    if group:
-        yield group
+    start = 0
+    for at, (before, after) in enumerate(pairwise(hits), start=1):
+        if not _may_tie(before, after):
+            yield list(hits[start:at])
+            start = at
+    if hits:
+        yield list(hits[start:])
 
 
 def _may_tie(before: Hit, after: Hit) -> bool:
