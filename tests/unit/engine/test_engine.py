@@ -158,7 +158,7 @@ def test_remove_tells_what_was_not_there(engine: Engine) -> None:
 def test_batches_are_cut_by_number_and_by_length(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adding, "_MAX_BATCH_CHARACTERS", 100)
+    monkeypatch.setattr(adding, "MAX_BATCH_CHARACTERS", 100)
     sizes: list[int] = []
     original = Store.add
 
