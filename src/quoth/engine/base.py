@@ -13,6 +13,7 @@ from quoth.answer.config import AnswerConfig, DecodingConfig
 from quoth.engine.answering import AnswerInProgress, Asking
 from quoth.engine.finding import CutSnippet
 from quoth.records import Answer, Document, Hit, Passage, SearchRequest, ShownHits, Snippet
+from quoth.search.searcher import Progress
 from quoth.settings.config import Config, Values
 from quoth.text.passages import cut_document
 
@@ -31,11 +32,17 @@ class EngineBase(ABC):
 
     _asking: Asking
     _given: Sequence[Values]
+    _progress: Progress
 
     @property
     def given_settings(self) -> Sequence[Values]:
         """The settings that the collection was opened with, over those it was made with."""
         return self._given
+
+    @property
+    def progress(self) -> Progress:
+        """What is told how far long work has come."""
+        return self._progress
 
     @property
     @abstractmethod
