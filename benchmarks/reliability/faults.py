@@ -43,8 +43,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     names = given.operations.split(",") if given.operations else [*LEXICAL, *NEURAL]
-    found = run_injections(names, most=given.most, seed=given.seed)
-    given.out.write_text(json.dumps(summarise(found, most=given.most), indent=1) + "\n")
+    found: list[dict[str, Any]] = []
+    for name in names:  # what was found so far is kept
+        found += run_injections([name], most=given.most, seed=given.seed)
+        given.out.write_text(json.dumps(summarise(found, most=given.most), indent=1) + "\n")
     wrong = [case for case in found if case["problems"]]
     for case in wrong:
         sys.stdout.write(f"{case['operation']} {case['fault']}: {'; '.join(case['problems'])}\n")

@@ -50,7 +50,7 @@ from quoth.cli.main import main as run_command
 from quoth.errors import QuothError
 
 _T = TypeVar("_T")
-_PATIENCE = 120
+_PATIENCE = 300
 """Seconds after which a case counts as hanging."""
 
 
@@ -259,12 +259,12 @@ class Crashed(Exception):
     """A forked process ended without an answer."""
 
 
-def apart(work: Callable[[], _T]) -> _T:
-    """Do some work in a forked process, and return what it returns."""
+def apart(work: Callable[[], _T], *, patience: int = _PATIENCE) -> _T:
+    """Do some work in a forked process, so many seconds at most; return what it returns."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        _answer(work, writing)
+        _answer(work, writing, patience)
     os.close(writing)
     with os.fdopen(reading, "rb") as stream:
         answer = stream.read()
@@ -279,8 +279,8 @@ def apart(work: Callable[[], _T]) -> _T:
     return value  # type: ignore[no-any-return]
 
 
-def _answer(work: Callable[[], object], writing: int) -> None:
-    signal.alarm(_PATIENCE)
+def _answer(work: Callable[[], object], writing: int, patience: int) -> None:
+    signal.alarm(patience)
     try:
         try:
             answer = (True, work())

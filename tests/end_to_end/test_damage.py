@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -268,6 +269,21 @@ def test_files_of_another_collection_are_noticed_and_never_searched_with(
             assert any(str(path.parent) in line for line in engine.verify().indexes), name
             assert engine.verify(repair=True).is_clean
             sample.assert_reads_back(engine)
+
+
+@pytest.mark.parametrize("moment", [0, 4_000_000_000], ids=["1970", "2096"])
+def test_clocks_that_jump_are_no_damage(sample: Sample, tmp_path: Path, moment: int) -> None:
+    """Times of files come from clocks that are set back, or of other machines."""
+    folder = sample.copy_to(tmp_path / "copy.quoth")
+    for path in (folder, *folder.rglob("*")):
+        os.utime(path, (moment, moment))
+    with _open(folder) as engine:
+        sample.assert_reads_back(engine)
+        assert engine.verify().lines() == ()
+        engine.add_documents([Document("later", {"text": ("owl",)})])
+        engine.remove(["later"])
+        sample.assert_reads_back(engine)
+        assert engine.verify().lines() == ()
 
 
 # --- The documents --------------------------------------------------------------------------------

@@ -48,6 +48,11 @@ class EngineBase(ABC):
         return self._given
 
     @property
+    def progress(self) -> Progress:
+        """What is told how far long work has come."""
+        return self._progress
+
+    @property
     @abstractmethod
     def config(self) -> Config:
         """The settings in force."""

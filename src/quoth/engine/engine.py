@@ -251,11 +251,6 @@ class Engine(EngineBase):
             yield opened
         self._let_go()
 
-    @property
-    def progress(self) -> Progress:
-        """What is told how far long work has come."""
-        return self._progress
-
     # Looking after ---------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:

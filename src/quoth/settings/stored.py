@@ -33,7 +33,9 @@ _NAMING, _TRAINING = "generative", "pixar"
 
 MODELS = "models"
 ASIDE = ".aside"
-_LEARNED = "learned"
+LEARNED = "learned"
+"""Setting of a store: the models that search uses."""
+
 _SEALED = "sealed"
 _LEARNED_NAME = re.compile(r"learned-(\d+)")
 
@@ -55,7 +57,7 @@ def use_learned(store: Store, **names: str) -> None:
 
     What is not named stays as it is; an empty name takes a model out of use.
     """
-    old = store.setting(_LEARNED) or {}
+    old = store.setting(LEARNED) or {}
     new = {kind: f"{MODELS}/{name}" for kind, name in names.items() if name}
     for name in new.values():
         seal_folder(store.path.parent / name)
@@ -63,17 +65,17 @@ def use_learned(store: Store, **names: str) -> None:
     sealed = {*old.get(_SEALED, ()), *new.values()} & {
         kept[kind] for kind in kept if kind != _SEALED
     }
-    store.set_setting(_LEARNED, kept | {_SEALED: sorted(sealed)})
+    store.set_setting(LEARNED, kept | {_SEALED: sorted(sealed)})
 
 
 def sealed_models(store: Store, folder: Path) -> tuple[Path, ...]:
     """List the folders of models in use whose files were sealed when they were installed."""
-    return tuple(folder / name for name in (store.setting(_LEARNED) or {}).get(_SEALED, ()))
+    return tuple(folder / name for name in (store.setting(LEARNED) or {}).get(_SEALED, ()))
 
 
 def _stored_learned(store: Store, folder: Path) -> dict[str, dict[str, Any]]:
     """Return the settings of what was learned: who encodes, and who reranks."""
-    kept = store.setting(_LEARNED) or {}
+    kept = store.setting(LEARNED) or {}
     found = {kind: str(folder / name) for kind, name in kept.items() if kind != _SEALED}
     rerank = {kind: found[kind] for kind in ("generator", "reader") if kind in found}
     dense = {"dense": {"encoder": found["encoder"]}} if "encoder" in found else {}

@@ -24,6 +24,7 @@ from quoth.settings.config import Config
 from quoth.shards.encoding import encode_together
 from quoth.shards.found import read_shown
 from quoth.shards.global_statistics import agree_on_fields, exchange_is_due, write_sums
+from quoth.shards.installing import finish_installing, is_installing
 from quoth.shards.port import LocalPort, ShardEngine
 from quoth.text.words import Analyser
 
@@ -108,6 +109,7 @@ def writing_shards(
 ) -> Iterator[tuple[ShardWriter, Config]]:
     """Be the one writer of all shards; afterwards statistics are exchanged, even if it failed."""
     with locked(shards.folder, wait_seconds=wait_seconds):
+        finish_installing(shards)
         if exchange_is_due(shards):
             exchange_statistics(shards, engines, progress=progress)
         try:
@@ -123,10 +125,11 @@ def sync_statistics(
     shards: ShardSet, engines: Sequence[ShardEngine], *, progress: Progress
 ) -> bool:
     """Exchange statistics if that is due and nobody is writing; tells whether they are current."""
-    if not exchange_is_due(shards):
+    if not exchange_is_due(shards) and not is_installing(shards):
         return True
     try:
         with locked(shards.folder, wait_seconds=0.0):
+            finish_installing(shards)
             exchange_statistics(shards, engines, progress=progress)
     except Busy:
         return False

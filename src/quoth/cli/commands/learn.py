@@ -18,7 +18,6 @@ from quoth.cli.commands.arguments import (
     helping,
     joining,
     open_engine,
-    open_whole,
     read_layers,
 )
 from quoth.cli.options import with_settings
@@ -198,11 +197,11 @@ def learn(
         restart=not resume,
         remote=helping(ray, workers),
     )
-    with joining(ray), open_whole(collection, config, settings, what="quoth learn") as engine:
+    with joining(ray), open_engine(collection, config, settings) as engine:
         try:
-            from quoth.jobs.learn import job
+            from quoth.jobs.learn.sharded import learn_any
 
-            outcome = job.learn(engine, request, note=show.note)
+            outcome = learn_any(engine, request, note=show.note)
         except ImportError as error:
             raise missing_neural(error) from error
     if outcome.packed is not None:

@@ -1,7 +1,7 @@
 """Read a file in a process apart, which is stopped where it takes too long or too much memory.
 
 Parsers of other people's formats meet files that make them hang, swell or crash. One process reads
-file after file (`worker.py`), so that starting it costs once; a file that stops it is reported, and
+file after file (`serve`), so that starting it costs once; a file that stops it is reported, and
 the next file gets another one. What comes back is JSON: the worker is not trusted.
 """
 
@@ -11,20 +11,26 @@ import atexit
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from quoth.records import Document, Located, Place, Problem
-from quoth.text.readers.outcomes import Outcome, Whole
+from quoth.text.readers.outcomes import PARSER_FAILURES, Outcome, Whole, describe
 
-READY = b"ready\n"
-_START = (
-    "import sys; sys.path[:] = {path!r}; from quoth.text.readers.worker import main; main({most})"
-)
+_READY = b"ready\n"
+_START = """
+import sys
+sys.path[:] = {path!r}
+from quoth.text.readers.apart import serve
+from quoth.text.readers.reading import WHOLE_READERS
+serve(WHOLE_READERS, {most})
+"""
 _HEAD_BYTES = 8
 
 
@@ -40,6 +46,10 @@ class WorkerLost(Exception):
     """The process ended before it answered."""
 
 
+Readers = Mapping[str, Callable[[Whole], Iterator[Outcome]]]
+"""What reads a whole file, by format."""
+
+
 class Worker:
     """A process that reads files, one at a time."""
 
@@ -50,7 +60,7 @@ class Worker:
         )
         assert self._process.stdin is not None and self._process.stdout is not None
         self._in, self._out = self._process.stdin, self._process.stdout
-        if self._out.readline() != READY:
+        if self._out.readline() != _READY:
             self.close()
             raise WorkerLost("it did not start")
 
@@ -142,7 +152,7 @@ def read_apart(format: str, whole: Whole, limits: Limits) -> list[Outcome] | Non
     return [Problem(Place(whole.path), message)]
 
 
-def write_outcome(outcome: Outcome) -> list[Any]:
+def _write_outcome(outcome: Outcome) -> list[Any]:
     """Write an outcome as JSON can hold it."""
     place = [outcome.place.path, outcome.place.line]
     if isinstance(outcome, Problem):
@@ -155,7 +165,7 @@ def _read_outcome(written: Sequence[Any]) -> Outcome:
     """Read an outcome.
 
     >>> located = Located(Document("d", {"text": ("a", "b")}, {"pages": 2}), Place("x.pdf"))
-    >>> _read_outcome(json.loads(json.dumps(write_outcome(located)))) == located
+    >>> _read_outcome(json.loads(json.dumps(_write_outcome(located)))) == located
     True
     """
     place = Place(str(written[0]), None if written[1] is None else int(written[1]))
@@ -168,3 +178,50 @@ def _read_outcome(written: Sequence[Any]) -> Outcome:
         for name, value in metadata.items()
     }
     return Located(Document(str(docid), texts, about), place)
+
+
+# In the process apart ---------------------------------------------------------------------------
+
+
+def serve(readers: Readers, most_memory: int) -> None:
+    """Read files that are sent to standard input, until nobody sends any more.
+
+    Requests and answers are JSON behind their length; whatever else writes to standard output goes
+    nowhere.
+    """
+    with contextlib.suppress(ValueError):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks decides what becomes of it
+    _limit_memory(most_memory)
+    given, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    answers.write(_READY)
+    answers.flush()
+    while (head := _receive(given)) is not None:
+        written = _answer(readers, json.loads(head), _receive(given) or b"")
+        answers.write(len(written).to_bytes(_HEAD_BYTES, "big") + written)
+        answers.flush()
+
+
+def _receive(stream: BinaryIO) -> bytes | None:
+    size = stream.read(_HEAD_BYTES)
+    return stream.read(int.from_bytes(size, "big")) if size else None
+
+
+def _answer(readers: Readers, request: Mapping[str, Any], data: bytes) -> bytes:
+    whole = Whole(request["path"], data, request["encoding"], request["max_bytes"])
+    try:
+        outcomes = [_write_outcome(each) for each in readers[request["format"]](whole)]
+        return json.dumps(outcomes).encode()
+    except PARSER_FAILURES as error:
+        failed = Problem(Place(whole.path), f"reading it failed: {describe(error)}")
+        return json.dumps([_write_outcome(failed)]).encode()
+
+
+def _limit_memory(most: int) -> None:
+    """Let this process have so much more memory than it has now, where the system can."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        limit = most + pages * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

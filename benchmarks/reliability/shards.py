@@ -1,0 +1,87 @@
+"""Try every command on a collection in shards, and write which work and which are refused.
+
+    python -m benchmarks.reliability.shards
+
+Writes results/shards.json, from which docs/scale.md has its table. `QUICK` are tried by the tests,
+too, and must be as written there.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks.reliability.injecting import apart
+from benchmarks.reliability.operations import COLLECTION, OUT, prepare, run
+
+_PATIENCE = 3600
+RESULTS = Path(__file__).parent / "results" / "shards.json"
+QUICK: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("add", ("add", "{c}", "{w}/new.jsonl", "--no-encode")),
+    ("remove", ("remove", "{c}", "d1")),
+    ("search", ("search", "{c}", "owl", "--with", "lexical")),
+    ("run", ("run", "{c}", "{w}/queries.tsv", "--out", "{w}/run.trec", "--with", "lexical")),
+    ("status", ("status", "{c}")),
+    ("verify", ("verify", "{c}")),
+    ("verify --repair", ("verify", "{c}", "--repair")),
+    ("shard --exchange", ("shard", "{c}", "--exchange")),
+    ("merge", ("merge", "{c}", "--out", "{out}")),
+    ("shard", ("shard", "{c}", "--shards", "3", "--out", "{w}/again")),
+    ("train pixar", ("train", "pixar", "{c}")),
+    ("train dynamic-lm", ("train", "dynamic-lm", "{c}", "--out", "{w}/model")),
+    ("phrases build", ("phrases", "build", "{c}", "--out", "{w}/phrases")),
+)
+"""Commands that need no shipped weights; a name, and what is typed."""
+
+SLOW: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("encode", ("encode", "{c}")),
+    ("search --rerank", ("search", "{c}", "owl", "--rerank")),
+    ("ask", ("ask", "{c}", "What does the owl hunt?")),
+    ("generate", ("generate", "{c}", "The owl")),
+    ("learn", ("learn", "{c}", "--minutes", "0.05")),
+)
+"""Commands that use the shipped weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """Whether a command works on shards; if not, what it says."""
+
+    command: str
+    works: bool
+    says: str = ""
+
+
+def main() -> None:
+    """Try all commands, and write one JSON file."""
+    rows: list[dict[str, object]] = []
+    for command in (*QUICK, *SLOW):
+        rows += [asdict(each) for each in try_commands([command])]
+        RESULTS.write_text(json.dumps({"commands": rows}, indent=1) + "\n")
+
+
+def try_commands(commands: Iterable[tuple[str, tuple[str, ...]]]) -> list[Tried]:
+    """Try commands one by one, each on shards of its own."""
+    return [_try(name, arguments) for name, arguments in commands]
+
+
+def _try(name: str, arguments: tuple[str, ...]) -> Tried:
+    with tempfile.TemporaryDirectory(prefix="quoth-shards-") as place:
+        folder = Path(place)
+        (folder / "queries.tsv").write_text("1\tbarn owl\n")
+        apart(lambda: prepare("shards", folder))
+        collection, out = str(folder / COLLECTION), str(folder / OUT)
+        given = [each.format(c=collection, out=out, w=folder) for each in arguments]
+        ended = apart(lambda: run(given, folder / "log"), patience=_PATIENCE)
+        said = ended.said.replace(collection, "notes.shards").replace(str(folder), "")
+    if ended.code in (0, 1):
+        return Tried(name, True)
+    error = said.partition("error: ")[2].strip().partition("\n")[0]
+    return Tried(name, False, error or said.strip()[-200:])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Hours of mixed reading and writing, and whether anything grows."""

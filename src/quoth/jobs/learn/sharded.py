@@ -1,0 +1,46 @@
+"""Learn to search a collection in shards: on a sample drawn over all of them, for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quoth.engine.engine import Engine
+from quoth.errors import ConfigError
+from quoth.jobs.learn.job import LearnOutcome, learn
+from quoth.jobs.learn.plan import LearnRequest
+from quoth.shards.engine import ShardedEngine
+from quoth.shards.learned import draw_sample, install_sample
+from quoth.shards.opening import OpenedEngine
+
+
+def learn_any(
+    engine: OpenedEngine, request: LearnRequest, *, note: Callable[[str], None]
+) -> LearnOutcome:
+    """Learn to search a collection, in one piece or in shards."""
+    if isinstance(engine, ShardedEngine):
+        return learn_on_shards(engine, request, note=note)
+    return learn(engine, request, note=note)
+
+
+def learn_on_shards(
+    engine: ShardedEngine, request: LearnRequest, *, note: Callable[[str], None]
+) -> LearnOutcome:
+    """Learn on a sample, and let all shards use what is better; interrupted, it resumes."""
+    config, progress = engine.config, engine.progress
+    if config.learn.generative:
+        raise ConfigError(
+            f"{engine.folder} is in shards, where generative search is not trained; leave"
+            f' learn.generative out, or join them first with "quoth merge {engine.folder} --out'
+            ' COLLECTION"'
+        )
+    settings = engine.given_settings
+    sample = draw_sample(
+        engine.shards, most=config.learn.max_passages, settings=settings, progress=progress
+    )
+    with Engine.open(sample, settings=settings, progress=progress) as whole:
+        outcome = learn(whole, request, note=note)
+    if outcome.report is not None and install_sample(
+        engine.shards, sample, settings=settings, progress=progress
+    ):
+        note(f"all {engine.shards.count} shards use what was learned")
+    return outcome

@@ -1,0 +1,93 @@
+"""The same documents give the same bytes, whatever the load and the number of threads.
+
+What differs is listed here, and nothing else does: tantivy names its segments at random, so names
+of files differ, and so do the three lists that hold these names. Their contents do not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import built_again
+
+NAMING = ("meta.json", ".managed.json", "artifact.json")
+"""Files of the lexical folder that name segments."""
+
+
+@contextlib.contextmanager
+def _busy_loops(count: int) -> Iterator[None]:
+    """Keep the processors busy."""
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _at in range(count)]
+    try:
+        yield
+    finally:
+        for each in loops:
+            each.kill()
+            each.wait()
+
+
+def _build(folder: Path, *, threads: int) -> None:
+    command = [sys.executable, built_again.__file__, str(folder)]
+    limits = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"), threads)
+    environment = {**os.environ, **{name: str(count) for name, count in limits.items()}}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def _contents(folder: Path) -> dict[str, Any]:
+    """Read every file, with segments named by their order."""
+    (meta,) = folder.rglob("meta.json")
+    segments = [each["segment_id"] for each in json.loads(meta.read_text())["segments"]]
+    names = {name.replace("-", ""): f"segment-{at}" for at, name in enumerate(segments)}
+    found: dict[str, Any] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.suffix != ".lock":
+            name = path.relative_to(folder).as_posix()
+            data: Any = path.read_bytes()
+            if path.name in NAMING and "lexical" in path.parts:
+                data = _renamed(json.loads(path.read_text()), names)
+            found[_rename(name, names)] = data
+    return found
+
+
+def _rename(text: str, names: dict[str, str]) -> str:
+    for name, place in names.items():
+        dashed = "-".join(re.fullmatch(r"(.{8})(.{4})(.{4})(.{4})(.{12})", name).groups())  # type: ignore[union-attr]
+        text = text.replace(name, place).replace(dashed, place)
+    return text
+
+
+def _renamed(content: Any, names: dict[str, str]) -> Any:
+    """Name segments by their order; checksums of what holds names are left out."""
+    if isinstance(content, list):
+        return sorted((_renamed(each, names) for each in content), key=str)
+    if not isinstance(content, dict):
+        return _rename(content, names) if isinstance(content, str) else content
+    kept = {_rename(key, names): value for key, value in content.items() if key != "seal"}
+    return {
+        key: value["size"] if key.endswith("/meta.json") else _renamed(value, names)
+        for key, value in kept.items()
+    }
+
+
+def test_two_builds_are_the_same_beside_busy_loops_and_with_more_threads(tmp_path: Path) -> None:
+    folder = tmp_path / "c.quoth"  # the same name, as settings hold it
+    _build(folder, threads=1)
+    first = _contents(folder)
+    folder.rename(tmp_path / "first")
+    with _busy_loops(2):
+        _build(folder, threads=4)
+    second = _contents(folder)
+    assert sorted(first) == sorted(second)
+    differing = [name for name in first if first[name] != second[name]]
+    assert differing == []
+    assert {"collection.db", "lexical/statistics.db", "lexical/passages.db"} <= set(first)
+    assert any(name.startswith("dense/") for name in first), "vectors are compared, too"
