@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -48,6 +50,19 @@ class Server:
             "peak_mb": int(values["VmHWM"].split()[0]) / 1024,
         }
 
+    def processor_seconds(self) -> float:
+        """Return the processor time of the server and of the processes that search for it."""
+        parents, seconds = dict[int, int](), dict[int, float]()
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):  # one that has just ended
+                fields = path.read_text().rpartition(")")[2].split()
+                own = int(path.parent.name)
+                parents[own] = int(fields[1])
+                seconds[own] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return sum(
+            spent for own, spent in seconds.items() if self.process.pid in _line_of(own, parents)
+        )
+
     def is_ready(self) -> bool:
         """Whether models are loaded."""
         try:
@@ -90,6 +105,14 @@ def put_load(server: Server, queries: Path, kind: str, **options: float | str) -
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     record = json.loads(done.stdout)
     return Load(record, record.pop("last_sent"))
+
+
+def _line_of(process: int, parents: dict[int, int]) -> list[int]:
+    """List a process, its parent, its parent's parent and so on."""
+    line = [process]
+    while (parent := parents.get(line[-1], 0)) > 0:
+        line.append(parent)
+    return line
 
 
 def _wait_until_ready(server: Server, log: Path) -> None:

@@ -35,9 +35,9 @@ def analyse_passages(
     if len(passages) == 1 and len(document.fields) == 1:
         (only,), ((name, instances),) = passages, document.fields.items()
         if len(instances) == 1:  # as most documents are: the same as below
-            terms = analyser.terms(instances[0])
+            all_terms = analyser.terms(instances[0])
             place = PlacedPassage(0, 0, only.span.start, only.span.end)
-            return AnalysedDocument({name: [terms]}, write_record((place,), (terms,)))
+            return AnalysedDocument({name: [all_terms]}, write_record((place,), (all_terms,)))
     by_place: dict[tuple[str, int], list[Passage]] = {}
     for passage in passages:
         by_place.setdefault((passage.field, passage.instance), []).append(passage)
