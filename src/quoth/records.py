@@ -253,12 +253,14 @@ class ShownHits:
     """The hits of one request, best first, what found them, and the shards they cannot be from.
 
     `reranked_by` says who put the best of them into a new order; it is empty where nobody did.
+    `suggestion` is the query with corrections for words that no document has, empty without any.
     """
 
     hits: tuple[ShownHit, ...]
     searcher: str
     unreachable: tuple[OutOfReach, ...] = ()
     reranked_by: str = ""
+    suggestion: str = ""
 
 
 @dataclass(frozen=True, slots=True)

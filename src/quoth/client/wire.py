@@ -93,7 +93,8 @@ def read_hits(record: Mapping[str, Any]) -> ShownHits:
     """Read hits with what is shown of them."""
     unreachable = tuple(OutOfReach(**each) for each in record["unreachable"])
     hits = tuple(map(_read_hit, record["hits"]))
-    return ShownHits(hits, record["searcher"], unreachable, record.get("reranked_by", ""))
+    by, better = record.get("reranked_by", ""), record.get("did_you_mean", "")
+    return ShownHits(hits, record["searcher"], unreachable, by, better)
 
 
 def _read_hit(record: Mapping[str, Any]) -> ShownHit:

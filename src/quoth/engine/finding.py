@@ -8,6 +8,7 @@ of the ranking; nothing is explained unless asked for.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -28,11 +29,13 @@ from quoth.records import (
 )
 from quoth.search.hybrid.searcher import HybridSearcher
 from quoth.search.lexical.searcher import LexicalSearcher
+from quoth.search.lexical.suggestions import correct_query
 from quoth.search.lexical.ties import tie_start
 from quoth.search.rerank import RerankingSearcher
 from quoth.search.searcher import Searcher, Timed, untimed
 from quoth.search.snippets import make_snippet
 from quoth.text.signatures import make_signature
+from quoth.vocabulary.statistics import EVERYTHING
 
 CutSnippet = Callable[[Passage], Snippet]
 """Cuts what is shown of a passage, around the words of a query."""
@@ -113,6 +116,25 @@ class Finder:
             with self._timed("explain"):
                 shown = self._explain(ranking, shown, stored)
         return tuple(ranking.with_finders(shown))
+
+    def answer(self, request: SearchRequest) -> tuple[tuple[ShownHit, ...], str]:
+        """Find hits, and what the query should perhaps have been."""
+        return self.find(request), self.suggest(request)
+
+    def suggest(self, request: SearchRequest) -> str:
+        """Write the query with words of the collection for those it lacks; empty without any."""
+        lexical = self._searchers.lexical(syntax=request.syntax)
+        unknown = lexical.unknown_terms(Query("", request.query))
+        if not unknown:
+            return ""
+        counts = lexical.counts()
+        return correct_query(
+            request.query,
+            unknown,
+            analyser=self._searchers.analyser,
+            scan=counts.terms_from,
+            look_up=functools.partial(counts.document_frequencies, EVERYTHING),
+        )
 
     def show(self, request: SearchRequest, hits: Sequence[Hit]) -> tuple[ShownHit, ...]:
         """Show hits that were found among other shards'; what is gone is left out."""

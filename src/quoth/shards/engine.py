@@ -192,7 +192,8 @@ class ShardedEngine(EngineBase):
             shown = ranking.with_finders([replace(each, rank=next(ranks)) for each in hits])
             unreachable = out_of_reach(self.shards, sides.values())
             by = self.config.rerank.by if rerank else ""
-            return ShownHits(tuple(shown), searcher, unreachable, by)
+            better = self._engines[0].suggest(request)
+            return ShownHits(tuple(shown), searcher, unreachable, by, better)
 
         with self._timed("search"):
             return self._read(look)

@@ -64,6 +64,10 @@ class ShardEngine(Engine):
         """Show hits that were found among all shards; what is gone is left out."""
         return self._read(lambda store: self._finder(store).show(request, hits), request.searcher)
 
+    def suggest(self, request: SearchRequest) -> str:
+        """Write the query with words of all shards for those it lacks; empty without any."""
+        return self._read(lambda store: self._finder(store).suggest(request))
+
     def explain_hits(
         self, query: Query, docids: Sequence[str], *, searcher: str, syntax: bool
     ) -> tuple[Part, ...]:

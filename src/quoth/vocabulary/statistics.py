@@ -117,6 +117,14 @@ class Statistics(DerivedFile):
             )
         )
 
+    def terms_from(self, beginning: str, shortest: int, longest: int) -> list[tuple[str, int]]:
+        """List terms of any field with a beginning and a length, each with its documents."""
+        return self._run(
+            "SELECT term, df FROM frequencies WHERE view = ? AND term >= ? AND term < ?"
+            " AND length(term) BETWEEN ? AND ?",
+            (EVERYTHING, beginning, f"{beginning}\U0010ffff", shortest, longest),
+        )
+
     def all_frequencies(self) -> Iterator[tuple[str, str, int]]:
         """Yield view, term and document frequency, sorted."""
         try:

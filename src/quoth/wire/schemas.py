@@ -91,7 +91,8 @@ class SearchResponse(BaseModel):
     """Hits, best first; a server adds how long each stage took.
 
     `reranked_by` says who put the best of them into a new order, if anybody did; `unreachable`
-    names the shards that the hits cannot be from.
+    names the shards that the hits cannot be from. `did_you_mean` is the query with corrections for
+    words that no document has; empty without any.
     """
 
     query: str
@@ -100,6 +101,7 @@ class SearchResponse(BaseModel):
     offset: int
     k: int
     hits: list[HitBody]
+    did_you_mean: str = ""
     seconds: dict[str, float] = {}
     unreachable: list[OutOfReachBody] = []
 

@@ -66,6 +66,7 @@ def _found(
         "offset": request.offset,
         "k": request.k,
         "hits": [_hit(each) for each in found.hits],
+        "did_you_mean": found.suggestion,
         "seconds": dict(seconds),
         "unreachable": _out_of_reach(found.unreachable),
     }

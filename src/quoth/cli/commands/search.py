@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -47,6 +48,12 @@ def search(
             metavar="",
         ),
     ] = False,
+    fix: Annotated[
+        bool,
+        typer.Option(
+            "--fix", help="Search for what was probably meant where a word is unknown.", metavar=""
+        ),
+    ] = False,
     config: ConfigFile = None,
     as_json: AsJson = False,
     settings: Mapping[str, str],
@@ -65,6 +72,10 @@ def search(
     )
     with open_engine(collection, config, settings) as engine:
         found = engine.find(request)
+        if fix and found.suggestion:
+            show.note(f"searching for: {found.suggestion}")
+            request = replace(request, query=found.suggestion)
+            found = engine.find(request)
     for shard in found.unreachable:
         show.note(str(shard))
     if as_json:
@@ -77,6 +88,8 @@ def search(
         show.print_hit(each, console)
     if not found.hits:
         show.note(_advise_on_nothing(query, where))
+    if found.suggestion:
+        show.note(f"did you mean: {found.suggestion} (--fix searches for it)")
 
 
 def demo(

@@ -157,6 +157,11 @@ class LexicalSearcher:
             self._weighed = (query.text, weights)
         return self._weighed[1]
 
+    def unknown_terms(self, query: Query) -> tuple[str, ...]:
+        """List the wanted terms that no document has."""
+        found = self._pinned().frequencies(EVERYTHING, self.term_weights(query))
+        return tuple(term for term, documents in found.items() if not documents)
+
     def passage_terms(self, rows: Iterable[int]) -> dict[int, PassageTerms]:
         """Read which terms stand in each passage of documents; not all need have been kept."""
         if self._records is None:

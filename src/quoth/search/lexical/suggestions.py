@@ -1,0 +1,144 @@
+"""Offer a correction for a query word that no document has, from the collection's own words.
+
+All terms one edit away are looked up; for longer words, terms that begin with the same two letters
+are compared as well, up to two edits. One edit is a letter more, less or other, or two neighbours
+exchanged (optimal string alignment). A frequent term may be farther away than a rare one: two edits
+against one need a hundred times the documents.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from quoth.text.words import Analyser, Word
+
+LEAST_LETTERS = 4
+_TWO_EDITS_FROM = 7
+_WEIGHT_OF_EDIT = 2.0  # in powers of ten of the number of documents
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_SAME_LETTERS = 2
+_ENDINGS = ("", "e", "s", "es", "y", "ing", "ed")
+
+Scan = Callable[[str, int, int], Iterable[tuple[str, int]]]
+"""Lists terms with a beginning, from one length to another, each with its number of documents."""
+
+LookUp = Callable[[Sequence[str]], Mapping[str, int]]
+"""Maps those terms that there are to their numbers of documents."""
+
+
+def correct_query(
+    text: str, unknown: Iterable[str], *, analyser: Analyser, scan: Scan, look_up: LookUp
+) -> str:
+    """Write a query with corrections for its unknown terms; empty where there are none."""
+    missing, corrected, at = set(unknown), [], 0
+    for word in analyser.words(text):
+        better = ""
+        if word.term in missing:
+            better = _correct_word(word, text, analyser=analyser, scan=scan, look_up=look_up)
+        if better:
+            corrected += [text[at : word.start], better]
+            at = word.end
+    return "".join((*corrected, text[at:])) if corrected else ""
+
+
+def edit_distance(first: str, second: str, *, most: int) -> int:
+    """Count the edits between two words; more than `most` counts as one more than that.
+
+    >>> [edit_distance("retreival", each, most=2) for each in ("retrieval", "retreat", "owl")]
+    [1, 3, 3]
+    """
+    if abs(len(first) - len(second)) > most:
+        return most + 1
+    before: list[int] = []
+    row = list(range(len(second) + 1))
+    for i, letter in enumerate(first, start=1):
+        last, before, row = before, row, [i]
+        for j, other in enumerate(second, start=1):
+            best = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != other))
+            if i > 1 and j > 1 and letter == second[j - 2] and first[i - 2] == other:
+                best = min(best, last[j - 2] + 1)
+            row.append(best)
+        if min(row) > most:
+            return most + 1
+    return min(row[-1], most + 1)
+
+
+def _correct_word(word: Word, text: str, *, analyser: Analyser, scan: Scan, look_up: LookUp) -> str:
+    """Find the best correction of one word, as a user would write it; empty where none is near."""
+    written = text[word.start : word.end].casefold()
+    if len(written) < LEAST_LETTERS or not written.isalpha():
+        return ""
+    most = 2 if len(written) >= _TWO_EDITS_FROM else 1
+    spellings = {word.term, written}
+    best: tuple[float, str] | None = None
+    for term, documents in _candidates(spellings, most=most, scan=scan, look_up=look_up):
+        distance = min(edit_distance(each, term, most=most) for each in spellings)
+        if distance <= most and len(term) >= LEAST_LETTERS - 1:
+            worth = math.log10(documents) - _WEIGHT_OF_EDIT * distance
+            if best is None or (-worth, term) < best:
+                best = (-worth, term)
+    return "" if best is None else _spell(best[1], word.term, written, analyser)
+
+
+def _candidates(
+    spellings: Iterable[str], *, most: int, scan: Scan, look_up: LookUp
+) -> Iterator[tuple[str, int]]:
+    """List terms that may be near: all one edit away, and more that begin with the same letters."""
+    words = sorted(spellings)
+    yield from look_up([other for each in words for other in _edits(each)]).items()
+    if most == 1:
+        return
+    masks = [_letters(each) for each in words]
+    shortest, longest = min(map(len, words)) - most, max(map(len, words)) + most
+    for beginning in sorted({each[:_SAME_LETTERS] for each in words}):
+        for term, documents in scan(beginning, shortest, longest):
+            own = _letters(term)
+            if any((own ^ mask).bit_count() <= 2 * most for mask in masks):
+                yield term, documents
+
+
+def _letters(word: str) -> int:
+    """Say which letters a word has, as bits; an edit changes two of them at most."""
+    mask = 0
+    for letter in word:
+        mask |= 1 << (ord(letter) & 63)
+    return mask
+
+
+def _edits(word: str) -> Iterator[str]:
+    """List the words one edit away.
+
+    >>> found = set(_edits("nowl"))
+    >>> [each in found for each in ("owl", "onwl", "noel", "nowls", "knowl", "own")]
+    [True, True, True, True, True, False]
+    """
+    letters = sorted({*_LETTERS, *(each for letter in word for each in _neighbours(letter))})
+    for at in range(len(word) + 1):
+        head, tail = word[:at], word[at:]
+        yield from (f"{head}{letter}{tail}" for letter in letters)
+        if tail:
+            yield head + tail[1:]
+            yield from (f"{head}{letter}{tail[1:]}" for letter in letters)
+        if len(tail) > 1:
+            yield head + tail[1] + tail[0] + tail[2:]
+
+
+@functools.cache
+def _neighbours(letter: str) -> tuple[str, ...]:
+    """List the small letters of a letter's script, as far as its block of 64 goes."""
+    if letter in _LETTERS:
+        return ()
+    start = ord(letter) & ~63
+    block = map(chr, range(start, start + 64))
+    return tuple(each for each in block if each.isalpha() and each == each.casefold())
+
+
+def _spell(term: str, wrong: str, written: str, analyser: Analyser) -> str:
+    """Write a term as a word: with the ending that was typed, or another one that fits it."""
+    typed = written[len(wrong) :] if written.startswith(wrong) else ""
+    for ending in (typed, *_ENDINGS):
+        if analyser.terms(term + ending) == [term]:
+            return term + ending
+    return term
