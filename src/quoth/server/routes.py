@@ -31,7 +31,9 @@ from quoth.server.access.policy import (
     declares,
     require_declared,
 )
+from quoth.server.background.runner import JobRunner
 from quoth.server.errors import RequestError, error_record, headers_of, status_of
+from quoth.server.managing import add_managing
 from quoth.server.mcp.server import create_mcp, make_routes
 from quoth.server.middleware import Middleware
 from quoth.server.monitoring.exposition import CONTENT_TYPE
@@ -94,12 +96,13 @@ def create_app(
     """
     config = config or ServerConfig()
     service = Service(engine, config, processes)
+    jobs = JobRunner(engine.folder, engine.given_settings)
     assistants = create_mcp(service.on_reader, service.on_answerer) if mcp else None
     app = FastAPI(
         title="Quoth",
         version=__version__,
         description=_ABOUT,
-        lifespan=_lifespan(service, assistants),
+        lifespan=_lifespan(service, assistants, jobs),
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
@@ -111,6 +114,7 @@ def create_app(
     _add_reading(app, service)
     _add_answering(app, service)
     _add_writing(app, service)
+    add_managing(app, service, jobs)
     _add_health(app, service)
     _add_errors(app)
     hosts = config.own_names() if keys is None else None
@@ -139,7 +143,7 @@ def _add_layers(app: FastAPI, config: ServerConfig, policy: AccessPolicy, servic
 
 
 def _lifespan(
-    service: Service, assistants: MCPServer | None
+    service: Service, assistants: MCPServer | None, jobs: JobRunner
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def live(app: FastAPI) -> AsyncIterator[None]:
@@ -149,6 +153,7 @@ def _lifespan(
             warming = asyncio.create_task(_warm_up(app, service))
             yield
             warming.cancel()
+            await asyncio.to_thread(jobs.close)
             await asyncio.to_thread(service.close)
 
     return live
