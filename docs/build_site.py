@@ -95,7 +95,7 @@ def build(target: Path) -> int:
         config = Path(folder) / "mkdocs.yml"
         text = CONFIG.format(source=source, target=target, navigation=NAVIGATION)
         config.write_text(text, encoding="utf-8")
-        command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-f"]
+        command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f"]
         quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
         return subprocess.run([*command, str(config)], check=False, env=quiet).returncode
 
@@ -111,9 +111,21 @@ def lay_out(source: Path) -> None:
                 copied = source / path.relative_to(ROOT)
                 copied.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(path, copied)
+    _copy_linked(source)
     (source / "reference").mkdir()
     for name, lines in reference().items():
         (source / "reference" / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _copy_linked(source: Path) -> None:
+    """Copy the files of the repository that pages link to, such as modules."""
+    for page in sorted(source.rglob("*.md")):
+        for link in re.findall(r"\]\(([^)#\s:]+)\)", page.read_text(encoding="utf-8")):
+            found = (ROOT / page.relative_to(source).parent / link).resolve()
+            if found.is_file() and found.is_relative_to(ROOT):
+                copied = source / found.relative_to(ROOT)
+                copied.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(found, copied)
 
 
 def reference() -> dict[str, list[str]]:

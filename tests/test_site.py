@@ -45,3 +45,16 @@ def test_the_site_builds_and_no_link_is_broken(tmp_path: Path) -> None:
     for page in tmp_path.rglob("*.html"):
         loaded = re.findall(r'(?:src|href)="(https?://[^"]+)"', page.read_text(encoding="utf-8"))
         assert not [each for each in loaded if each.endswith((".js", ".css", ".woff2"))]
+
+
+@pytest.mark.skipif(not HAS_MKDOCS, reason="the site needs mkdocs-material: pip install it")
+def test_a_broken_link_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lay_out = site.lay_out
+
+    def break_one(source: Path) -> None:
+        lay_out(source)
+        with (source / "docs" / "usage.md").open("a", encoding="utf-8") as page:
+            page.write("\n[nowhere](install.md#no-such-heading)\n")
+
+    monkeypatch.setattr(site, "lay_out", break_one)
+    assert site.build(tmp_path / "site") != 0
