@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-slow chaos check fmt docs papers bench sbom lock audit clean
+.PHONY: help demo test test-slow chaos check fmt docs site papers bench sbom lock audit clean
 help:
 	@echo "make demo       search the Python standard library's docstrings, and ask them something"
 	@echo "make test       run the tests (make test-slow for the long ones)"
@@ -14,6 +14,7 @@ help:
 	@echo "make audit      compare requirements.lock with a local copy of advisories (ADVISORIES=FOLDER)"
 	@echo "make fmt        format the code"
 	@echo "make docs       regenerate the pages under docs/ that are made from code and results"
+	@echo "make site       build the documentation site into build/site, and check its links"
 	@echo "make papers     name every table of the four papers and what repeats it, and write docs/papers.md"
 	@echo "make bench      run the benchmarks (an hour); results go to benchmarks/*/results"
 
@@ -80,6 +81,9 @@ fmt: $(VENV)/.dev
 	$(BIN)/ruff format .
 docs: $(VENV)/.dev
 	$(BIN)/python docs/generate.py
+site: $(VENV)/.dev
+	$(PIP) "mkdocs-material>=9.5"
+	$(BIN)/python docs/build_site.py build/site
 papers: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.papers --list
 	$(BIN)/python docs/generate.py

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from quoth.notebook import answer_html, hit_html, hits_html, part_html
+
 Scalar = str | int | float | bool
 """A metadata value that can be compared and filtered on."""
 
@@ -119,6 +121,9 @@ class Hit:
     score: float
     passage: Passage | None = None
 
+    def _repr_html_(self) -> str:
+        return hit_html(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -157,6 +162,9 @@ class Part:
     label: str
     value: float
     parts: tuple[Part, ...] = ()
+
+    def _repr_html_(self) -> str:
+        return part_html(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +270,10 @@ class ShownHits:
     reranked_by: str = ""
     suggestion: str = ""
 
+    def _repr_html_(self) -> str:
+        by = f"{self.searcher}, reranked by {self.reranked_by}" if self.reranked_by else ""
+        return hits_html(self.hits, f"{len(self.hits)} hits by {by or self.searcher}")
+
 
 @dataclass(frozen=True, slots=True)
 class Citation:
@@ -318,6 +330,9 @@ class Answer:
             return "the documents do not say"
         return "probably" if self.support >= SURE else "not sure"
 
+    def _repr_html_(self) -> str:
+        return answer_html(self)
+
 
 @dataclass(frozen=True, slots=True)
 class ShownAnswer:
@@ -333,3 +348,6 @@ class ShownAnswer:
     searcher: str
     notice: str = ""
     unreachable: tuple[OutOfReach, ...] = ()
+
+    def _repr_html_(self) -> str:
+        return answer_html(self.answer)

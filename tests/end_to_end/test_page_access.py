@@ -10,7 +10,7 @@ from browsing import Browsing, needs_chromium
 from page_server import PageServer
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-MODES = ("search", "ask", "compare", "learning", "stats")
+MODES = ("search", "ask", "compare", "learning", "manage", "stats")
 LEAST_CONTRAST = 4.5  # WCAG 2.2, success criterion 1.4.3
 
 pytestmark = needs_chromium
@@ -60,6 +60,11 @@ CONTRASTS = """root => {
 HEADINGS = """() => [...document.querySelectorAll("h1, h2, h3, h4, h5, h6")]
     .filter((each) => each.checkVisibility())
     .map((each) => Number(each.tagName[1]))"""
+
+
+@pytest.fixture(autouse=True)
+def _with_every_tab(server: PageServer) -> None:
+    server.writes = True
 
 
 def _assert_readable(place: Any, *, least_texts: int) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,10 @@ import pytest
 from listening import listening
 
 from quoth.shards.opening import OpenedEngine
+
+ROOT = Path(__file__).resolve().parents[2]
+AXE = Path(os.environ.get("AXE_CORE") or ROOT / "node_modules" / "axe-core" / "axe.min.js")
+"""The accessibility checker: `npm install axe-core` in the checkout, or the path of its file."""
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next((path for name in _NAMES if (path := shutil.which(name))), None)
@@ -97,3 +102,30 @@ def serve_collection(engine: OpenedEngine) -> Iterator[str]:
     settings = uvicorn.Config(create_app(engine), lifespan="off", log_config=None, ws="none")
     with listening(uvicorn.Server(settings)) as url:
         yield url
+
+
+@contextlib.contextmanager
+def serve_writable(engines: Sequence[OpenedEngine]) -> Iterator[str]:
+    """Serve collections that may be written to; what was started ends with the block."""
+    pytest.importorskip("fastapi", reason="fastapi is not installed")
+    uvicorn = pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+    from quoth.server.collections import Collections, name_collections
+    from quoth.server.routes import create_app
+
+    apps = [create_app(engine, allow_writes=True) for engine in engines]
+    names = name_collections(engine.folder for engine in engines)
+    served = apps[0] if len(apps) == 1 else Collections(apps, names)
+    settings = uvicorn.Config(served, lifespan="on", log_config=None, ws="none")
+    with listening(uvicorn.Server(settings)) as url:
+        yield url
+
+
+def assert_accessible(page: Any) -> None:
+    """Let axe-core look at the page: it may find nothing serious."""
+    if not AXE.is_file():
+        pytest.skip("axe-core is not installed: npm install axe-core")
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
+    serious = [each for each in found["violations"] if each["impact"] in ("serious", "critical")]
+    told = [f"{each['id']}: {[node['html'] for node in each['nodes']]}" for each in serious]
+    assert found["passes"] and not serious, told

@@ -78,3 +78,12 @@ STATS: dict[str, Any] = {
     "requests": 2731,
     "errors": 3,
 }
+JOB: dict[str, Any] = {
+    "state": "running",
+    "kind": "learn",
+    "what": "training",
+    "done": 120,
+    "total": 400,
+    "seconds": 93.0,
+    "message": "about 6 minutes in all",
+}

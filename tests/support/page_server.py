@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from learning_reports import make_report
-from page_canned import ATTENTION, EXPLAINED, STATS, STATUS
+from page_canned import ATTENTION, EXPLAINED, JOB, STATS, STATUS
 
 from quoth.collection.filter_syntax import parse_filter
 from quoth.errors import FilterError
@@ -203,8 +203,8 @@ def _short(citations: list[dict[str, Any]]) -> dict[str, Any] | None:
 class PageServer(ThreadingHTTPServer):
     """The stand-in, with what tests turn.
 
-    `gate` closed holds answers back, `wants_key` asks for one, `filters` are those of the status,
-    and `prefix` is where a proxy would show the page.
+    `gate` closed holds answers back, `wants_key` asks for one, `writes` allows them, `filters` are
+    those of the status, and `prefix` is where a proxy would show the page.
     """
 
     daemon_threads = True
@@ -215,6 +215,7 @@ class PageServer(ThreadingHTTPServer):
         self.gate.set()
         self.wants_key = False
         self.has_report = True
+        self.writes = False
         self.filters: dict[str, Any] = STATUS["filters"]
         self.prefix = ""
         self.asked: list[tuple[str, dict[str, Any]]] = []
@@ -256,6 +257,10 @@ class _Handler(BaseHTTPRequestHandler):
             return None
         if path == "/status":
             return self._json({**STATUS, "filters": self.server.filters})
+        if path == "/access":
+            return self._json({"writes": self.server.writes, "collections": []})
+        if path == "/job":
+            return self._json(JOB)
         if path == "/stats":
             return self._json(STATS)
         if path == "/report" and self.server.has_report:

@@ -31,7 +31,9 @@ from quoth.server.access.policy import (
     declares,
     require_declared,
 )
+from quoth.server.background.runner import JobRunner
 from quoth.server.errors import RequestError, error_record, headers_of, status_of
+from quoth.server.managing import add_managing
 from quoth.server.mcp.server import create_mcp, make_routes
 from quoth.server.middleware import Middleware
 from quoth.server.monitoring.exposition import CONTENT_TYPE
@@ -98,12 +100,13 @@ def create_app(
     config = config or ServerConfig()
     service = Service(engine, config, processes)
     watching = FolderWatch(service, engine) if watch else None
+    jobs = JobRunner(engine.folder, engine.given_settings)
     assistants = create_mcp(service.on_reader, service.on_answerer) if mcp else None
     app = FastAPI(
         title="Quoth",
         version=__version__,
         description=_ABOUT,
-        lifespan=_lifespan(service, assistants, watching),
+        lifespan=_lifespan(service, assistants, jobs, watching),
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
@@ -115,6 +118,7 @@ def create_app(
     _add_reading(app, service)
     _add_answering(app, service)
     _add_writing(app, service)
+    add_managing(app, service, jobs)
     _add_health(app, service)
     _add_errors(app)
     hosts = config.own_names() if keys is None else None
@@ -143,7 +147,7 @@ def _add_layers(app: FastAPI, config: ServerConfig, policy: AccessPolicy, servic
 
 
 def _lifespan(
-    service: Service, assistants: MCPServer | None, watching: FolderWatch | None
+    service: Service, assistants: MCPServer | None, jobs: JobRunner, watching: FolderWatch | None
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def live(app: FastAPI) -> AsyncIterator[None]:
@@ -157,6 +161,7 @@ def _lifespan(
             warming.cancel()
             if watching is not None:
                 await asyncio.to_thread(watching.stop)
+            await asyncio.to_thread(jobs.close)
             await asyncio.to_thread(service.close)
 
     return live

@@ -10,7 +10,7 @@ import socket
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from quoth.shards.opening import OpenedEngine
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+    from quoth.server.collections import Collections
     from quoth.server.connections.process import Server
     from quoth.server.workers.processes import SearchProcesses
 
@@ -48,29 +49,34 @@ def require_safe(config: ServerConfig, path: Path | None) -> Keys | None:
 
 
 def run_server(
-    engine: OpenedEngine,
+    engines: Sequence[OpenedEngine],
     config: ServerConfig,
     *,
     keys: Keys | None,
     allow_writes: bool,
     watch: bool = False,
 ) -> None:
-    """Serve until interrupted; what was begun is finished first."""
+    """Serve one collection or several until interrupted; what was begun is finished first."""
     try:
+        from quoth.server.collections import Collections, name_collections
         from quoth.server.routes import create_app
 
         has_mcp = importlib.util.find_spec("mcp") is not None
         fitted = fit_connections(config)
-        app = create_app(
-            engine,
-            fitted,
-            keys=keys,
-            allow_writes=allow_writes,
-            mcp=has_mcp,
-            watch=watch,
-            processes=_processes(engine, fitted),
-        )
-        server = make_server(app, fitted)
+        apps = [
+            create_app(
+                engine,
+                fitted,
+                keys=keys,
+                allow_writes=allow_writes,
+                mcp=has_mcp,
+                watch=watch,
+                processes=_processes(engine, fitted),
+            )
+            for engine in engines
+        ]
+        names = name_collections(each.folder for each in engines)
+        server = make_server(apps[0] if len(apps) == 1 else Collections(apps, names), fitted)
     except ImportError as error:
         raise MissingExtra(
             f'serving needs {error.name}; run pip install "quoth[server]"'
@@ -80,10 +86,13 @@ def run_server(
         _listen(config) as listening,
         logging_to(sys.stderr, config.log_format, capture_descriptor=True),
     ):
-        _logger.info("serving %s at %s", engine.folder, address_of(listening))
+        served = ", ".join(str(each.folder) for each in engines)
+        _logger.info("serving %s at %s", served, address_of(listening))
         log_difference(config, fitted)
         sys.setswitchinterval(_SWITCH_SECONDS)
-        server.ends_process = app.state.has_process = True
+        server.ends_process = True
+        for app in apps:
+            app.state.has_process = True
         server.run(sockets=[listening])
 
 
@@ -96,15 +105,17 @@ def _processes(engine: OpenedEngine, config: ServerConfig) -> SearchProcesses | 
     return SearchProcesses(engine.folder, engine.given_settings, concurrent=config.workers)
 
 
-def make_server(app: FastAPI, config: ServerConfig) -> Server:
+def make_server(app: FastAPI | Collections, config: ServerConfig) -> Server:
     """Make what speaks HTTP for an application, at sockets that `run` is given."""
     import uvicorn
+    from fastapi import FastAPI
 
     from quoth.server.connections.process import Server
     from quoth.server.connections.proxy import behind_proxy
 
-    if config.path_prefix:
-        app.servers = [{"url": config.path_prefix}]
+    apps: Sequence[FastAPI] = [app] if isinstance(app, FastAPI) else app.apps
+    for each in apps if config.path_prefix else ():
+        each.servers = [{"url": config.path_prefix}]
     settings = uvicorn.Config(
         behind_proxy(app, config),
         access_log=False,
@@ -116,7 +127,8 @@ def make_server(app: FastAPI, config: ServerConfig) -> Server:
         timeout_graceful_shutdown=math.ceil(config.shutdown_seconds) + 1,
     )
     server = Server(settings, config)
-    app.state.count_connections = lambda: len(server.connections)
+    for each in apps:
+        each.state.count_connections = lambda: len(server.connections)
     return server
 
 

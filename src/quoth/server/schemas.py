@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from quoth.settings.server import (
+    MAX_BODY_BYTES,
     MAX_CONDITION_CHARS,
     MAX_CONDITIONS,
     MAX_DOCID_CHARS,
@@ -99,6 +100,58 @@ class PostedDocuments(_Posted):
     """Documents to add, or to update where their docid is known."""
 
     documents: list[DocumentBody] = Field(min_length=1, max_length=MAX_DOCUMENTS)
+
+
+class PostedFile(_Posted):
+    """A file to add: its name, whose ending says its format, and its bytes in base64."""
+
+    name: str = Field(min_length=1, max_length=MAX_DOCID_CHARS)
+    content: str = Field(max_length=MAX_BODY_BYTES)
+
+
+class PostedJob(_Posted):
+    """Work on the whole collection, in the background."""
+
+    kind: Literal["encode", "learn"]
+    minutes: Annotated[float, Field(gt=0, le=10_080, strict=True)] | None = Field(
+        default=None, description="With learn: about how long it may take; null: as set."
+    )
+
+
+class UploadedResponse(BaseModel):
+    """What became of the documents of a file, and what of it was skipped, and why."""
+
+    added: int
+    updated: int
+    unchanged: int
+    skipped: list[str]
+
+
+class JobResponse(BaseModel):
+    """The latest job: idle (none yet), running, finished, cancelled or failed."""
+
+    state: str
+    kind: str
+    what: str = Field(description="What it is doing.")
+    done: int
+    total: int = Field(description="0 where nobody knows.")
+    seconds: float
+    message: str
+
+
+class CollectionBody(BaseModel):
+    """A collection of this server, and its address relative to this one."""
+
+    name: str
+    address: str
+    current: bool
+
+
+class AccessResponse(BaseModel):
+    """What the client may do here; `collections` is empty where there is only this one."""
+
+    writes: bool
+    collections: list[CollectionBody]
 
 
 class ExplanationBody(BaseModel):

@@ -9,11 +9,12 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 from quoth.collection.content import find_problem
 from quoth.collection.filter_syntax import join_conditions
+from quoth.collection.store import Written
 from quoth.errors import (
     ConfigError,
     CorpusError,
@@ -36,11 +37,14 @@ from quoth.server.schemas import (
     PostedQuestion,
     PostedSearch,
 )
+from quoth.server.uploads import read_upload
 from quoth.server.workers.models import share_engine
 from quoth.server.workers.pool import Job, WorkerPool, stopping
 from quoth.server.workers.processes import SearchProcesses
+from quoth.settings.config import build_config
 from quoth.settings.server import ServerConfig
 from quoth.shards.opening import OpenedEngine
+from quoth.text.readers.config import ReaderConfig
 from quoth.wire.writing import answer_response, search_json
 
 Event = tuple[str, dict[str, Any]]
@@ -202,6 +206,17 @@ class Service:
         done = await self._write(lambda engine: engine.add_documents(documents))
         return {"added": done.added, "updated": done.updated, "unchanged": done.unchanged}
 
+    async def add_file(self, name: str, data: bytes) -> dict[str, Any]:
+        """Add the documents of a file, which is read as `quoth add` reads it."""
+
+        def work(engine: OpenedEngine) -> dict[str, Any]:
+            read = read_upload(name, data, _reader_config(engine))
+            done = engine.add_documents(read.documents) if read.documents else Written()
+            skipped = [str(each) for each in read.problems]
+            return {**asdict(done), "skipped": skipped}
+
+        return await self._write(work)
+
     async def remove(self, docid: str) -> dict[str, Any]:
         """Remove a document."""
         if await self._write(lambda engine: engine.remove([docid])):
@@ -315,6 +330,11 @@ def _cancelling(job: Job[None]) -> Iterator[None]:
         yield
     finally:
         job.cancel()
+
+
+def _reader_config(engine: OpenedEngine) -> ReaderConfig:
+    """Read files as set; before the first document there is no collection to ask."""
+    return build_config(*engine.given_settings).readers
 
 
 def _warm_answer(engine: OpenedEngine) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,8 +36,12 @@ _SECTIONS = (
 )
 
 Served = Annotated[
-    Path | None,
-    typer.Argument(metavar="COLLECTION", help="The collection to serve.", show_default=False),
+    list[Path] | None,
+    typer.Argument(
+        metavar="COLLECTION",
+        help="The collection to serve, or several: the first at /, each at /c/NAME/.",
+        show_default=False,
+    ),
 ]
 KeysFile = Annotated[
     Path | None,
@@ -118,7 +122,7 @@ StatsOf = Annotated[
     },
 )
 def serve(
-    collection: Served = None,
+    collections: Served = None,
     *,
     keys: KeysFile = None,
     new_key: NewKey = "",
@@ -131,7 +135,7 @@ def serve(
     config: ConfigFile = None,
     settings: Mapping[str, str],
 ) -> None:
-    """Serve a collection to programs over HTTP, and to people as a page.
+    """Serve collections to programs over HTTP, and to people as a page.
 
     It listens on this computer only, at http://127.0.0.1:8080, and changes nothing, unless told.
     """
@@ -141,8 +145,10 @@ def serve(
     if new_key:
         _print_key(new_key, keys)
         return
-    if collection is None:
+    if not collections:
         raise ConfigError("no collection was named; run quoth serve COLLECTION")
+    if len(collections) > 1 and (mcp or ray):
+        raise ConfigError(f"{'--mcp' if mcp else '--ray'} serves one collection at a time")
     given = dict(settings)
     if replicas is not None:
         given["cluster.replicas"] = str(replicas)
@@ -157,14 +163,15 @@ def serve(
         )
     if replicas is not None and not ray:
         raise ConfigError("--replicas needs --ray ADDRESS, the cluster to start them on")
-    with _open(collection, config, given, ray=ray) as engine:
+    with ExitStack() as stack:
+        engines = [stack.enter_context(_open(each, config, given, ray=ray)) for each in collections]
         if mcp:
             from quoth.server.mcp.server import run_stdio
 
-            run_stdio(engine)
+            run_stdio(engines[0])
         else:
             server = _server_config(config, given)
-            _listen(engine, server, keys, allow_writes=allow_writes, watch=watch)
+            _listen(engines, server, keys, allow_writes=allow_writes, watch=watch)
 
 
 @contextmanager
@@ -189,7 +196,7 @@ def _server_config(path: Path | None, given: Mapping[str, str]) -> ServerConfig:
 
 
 def _listen(
-    engine: OpenedEngine,
+    engines: Sequence[OpenedEngine],
     config: ServerConfig,
     keys: Path | None,
     *,
@@ -199,9 +206,9 @@ def _listen(
     from quoth.server.run import require_safe, run_server
 
     known = require_safe(config, keys)
-    if not allow_writes:
+    for engine in engines if not allow_writes else ():
         engine.status()  # complain at once where there is no collection
-    run_server(engine, config, keys=known, allow_writes=allow_writes, watch=watch)
+    run_server(engines, config, keys=known, allow_writes=allow_writes, watch=watch)
 
 
 def _print_key(scope: str, path: Path | None) -> None:

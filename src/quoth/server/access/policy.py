@@ -173,6 +173,16 @@ def put_policy(scope: Scope, policy: AccessPolicy) -> None:
     scope[_POLICY] = policy
 
 
+def may_write(scope: Scope) -> bool:
+    """Whether a request of this client would be allowed to write."""
+    policy: AccessPolicy = scope[_POLICY]
+    if not policy.writes or policy.keys is None:
+        return policy.writes
+    _scheme, _, secret = Headers(scope=scope).get("authorization", "").partition(" ")
+    key = policy.keys.find(secret.strip())
+    return key is not None and allows(key.scope, "write")
+
+
 def _authorise(access: Access, scope: Scope) -> None:
     """Refuse a request that is not allowed; nothing of its body has been read."""
     headers = Headers(scope=scope)

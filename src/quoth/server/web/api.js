@@ -2,6 +2,8 @@
 
 const KEY = `key ${location.pathname}`; // one host may serve several collections, by path
 let askForKey = async () => false;
+let enter = () => {};
+let entered; // the key that the server took last; null is none
 
 /** Something the server, or the way to it, said no to. `retrySeconds` is null where not said. */
 export class ServerError extends Error {
@@ -20,6 +22,11 @@ export function onKeyNeeded(ask) {
   askForKey = ask;
 }
 
+/** Say what is to be done when the server first answers, and when it takes another key. */
+export function onEnter(listener) {
+  enter = listener;
+}
+
 /** Keep a key for as long as the tab is open. */
 export function useKey(key) {
   sessionStorage.setItem(KEY, key);
@@ -33,6 +40,11 @@ export async function get(path, { signal } = {}) {
 /** Post JSON and fetch what comes back. */
 export async function post(path, body, { signal } = {}) {
   return readJson(await send(path, { signal, body }));
+}
+
+/** Delete what an address names, and fetch what comes back. */
+export async function remove(path, { signal } = {}) {
+  return readJson(await send(path, { signal, method: "DELETE" }));
 }
 
 /** Post JSON and yield the events of the answer as {event, data}. */
@@ -86,11 +98,15 @@ const TITLES = {
 };
 
 /** Send until there is an answer, or no key that the server takes. */
-async function send(path, { body, signal } = {}) {
+async function send(path, { body, signal, method } = {}) {
   for (;;) {
     const [key, sent] = [sessionStorage.getItem(KEY), performance.now()];
-    const response = await sendOnce(path, { body, signal, key });
-    if (response.ok) return response;
+    const response = await sendOnce(path, { body, signal, key, method });
+    if (response.ok) {
+      if (entered !== key) queueMicrotask(enter);
+      entered = key;
+      return response;
+    }
     const error = await readRefusal(response, key);
     signal?.throwIfAborted();
     const isNew = sessionStorage.getItem(KEY) !== key; // given meanwhile, for another request
@@ -98,12 +114,12 @@ async function send(path, { body, signal } = {}) {
   }
 }
 
-function sendOnce(path, { body, signal, key }) {
+function sendOnce(path, { body, signal, key, method }) {
   const headers = { Accept: "application/json" };
   if (key) headers.Authorization = `Bearer ${key}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   return fetch(path, {
-    method: body === undefined ? "GET" : "POST",
+    method: method ?? (body === undefined ? "GET" : "POST"),
     body: body === undefined ? undefined : JSON.stringify(body),
     headers,
     signal,

@@ -1,6 +1,6 @@
 // The whole of a document, in a dialog; the passage, or what is quoted from it, is marked.
 
-import { get } from "./api.js";
+import { get, remove } from "./api.js";
 import { failure, find, foreign, make, marked, replace } from "./dom.js";
 import { readPlace, writePlace } from "./place.js";
 import { count, countCharacters, cutter, oneLine } from "./text.js";
@@ -12,6 +12,31 @@ let latest = null;
 /** Say what is to be done where a document is to be opened; it gets that part of the state. */
 export function onOpen(listener) {
   open = listener;
+}
+
+/** Say what is to be done once a document is removed; it gets the docid. */
+export function onRemoved(listener) {
+  const button = find("document-remove");
+  let armed = "";
+  button.addEventListener("blur", () => disarm());
+  const disarm = () => {
+    armed = "";
+    replace(button, "Remove this document");
+  };
+  button.addEventListener("click", async () => {
+    const { docid } = find("document").dataset;
+    if (armed !== docid) {
+      armed = docid;
+      return replace(button, "Remove it for good? Press again");
+    }
+    disarm();
+    try {
+      await remove(`documents?docid=${encodeURIComponent(docid)}`);
+      listener(docid);
+    } catch (error) {
+      replace(find("document-body"), failure(error, null));
+    }
+  });
 }
 
 /** Open a document; the passage, or the spans in its field, are marked. */
@@ -35,6 +60,7 @@ export async function showDocument(state) {
   const body = find("document-body");
   replace(find("document-title"), foreign(oneLine(state.doc, 140)));
   replace(body, make("p", { class: "quiet waiting" }, "Fetching the document…"));
+  dialog.dataset.docid = state.doc;
   if (!dialog.open) dialog.showModal();
   try {
     const path = `documents?docid=${encodeURIComponent(state.doc)}`;

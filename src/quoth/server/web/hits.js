@@ -1,7 +1,8 @@
 // One hit as a card: title, snippet with its words marked, who found it, and why on demand.
 
+import { makeCite } from "./cite.js";
 import { openDocument } from "./document.js";
-import { foreign, make, marked } from "./dom.js";
+import { find, foreign, make, marked, replace } from "./dom.js";
 import { showWhy } from "./explain.js";
 import { oneLine, score } from "./text.js";
 
@@ -19,6 +20,7 @@ export const NAMES = {
 /** Make the card of a hit. `onFilter` gets a condition when some metadata is chosen. */
 export function makeHit(hit, { query, searcher, onFilter, beside = null }) {
   const why = make("div", { class: "why", hidden: true });
+  const cite = makeCite(hit, (text) => replace(find("status"), text));
   const card = make(
     "li",
     { class: "hit", "data-docid": hit.docid, value: hit.rank },
@@ -32,8 +34,10 @@ export function makeHit(hit, { query, searcher, onFilter, beside = null }) {
       beside,
       ...makeMetadata(hit.metadata ?? {}, onFilter),
       makeWhyButton(why, () => showWhy(why, { hit, query, searcher })),
+      cite.button,
     ),
     why,
+    cite.panel,
   );
   return card;
 }

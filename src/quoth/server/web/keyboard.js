@@ -9,11 +9,12 @@ export const SHORTCUTS = [
   ["w", "why this hit?"],
   ["f", "filter"],
   ["Esc", "close, stop, or back to the query"],
-  ["s a c l t", "search, ask, compare, learning, stats"],
+  ["s a c l m t", "search, ask, compare, learning, manage, stats"],
+  ["q", "cite this hit"],
   ["d", "light or dark"],
   ["?", "these shortcuts"],
 ];
-const MODE_KEYS = { s: "search", a: "ask", c: "compare", l: "learning", t: "stats" };
+const MODE_KEYS = { s: "search", a: "ask", c: "compare", l: "learning", m: "manage", t: "stats" };
 
 /** Listen; `page` offers what the keys do. */
 export function listenToKeys(page) {
@@ -42,6 +43,8 @@ function press(event, page) {
   if (event.key === "f") return page.openFilter();
   if (event.key === "d") return page.switchTheme();
   if (event.key === "w") return askWhy(event.target);
+  if (event.key === "q") return askWhy(event.target, ".cite-open");
+  if (event.key === "m" && !page.mayWrite) return false;
   if (event.key in MODE_KEYS) {
     page.go({ mode: MODE_KEYS[event.key] });
     focusQuery();
@@ -70,8 +73,8 @@ function click(target) {
   return true;
 }
 
-function askWhy(target) {
-  const button = target.closest?.(".hit")?.querySelector(".why-open");
+function askWhy(target, wanted = ".why-open") {
+  const button = target.closest?.(".hit")?.querySelector(wanted);
   button?.click();
   return Boolean(button);
 }

@@ -1,14 +1,15 @@
-// The page: one state, five views, an opened document. The address always says what is shown.
+// The page: one state, six views, an opened document. The address always says what is shown.
 
-import { get, onKeyNeeded } from "./api.js";
+import { get, onEnter, onKeyNeeded } from "./api.js";
 import { ask, showAsk, stopAsking, stopWriting } from "./ask.js";
 import { showCompare, stopComparing } from "./compare.js";
-import { onOpen, showDocument } from "./document.js";
+import { onOpen, onRemoved, showDocument } from "./document.js";
 import { find, make, replace } from "./dom.js";
 import { closeFilter, openFilter, showExamples } from "./filter.js";
 import { NAMES } from "./hits.js";
 import { askForKey } from "./key.js";
 import { focusQuery, listenToKeys, open } from "./keyboard.js";
+import { listenToDrops, showManage, stopManaging } from "./manage.js";
 import { showReport } from "./report.js";
 import { nothingYet, showSearch, stopSearching } from "./search.js";
 import { closeSource, hideSource } from "./source.js";
@@ -43,6 +44,8 @@ let returning = null; // a promise while the history steps back from a document 
 /** What views and keys may do to the page. */
 const page = {
   collection: null,
+  mayWrite: false,
+  describe: describeCollection,
   tell: (text) => replace(find("status"), makeSafe(text)),
   go,
   setWhere: (where) => go({ where }),
@@ -63,6 +66,7 @@ const page = {
 function show() {
   showFrame();
   if (state.mode !== "stats") stopWatching();
+  if (state.mode !== "manage") stopManaging();
   if (state.mode !== "search") stopSearching();
   if (state.mode !== "compare") stopComparing();
   if (state.mode !== "ask") hideSource();
@@ -71,6 +75,7 @@ function show() {
     ask: () => showAsk(state, page),
     compare: () => showCompare(state, page),
     learning: () => showReport(page),
+    manage: () => showManage(page),
     stats: () => showStats(page),
   })[state.mode]();
 }
@@ -240,10 +245,31 @@ async function describeCollection() {
     if (status.indexes) nameMissing(Object.keys(status.indexes));
     showExamples(status.filters ?? {}, (where) => go({ where }));
   } catch (error) {
-    if (error.kind === "NoCollection") page.collection = { name: "", documents: 0 };
+    if (error.kind === "NoCollection") {
+      page.collection = { name: "", documents: 0 };
+      describeAccess();
+    }
     replace(find("collection"), oneLine(error.message, 120));
   }
   if (state.mode === "search" && (!state.q || nothingYet(page))) show();
+}
+
+/** Show what the server lets this client do, and its other collections. */
+async function describeAccess() {
+  let access = { writes: false, collections: [] };
+  try {
+    access = await get("access");
+  } catch {
+    return; // an older server, or no key: the page reads, and no more
+  }
+  page.mayWrite = access.writes;
+  find("manage-tab").hidden = find("document-tools").hidden = !access.writes;
+  find("collections-choice").hidden = access.collections.length < 2;
+  const options = access.collections.map(({ name, address, current }) =>
+    make("option", { value: address, selected: current }, oneLine(name, 40)),
+  );
+  replace(find("collections"), ...options);
+  showTab();
 }
 
 /** Searchers whose index is not built cannot be chosen. */
@@ -251,9 +277,15 @@ function nameMissing(built) {
   const needs = { dense: ["dense"], hybrid: ["dense", "generative"], generative: ["generative"] };
   for (const option of document.querySelectorAll("#searcher option, #other option")) {
     const wanted = needs[option.value];
-    if (!wanted || wanted.some((name) => built.includes(name))) continue;
-    option.disabled = true;
-    replace(option, `${option.value}: not built`);
+    option.disabled = Boolean(wanted) && !wanted.some((name) => built.includes(name));
+    replace(option, option.disabled ? `${option.value}: not built` : NAMES[option.value]);
+  }
+}
+
+/** Take a document that is gone off the page. */
+function removeHit(docid) {
+  for (const card of document.querySelectorAll(".hit")) {
+    if (card.dataset.docid === docid) card.remove();
   }
 }
 
@@ -278,6 +310,10 @@ function wire() {
     dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
   }
   find("document").addEventListener("close", leaveDocument);
+  find("collections").addEventListener("change", (event) => {
+    const kept = addressOf({ ...withoutDocument(state), where: "" });
+    location.assign(event.target.value + (kept === "./" ? "" : kept));
+  });
   for (const link of document.querySelectorAll(".modes a")) {
     link.addEventListener("click", (event) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;
@@ -291,9 +327,17 @@ function wire() {
 }
 
 onKeyNeeded(askForKey);
+onEnter(describeAccess);
 onOpen(openInner);
+onRemoved((docid) => {
+  find("document").close();
+  page.tell(`Removed ${oneLine(docid, 100)}.`);
+  describeCollection();
+  if (state.mode === "search") removeHit(docid);
+});
 wire();
 listenToKeys(page);
+listenToDrops(page);
 replaceState(state); // as this page writes addresses, so that they can be compared
 if (state.mode === "ask" && state.q.trim()) markEntry({ asked: true });
 show();

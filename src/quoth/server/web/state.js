@@ -3,7 +3,7 @@
 // Typing changes the address in place. The entry of the history remembers what it showed before,
 // so that a query that is submitted, or left for something else, gets an entry of its own.
 
-export const MODES = ["search", "ask", "compare", "learning", "stats"];
+export const MODES = ["search", "ask", "compare", "learning", "manage", "stats"];
 export const SEARCHERS = ["auto", "lexical", "dense", "hybrid", "generative"];
 
 const NO_DOCUMENT = { doc: "", passage: "", quote: "" };
