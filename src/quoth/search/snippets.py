@@ -47,11 +47,10 @@ class PassageChoice:
     ) -> tuple[Passage | None, float]:
         """Choose by the terms that were kept of a document's passages; the earliest of equals."""
         names, passages = list(document.fields), kept.passages
-        fit = [
-            at
-            for at, each in enumerate(passages)
-            if not self._besides or names[each.field] not in self._besides
-        ] or range(len(passages))
+        fit: Sequence[int] = range(len(passages))
+        if self._besides and len(passages) > 1:
+            own = [at for at in fit if names[passages[at].field] not in self._besides]
+            fit = own or fit
         if not fit:
             return None, 0.0
         best, weight = fit[0], 0.0

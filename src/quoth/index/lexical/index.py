@@ -41,7 +41,7 @@ META = "meta.json"
 UNFINISHED = "unfinished"
 
 _OPEN_ATTEMPTS = 10
-_MAX_SEEN_TERMS = 500_000
+_MAX_SEEN_TERMS = 200_000
 _MAX_TERM_SET = 20_000
 _MANY = 1 << 30
 _FAILURES = (ValueError, OSError, RuntimeError, LookupError, TypeError, OverflowError)
@@ -150,7 +150,7 @@ class LexicalIndex:
         self.fields: tuple[str, ...] = tuple(artifact.config["fields"])
         self.path = folder / artifact.config["folder"]
         self._names = view_names(self.fields)
-        self._seen_terms: dict[tuple[str, str], bool] = {}
+        self._seen_terms: dict[str, frozenset[str]] = {}
         self._mapped = {
             name: seal for name, seal in artifact.files.items() if Path(name).name != META
         }
@@ -244,6 +244,8 @@ class LexicalIndex:
 
     def state(self, view: str, term: str) -> IndexState | None:
         """Read from an explanation what tantivy scores with, None where it scores nothing."""
+        if view not in self._views_with((term,)):
+            return None
         query = tantivy.Query.term_query(self._schema, self._names[view], term)
         with tantivy_errors(self.path):
             found = self._searcher.search(query, 1, False).hits
@@ -289,9 +291,10 @@ class LexicalIndex:
         if clause.occur == "must_not":
             yield tantivy.Occur.MustNot, self._match(clause.view, clause.terms)
             return
+        views = self._views_with(clause.terms)
         for view, weight in clause.weights:
             is_required = clause.occur == "must" and view == clause.view
-            if not is_required and not self._can_match(view, clause.terms):
+            if not is_required and view not in views:
                 continue
             factor = weight if boost is None else weight * boost(clause, view)
             match = self._match(view, clause.terms)
@@ -300,21 +303,22 @@ class LexicalIndex:
                 match if factor == 1.0 else tantivy.Query.boost_query(match, factor),
             )
 
-    def _can_match(self, view: str, terms: tuple[str, ...]) -> bool:
-        """Whether every term stands in the view somewhere, looked up once for each.
+    def _views_with(self, terms: tuple[str, ...]) -> frozenset[str]:
+        """Return the views in which every term stands somewhere, looked up once for each.
 
         Most terms stand in few of a collection's fields, and every clause left out saves time.
         """
         known = self._seen_terms
         for term in terms:
-            key = (view, term)
-            if key not in known:
+            if term not in known:
                 if len(known) >= _MAX_SEEN_TERMS:
                     known.clear()
-                known[key] = self.document_frequency(view, term) > 0
-            if not known[key]:
-                return False
-        return True
+                known[term] = frozenset(
+                    view for view in self._names if self.document_frequency(view, term)
+                )
+        if len(terms) == 1:
+            return known[terms[0]]
+        return frozenset(self._names).intersection(*(known[term] for term in terms))
 
     def _match(self, view: str, terms: tuple[str, ...]) -> tantivy.Query:
         name = self._names[view]

@@ -6,7 +6,6 @@ whole document, and a document that holds the term in any field holds it there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from quoth.text.query_syntax import Occur
@@ -36,13 +35,6 @@ class LexicalQuery:
     def wanted(self) -> tuple[Clause, ...]:
         """Clauses that score."""
         return tuple(clause for clause in self.clauses if clause.occur != "must_not")
-
-    def terms(self) -> Iterator[tuple[str, str]]:
-        """Yield every (view, term) that scoring looks at."""
-        for clause in self.wanted:
-            for view, _weight in clause.weights:
-                for term in clause.terms:
-                    yield view, term
 
 
 def scale(weights: tuple[tuple[str, float], ...], times: int) -> tuple[tuple[str, float], ...]:

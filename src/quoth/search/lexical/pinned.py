@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable
 from pathlib import Path
 
-from quoth.index.lexical.query import LexicalQuery
+from quoth.index.lexical.query import Clause, LexicalQuery
 from quoth.search.lexical.score import QueryStatistics
 from quoth.vocabulary.statistics import Statistics
 
@@ -58,7 +58,11 @@ class PinnedStatistics:
 
 def terms_by_view(query: LexicalQuery) -> dict[str, set[str]]:
     """Return the terms that scoring looks at in each view."""
+    groups: dict[int, tuple[Clause, set[str]]] = {}  # most clauses share one tuple of weights
+    for clause in query.wanted:
+        groups.setdefault(id(clause.weights), (clause, set()))[1].update(clause.terms)
     terms: dict[str, set[str]] = {}
-    for view, term in query.terms():
-        terms.setdefault(view, set()).add(term)
+    for clause, group in groups.values():
+        for view, _weight in clause.weights:
+            terms.setdefault(view, set()).update(group)
     return terms
