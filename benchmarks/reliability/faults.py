@@ -33,6 +33,9 @@ LEXICAL = (
 NEURAL = ("encode", "add to vectors", "remove vectors", "repair vectors", "install")
 """Operations that need models, and so torch."""
 
+LONG = ("learn",)
+"""Operations that train, and take their time."""
+
 
 def main() -> None:
     """Inject faults, and write one JSON file."""
@@ -42,7 +45,7 @@ def main() -> None:
     parser.add_argument("--operations", default="", help="some of them, by commas")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
-    names = given.operations.split(",") if given.operations else [*LEXICAL, *NEURAL]
+    names = given.operations.split(",") if given.operations else [*LEXICAL, *NEURAL, *LONG]
     found: list[dict[str, Any]] = []
     for name in names:  # what was found so far is kept
         found += run_injections([name], most=given.most, seed=given.seed)

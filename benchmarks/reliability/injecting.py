@@ -94,7 +94,7 @@ def main() -> None:
 def inject(name: str, scratch: Path, *, most: int, seed: int) -> Iterator[Case]:
     """Yield a case for every call that is made to fail."""
     operation, shim = OPERATIONS[name], Shim()
-    _preload(operation)
+    preload(operation)
     base = scratch / "base"
     base.mkdir()
     apart(lambda: prepare(operation.base, base))
@@ -121,7 +121,7 @@ def choose(counts: Mapping[str, int], *, most: int, chance: random.Random) -> li
     return [fault for turn in turns for fault in turn if fault is not None][:most]
 
 
-def _preload(operation: Operation) -> None:
+def preload(operation: Operation) -> None:
     """Import what the operation needs before forking, so that each case is quick."""
     import quoth.search.lexical.searcher
     import quoth.shards.split_and_merge
@@ -135,8 +135,13 @@ def _preload(operation: Operation) -> None:
         sys.argv = ["quoth", name, nowhere, *rest]
         with contextlib.redirect_stderr(io.StringIO()), contextlib.suppress(SystemExit):
             run_command()
-    if operation.searcher == "dense":
+    if operation.searcher == "dense" or operation.base == "learnable":
         import tiny_encoder  # noqa: F401
+        from learning_worlds import copy_words
+
+        from quoth.models.query_generator.generator import QueryGenerator
+
+        QueryGenerator.generate = copy_words  # as a tiny network writes nothing that tells
 
         import quoth.search.dense.searcher  # noqa: F401
 

@@ -144,6 +144,13 @@ OPERATIONS: Mapping[str, Operation] = {
             is_atomic=False,
         ),
         _operation("remove from shards", "shards", "remove", "{c}", *_DOOMED, changed=GONE),
+        _operation(
+            *("learn", "learnable", "learn", "{c}", "--dense.encoder", "{w}/models/encoder"),
+            *("--learn.generator", "{w}/models/generator", "--learn.method", "none"),
+            *("--learn.warm-up-steps", "3", "--learn.warm-up-batch", "4", "--device", "cpu"),
+            *("--learn.queries-per-passage", "1", "--learn.judged-queries", "8"),
+            *("--learn.held-out", "0.3", "--minutes", "1"),
+        ),
         _operation("search shards", "shards", "search", "{c}", "owl", "--with", "lexical"),
     )
 }
@@ -221,12 +228,26 @@ def _break_vectors(collection: Path) -> None:
     path.write_bytes(path.read_bytes()[:-9])
 
 
+def _give_learners(collection: Path) -> None:
+    """Make a collection that can be learned from, and models small enough to learn in seconds."""
+    from learning_worlds import make_documents, save_models  # in tests/support
+
+    save_models(collection.parent / "models")
+    shutil.rmtree(collection)
+    with Engine.open(collection) as engine:
+        for each in make_documents(30):
+            text = f"owl barn {each.fields['text'][0]}"
+            engine.add_documents([Document(each.docid, {**each.fields, "text": (text,)})])
+
+
 _MAKERS: Mapping[str, Callable[[Path], None]] = {
     "damaged": _damage,
     "behind": _leave_behind,
     "shards": _split,
     "unencoded": _give_encoder,
     "encoded": _encode,
+    "learnable": _give_learners,
+    "learnable shards": lambda collection: (_give_learners(collection), _split(collection))[1],
     "broken": _break_vectors,
 }
 

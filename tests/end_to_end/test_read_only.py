@@ -21,6 +21,7 @@ import reading_user
 from quoth.collection.store import Store
 from quoth.engine.engine import Engine
 from quoth.records import Document
+from quoth.shards.split_and_merge import split_collection
 from quoth.text.passages import PassageConfig, cut_document
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="rights are those of POSIX")
@@ -97,6 +98,16 @@ def test_no_file_is_kept_from_other_users(folder: Path) -> None:
     assert {path.name: path.stat().st_mode & 0o777 for path in every} == {
         path.name: usual for path in every
     }
+
+
+def test_shards_are_searched_and_checked_by_whoever_may_only_read(folder: Path) -> None:
+    with Engine.open(folder) as engine:
+        expected = sorted(engine.docids())
+    split_collection(folder, folder.with_name("c.shards"), count=2)
+    with _reading(folder.with_name("c.shards")) as reader:
+        assert reader.ask("search") == [True, expected]
+        assert reader.ask("verify") == [True, []]
+        assert "may not be written to by this user" in reader.refusal("add")
 
 
 def test_a_reader_sees_what_the_owner_writes_later(folder: Path) -> None:

@@ -10,9 +10,9 @@ import os
 import sys
 from pathlib import Path
 
-from quoth.engine.engine import Engine
 from quoth.errors import QuothError
 from quoth.records import Document
+from quoth.shards.opening import open_engine
 
 NOBODY = 65534
 
@@ -27,7 +27,7 @@ def give_up_writing(folder: Path) -> None:
 
 
 def main(folder: str) -> None:
-    engine = Engine.open(folder)
+    engine = open_engine(folder)
     give_up_writing(Path(folder))
     works = {
         "search": lambda: sorted(hit.docid for hit in engine.search("owl", k=999)),

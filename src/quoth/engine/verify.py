@@ -74,12 +74,21 @@ def open_to_verify(
     folder: Path, lock: contextlib.AbstractContextManager[None], *, repair: bool
 ) -> Iterator[Store]:
     """Open a collection to check it, as its one writer; without the lock on read-only media."""
-    if not repair and not can_write_beside(folder / STORE):
-        with contextlib.closing(Store.open(folder)) as store:
-            yield store
-        return
-    with lock, contextlib.closing(Store.create(folder)) as store:
+    opening = Store.open if only_reads(folder, repair=repair) else Store.create
+    with lock_to_verify(folder, lock, repair=repair), contextlib.closing(opening(folder)) as store:
         yield store
+
+
+def lock_to_verify(
+    folder: Path, lock: contextlib.AbstractContextManager[None], *, repair: bool
+) -> contextlib.AbstractContextManager[None]:
+    """Return the lock that checking takes: none on read-only media, where nobody writes."""
+    return contextlib.nullcontext() if only_reads(folder, repair=repair) else lock
+
+
+def only_reads(folder: Path, *, repair: bool) -> bool:
+    """Whether a check neither will nor may write."""
+    return not repair and not can_write_beside(folder / STORE)
 
 
 def verify(

@@ -1,8 +1,7 @@
 """A collection in shards, opened: what `Engine` offers, over all shards at once.
 
 engine = ShardedEngine.open("notes.shards")
-found = engine.find(SearchRequest("owls that hunt at dusk"))
-found.hits, found.unreachable
+engine.find(SearchRequest("owls that hunt at dusk")).hits
 
 Rankings are those of the collection in one piece (see search/merged.py for what is exact).
 Searching goes through ports, which may stand for shards elsewhere; writing, and whatever looks at a
@@ -28,7 +27,7 @@ from quoth.engine.base import EngineBase
 from quoth.engine.finding import CutSnippet, Ranking
 from quoth.engine.models import LoadedModels
 from quoth.engine.searchers import AUTO, NAMES, Searchers
-from quoth.engine.verify import Damage
+from quoth.engine.verify import Damage, lock_to_verify
 from quoth.engine.writing import locked
 from quoth.errors import CollectionError, ConfigError, NotFound, OutOfDate
 from quoth.records import (
@@ -317,12 +316,13 @@ class ShardedEngine(EngineBase):
 
     def status(self) -> dict[str, Any]:
         """Describe the collection, and each shard of it."""
-        asked = self._read(lambda: self._fan_out.ask(lambda port: port.status()))
-        return describe_all(self.shards, asked)
+        ask = self._fan_out.ask
+        return describe_all(self.shards, self._read(lambda: ask(lambda port: port.status())))
 
     def verify(self, *, repair: bool = False) -> Damage:
         """Check every shard, and what they have exchanged; `repair` mends what differs."""
-        with locked(self.folder, wait_seconds=self._wait):
+        lock = locked(self.folder, wait_seconds=self._wait)
+        with lock_to_verify(self.folder, lock, repair=repair):
             found = [engine.verify(repair=repair) for engine in self._engines]
             is_due = exchange_is_due(self.shards)
             if repair and is_due and not any(each.store for each in found):
