@@ -43,7 +43,7 @@ from benchmarks.citations.unanswerable import NUM_PASSAGES, Asked, Scene, holds,
 from quoth.answer.abstain import FEATURES, READER_FEATURES, fit_abstention, save_abstention
 from quoth.answer.answerer import Answerer, AnswerSettings
 from quoth.answer.config import AnswerConfig
-from quoth.answer.nearness import EncodeSentences
+from quoth.answer.nearness import EncodeSentences, coverage, telling_words
 from quoth.answer.reading_answerer import FittedReader, ReadingAnswerer, TitledPassage
 from quoth.models.dynamic_lm.dynamic_lm import open_dynamic_lm
 from quoth.models.glow.encoder import GlowEncoder
@@ -58,7 +58,11 @@ FOLDS = 5
 MAX_SEARCHED = 70
 """Questions of a source that passages are searched for."""
 
-ANSWERABLE, SEARCHED = ("own", "found"), ("found", "absent")
+MAX_DOCUMENTED, BESIDE = 500, 40
+"""Questions about documentation, and passages beside theirs that they may be put to."""
+
+ANSWERABLE = ("own", "found", "documented")
+SEARCHED = ("found", "absent", "documented", "undocumented")
 Numbers = NDArray[np.float64]
 
 
@@ -80,7 +84,11 @@ def main() -> None:
     given = parser.parse_args()
     path = given.questions / f"{NAME}.jsonl.gz"
     if given.pack:
-        questions = [*make_questions(given.data / "ir"), *search_questions(given.data)]
+        questions = [
+            *make_questions(given.data / "ir"),
+            *search_questions(given.data),
+            *documented_questions(given.data),
+        ]
         save_questions(path, questions)
         kinds, counts = np.unique([each.set for each in questions], return_counts=True)
         print(f"{path}: {dict(zip(kinds.tolist(), counts.tolist(), strict=True))}")
@@ -108,7 +116,7 @@ def search_questions(data: Path) -> Iterator[Question]:
     from benchmarks.reader.pack import Example, is_held_out
     from benchmarks.reader.pack import questions as read_questions
 
-    examples = list(read_questions(data))
+    examples = [each for each in read_questions(data) if not each.source.startswith("technical")]
     passages = list(dict.fromkeys(each.passage for each in examples))
     kept: dict[str, list[Example]] = {}
     for at in np.random.default_rng(2).permutation(len(examples)).tolist():
@@ -128,9 +136,51 @@ def search_questions(data: Path) -> Iterator[Question]:
         if is_found or not holds(texts, example.answers):
             yield Question(
                 *("found" if is_found else "absent", f"{example.source}.{at}.0"),
-                *(example.question, tuple(each.title for each in near), texts),
+                *(as_typed(example.question, at), tuple(each.title for each in near), texts),
                 is_answerable=is_found,
             )
+
+
+def documented_questions(data: Path) -> Iterator[Question]:
+    """Put held-out questions about documentation to passages of their page, or one beside it.
+
+    Every other one does without its own: what is left holds most of the question's words.
+    """
+    from benchmarks.reader.pack import technical_questions
+    from benchmarks.technical.make import HELD_SOURCE
+
+    asked = [each for each in technical_questions(data) if each.source == HELD_SOURCE]
+    passages = list(dict.fromkeys(each.passage for each in asked))
+    place_by_passage = {each: at for at, each in enumerate(passages)}
+    answered = [each for each in asked if each.answers]
+    chosen = np.random.default_rng(3).permutation(len(answered))[:MAX_DOCUMENTED].tolist()
+    for number, example in enumerate(answered[at] for at in chosen):
+        place = place_by_passage[example.passage]
+        beside = [
+            each
+            for each in passages[max(0, place - BESIDE) : place + BESIDE + 1]
+            if each != example.passage and not holds([each.text], example.answers)
+        ]
+        telling = telling_words(example.question)
+        beside.sort(key=lambda each: -coverage(telling, each.text))
+        has_own = number % 2 == 0
+        shown = [example.passage] * has_own + beside
+        near = [shown[at] for at in np.random.default_rng(number).permutation(NUM_PASSAGES)]
+        yield Question(
+            *("documented" if has_own else "undocumented", f"technical.{number}.0"),
+            *(as_typed(example.question, number // 2), tuple(each.title for each in near)),
+            tuple(each.text for each in near),
+            is_answerable=has_own,
+        )
+
+
+def as_typed(question: str, number: int) -> str:
+    """Write every other question as it is typed into a search engine.
+
+    >>> as_typed("Who built Ravenna?", 1), as_typed("Who built Ravenna?", 2)
+    ('who built ravenna', 'Who built Ravenna?')
+    """
+    return question.lower().rstrip("? ") if number % 2 else question
 
 
 def scenes(folder: Path, *, is_medical: bool) -> Iterator[Scene]:
