@@ -8,7 +8,9 @@ Questions are those of squad-train-slice and medquad whose passages `benchmarks.
 holds out, so that the model (or the reader) knows none of them, put to passages that answer them
 and to several kinds that do not (`unanswerable.py`); and held-out questions of all sources that the
 reader learnt from, put to what BM25 finds among all their passages (*found*), or among all but
-their own (*absent*), where none of these holds an answer. Answerable questions count as much as all
+their own (*absent*), where none of these holds an answer; and questions about documentation of
+programs that the reader learnt nothing of, put to passages of their page with the one that answers
+(*documented*) or without (*undocumented*). Answerable questions count as much as all
 others, what was searched for as much as what was put together. Writes `abstention.json` into the
 model's folder and prints areas under the curve, of each sign alone and of fits by five folds of
 passages: to all kinds, and to all but the one judged.
@@ -77,6 +79,7 @@ def main() -> None:
     parser.add_argument("--reader", type=Path, help="fit a reader instead of a language model")
     parser.add_argument("--encoder", default=DEFAULT_NAME, help="name, or its folder")
     parser.add_argument("--cosines", type=Path, help="in its place: what cosines.py wrote")
+    parser.add_argument("--no-nearness", action="store_true", help="leave cosines out, a reader's")
     parser.add_argument("--features", type=Path, help="keep the signs here, or take them from it")
     parser.add_argument("--thin", type=int, default=1, help="take one question of so many")
     parser.add_argument("--batch", type=int, default=32)
@@ -302,12 +305,8 @@ def _encoder(given: argparse.Namespace) -> EncodeSentences:
 
 def gather_reader(given: argparse.Namespace) -> Callable[[Sequence[Question]], Numbers]:
     """Return what gathers a reader's signs."""
-    encoder = GlowEncoder.load(given.encoder)
-    answerer = ReadingAnswerer(
-        FittedReader.open(given.reader),
-        AnswerConfig(),
-        encode=lambda texts: encoder.encode_queries(texts).vectors,
-    )
+    encode = None if given.no_nearness else _encoder(given)
+    answerer = ReadingAnswerer(FittedReader.open(given.reader), AnswerConfig(), encode=encode)
     return lambda own: answerer.features(
         [each.text for each in own],
         [list(map(TitledPassage, passages_of(each), each.titles)) for each in own],
