@@ -8,7 +8,9 @@ Questions are those of squad-train-slice and medquad whose passages `benchmarks.
 holds out, so that the model (or the reader) knows none of them, put to passages that answer them
 and to several kinds that do not (`unanswerable.py`); and held-out questions of all sources that the
 reader learnt from, put to what BM25 finds among all their passages (*found*), or among all but
-their own (*absent*), where none of these holds an answer. Answerable questions count as much as all
+their own (*absent*), where none of these holds an answer; and questions about documentation of
+programs that the reader learnt nothing of, put to passages of their page with the one that answers
+(*documented*) or without (*undocumented*). Answerable questions count as much as all
 others, what was searched for as much as what was put together. Writes `abstention.json` into the
 model's folder and prints areas under the curve, of each sign alone and of fits by five folds of
 passages: to all kinds, and to all but the one judged.
@@ -43,7 +45,7 @@ from benchmarks.citations.unanswerable import NUM_PASSAGES, Asked, Scene, holds,
 from quoth.answer.abstain import FEATURES, READER_FEATURES, fit_abstention, save_abstention
 from quoth.answer.answerer import Answerer, AnswerSettings
 from quoth.answer.config import AnswerConfig
-from quoth.answer.nearness import EncodeSentences
+from quoth.answer.nearness import EncodeSentences, coverage, telling_words
 from quoth.answer.reading_answerer import FittedReader, ReadingAnswerer, TitledPassage
 from quoth.models.dynamic_lm.dynamic_lm import open_dynamic_lm
 from quoth.models.glow.encoder import GlowEncoder
@@ -58,7 +60,11 @@ FOLDS = 5
 MAX_SEARCHED = 70
 """Questions of a source that passages are searched for."""
 
-ANSWERABLE, SEARCHED = ("own", "found"), ("found", "absent")
+MAX_DOCUMENTED, BESIDE = 500, 40
+"""Questions about documentation, and passages beside theirs that they may be put to."""
+
+ANSWERABLE = ("own", "found", "documented")
+SEARCHED = ("found", "absent", "documented", "undocumented")
 Numbers = NDArray[np.float64]
 
 
@@ -73,6 +79,7 @@ def main() -> None:
     parser.add_argument("--reader", type=Path, help="fit a reader instead of a language model")
     parser.add_argument("--encoder", default=DEFAULT_NAME, help="name, or its folder")
     parser.add_argument("--cosines", type=Path, help="in its place: what cosines.py wrote")
+    parser.add_argument("--no-nearness", action="store_true", help="leave cosines out, a reader's")
     parser.add_argument("--features", type=Path, help="keep the signs here, or take them from it")
     parser.add_argument("--thin", type=int, default=1, help="take one question of so many")
     parser.add_argument("--batch", type=int, default=32)
@@ -80,7 +87,11 @@ def main() -> None:
     given = parser.parse_args()
     path = given.questions / f"{NAME}.jsonl.gz"
     if given.pack:
-        questions = [*make_questions(given.data / "ir"), *search_questions(given.data)]
+        questions = [
+            *make_questions(given.data / "ir"),
+            *search_questions(given.data),
+            *documented_questions(given.data),
+        ]
         save_questions(path, questions)
         kinds, counts = np.unique([each.set for each in questions], return_counts=True)
         print(f"{path}: {dict(zip(kinds.tolist(), counts.tolist(), strict=True))}")
@@ -108,7 +119,7 @@ def search_questions(data: Path) -> Iterator[Question]:
     from benchmarks.reader.pack import Example, is_held_out
     from benchmarks.reader.pack import questions as read_questions
 
-    examples = list(read_questions(data))
+    examples = [each for each in read_questions(data) if not each.source.startswith("technical")]
     passages = list(dict.fromkeys(each.passage for each in examples))
     kept: dict[str, list[Example]] = {}
     for at in np.random.default_rng(2).permutation(len(examples)).tolist():
@@ -128,9 +139,51 @@ def search_questions(data: Path) -> Iterator[Question]:
         if is_found or not holds(texts, example.answers):
             yield Question(
                 *("found" if is_found else "absent", f"{example.source}.{at}.0"),
-                *(example.question, tuple(each.title for each in near), texts),
+                *(as_typed(example.question, at), tuple(each.title for each in near), texts),
                 is_answerable=is_found,
             )
+
+
+def documented_questions(data: Path) -> Iterator[Question]:
+    """Put held-out questions about documentation to passages of their page, or one beside it.
+
+    Every other one does without its own: what is left holds most of the question's words.
+    """
+    from benchmarks.reader.pack import technical_questions
+    from benchmarks.technical.make import HELD_SOURCE
+
+    asked = [each for each in technical_questions(data) if each.source == HELD_SOURCE]
+    passages = list(dict.fromkeys(each.passage for each in asked))
+    place_by_passage = {each: at for at, each in enumerate(passages)}
+    answered = [each for each in asked if each.answers]
+    chosen = np.random.default_rng(3).permutation(len(answered))[:MAX_DOCUMENTED].tolist()
+    for number, example in enumerate(answered[at] for at in chosen):
+        place = place_by_passage[example.passage]
+        beside = [
+            each
+            for each in passages[max(0, place - BESIDE) : place + BESIDE + 1]
+            if each != example.passage and not holds([each.text], example.answers)
+        ]
+        telling = telling_words(example.question)
+        beside.sort(key=lambda each: -coverage(telling, each.text))
+        has_own = number % 2 == 0
+        shown = [example.passage] * has_own + beside
+        near = [shown[at] for at in np.random.default_rng(number).permutation(NUM_PASSAGES)]
+        yield Question(
+            *("documented" if has_own else "undocumented", f"technical.{number}.0"),
+            *(as_typed(example.question, number // 2), tuple(each.title for each in near)),
+            tuple(each.text for each in near),
+            is_answerable=has_own,
+        )
+
+
+def as_typed(question: str, number: int) -> str:
+    """Write every other question as it is typed into a search engine.
+
+    >>> as_typed("Who built Ravenna?", 1), as_typed("Who built Ravenna?", 2)
+    ('who built ravenna', 'Who built Ravenna?')
+    """
+    return question.lower().rstrip("? ") if number % 2 else question
 
 
 def scenes(folder: Path, *, is_medical: bool) -> Iterator[Scene]:
@@ -252,12 +305,8 @@ def _encoder(given: argparse.Namespace) -> EncodeSentences:
 
 def gather_reader(given: argparse.Namespace) -> Callable[[Sequence[Question]], Numbers]:
     """Return what gathers a reader's signs."""
-    encoder = GlowEncoder.load(given.encoder)
-    answerer = ReadingAnswerer(
-        FittedReader.open(given.reader),
-        AnswerConfig(),
-        encode=lambda texts: encoder.encode_queries(texts).vectors,
-    )
+    encode = None if given.no_nearness else _encoder(given)
+    answerer = ReadingAnswerer(FittedReader.open(given.reader), AnswerConfig(), encode=encode)
     return lambda own: answerer.features(
         [each.text for each in own],
         [list(map(TitledPassage, passages_of(each), each.titles)) for each in own],

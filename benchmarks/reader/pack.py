@@ -3,11 +3,13 @@
     python -m benchmarks.reader.pack --carry FOLDER       copy the texts, to be packed elsewhere
     python -m benchmarks.reader.pack [--data ../shared/data] [--processes 2] [--limit 0]
 
-`reading.bin`: questions of squad-train-slice, of the sources in text/reading and of fairytaleqa,
-each with the passage that answers it; and questions in which a name, number or word was replaced
-or turned into its opposite (`benchmarks.citations.unanswerable`), so that their passage does not
-answer them; what replaces it stands in the passage or in one beside it, mostly of its article; and
-questions of another passage of the article, half of them with a name or number of this one.
+`reading.bin`: questions of squad-train-slice, of the sources in text/reading, of fairytaleqa and of
+technical documentation, where `benchmarks.technical.make` has made them (those of held-out programs
+for judging alone), each with the passage that answers it; and questions in which a name, number or
+word was replaced or turned into its opposite (`benchmarks.citations.unanswerable`), so that their
+passage does not answer them; what replaces it stands in the passage or in one beside it, mostly of
+its article; and questions of another passage of the article, half of them with a name or number of
+this one.
 `pairs.bin`: natural pairs, and queries made of passages of other pairs and of Wikipedia
 (`benchmarks.reader.queries`).
 Passages like the right one are found where training takes place (`train_gpu`). Three in a hundred
@@ -36,6 +38,8 @@ import numpy as np
 from benchmarks.citations.unanswerable import contradict, holds, swap
 from benchmarks.generation import pieces
 from benchmarks.reader.queries import MadeQuery, count_words, make_query
+from benchmarks.technical.make import HELD_SOURCE
+from benchmarks.technical.make import OUT as TECHNICAL
 from quoth.models.pretrained import DEFAULT_NAME, find_folder, load_tokenizer
 from quoth.models.reader.config import ReaderConfig
 from quoth.models.reader.inputs import ReaderInputs
@@ -58,6 +62,7 @@ MAX_ANSWER_SUBWORDS, MAX_PLACES = 40, 6
 PAIR_CAPS = {"forum_title": 11_000, "acl": 12_000, "elife": 6_000}
 MAX_PAIRS = 9_000  # of any other source
 PAIR_WORDS = 150
+CARRIED = "text/technical.jsonl.gz"
 STORIES, PARAGRAPHS = "text/cited_qa/fairytaleqa.jsonl.gz", "text/paragraphs.jsonl"
 NUM_PARAGRAPHS, LEAST_WORDS, PER_ARTICLE = 20_000, 60, 4
 
@@ -120,6 +125,8 @@ def carry(data: Path, out: Path) -> None:
     for name in (*(f"ir/squad-train-slice/{each}" for each in kept), STORIES):
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_bytes((data / name).read_bytes())
+    if TECHNICAL.exists():
+        (out / CARRIED).write_bytes(TECHNICAL.read_bytes())
 
 
 def questions(data: Path) -> Iterator[Example]:
@@ -130,6 +137,16 @@ def questions(data: Path) -> Iterator[Example]:
             passage = Text(row.get("title") or "", row["passage"])
             yield Example(row["source"], row["question"], passage, tuple(row["answers"]))
     yield from story_questions(data / STORIES)
+    yield from technical_questions(data)
+
+
+def technical_questions(data: Path) -> Iterator[Example]:
+    """Read what was made of documentation, if it was; some of it has no answer."""
+    path = data / CARRIED if (data / CARRIED).exists() else TECHNICAL
+    for row in _read_gz(path) if path.exists() else ():
+        kind = ANSWERED if row["answers"] else UNANSWERED
+        passage = Text(row["title"], row["passage"])
+        yield Example(row["source"], row["question"], passage, tuple(row["answers"]), kind)
 
 
 def squad_questions(folder: Path) -> Iterator[Example]:
@@ -337,6 +354,7 @@ def _join(
     sources = tuple(dict.fromkeys(each.source for each, _places in kept))
     held_out = [is_held_out(each.text, each.text) for each in texts.passages]
     rows = np.array([row_by_passage[each.passage] for each, _places in kept])
+    is_judged = np.array([each.source == HELD_SOURCE for each, _places in kept])
     return ReadingSet(
         questions=Ragged.of((ids[:most] for ids, _spans in asked), "<u2"),
         titles=Ragged.of(
@@ -349,7 +367,7 @@ def _join(
         neighbours=np.full((len(kept), 1), -1, dtype=np.int64),
         kinds=np.array([each.kind for each, _places in kept], dtype=np.uint8),
         source_ids=np.array([sources.index(each.source) for each, *_ in kept], dtype=np.uint8),
-        held_out=np.array(held_out)[rows],
+        held_out=np.array(held_out)[rows] | is_judged,
         sources=sources,
     )
 

@@ -35,7 +35,8 @@ from numpy.typing import NDArray
 from benchmarks.reader.mixing import print_table, save_read
 from benchmarks.reader.neighbours import SubwordHybrid
 from benchmarks.reader.rerank import Candidates, read_candidates
-from benchmarks.reader.signs import gather_signs
+from benchmarks.reader.signs import fit_weights, gather_signs
+from quoth.answer.reading import save_weights
 from quoth.models.bert_files import read_shape
 from quoth.models.pretrained import (
     DEFAULT_NAME,
@@ -51,7 +52,7 @@ from quoth.models.reader.inputs import ReaderInputs
 from quoth.models.reader.network import ReaderNetwork
 from quoth.training.loop import Progress
 from quoth.training.reading.groups import GroupConfig
-from quoth.training.reading.set import ReadingSet, join_sets, open_reading_set
+from quoth.training.reading.set import PAIR, ReadingSet, join_sets, open_reading_set
 from quoth.training.recipes.reader import ReaderRecipe, measure_reader, train_reader
 
 CACHE = Path("benchmarks/.cache/reader")
@@ -104,9 +105,33 @@ def main() -> None:
     content["held_out"] = judge(network, given.name)
     report_path.write_text(json.dumps(content, indent=1) + "\n")
     if given.start:
-        content["held_out_start"] = judge(open_network(given.encoder, given.start)[0], "start")
+        before = open_network(given.encoder, given.start)[0]
+        for share in map(float, filter(None, given.averages.split(","))):
+            name = f"{given.name}-{share:g}"
+            average(before, tensors, given, name, share=share)
+            between = open_network(given.encoder, given.out / name)[0]
+            content[f"held_out_{share:g}"] = judge(between, name)
+            report_path.write_text(json.dumps(content, indent=1) + "\n")
+        content["held_out_start"] = judge(before, "start")
         report_path.write_text(json.dumps(content, indent=1) + "\n")
     print(f"{time.perf_counter() - began:.0f} s in all", flush=True)
+
+
+def average(
+    before: ReaderNetwork,
+    after: dict[str, torch.Tensor],
+    given: argparse.Namespace,
+    name: str,
+    *,
+    share: float,
+) -> None:
+    """Write a reader whose weights lie between those before and after."""
+    shape = read_shape(given.encoder)
+    assert shape is not None
+    old = own_tensors(before, shape)
+    mixed = {each: (1 - share) * old[each] + share * after[each] for each in old}
+    encoder = EncoderSource(DEFAULT_NAME, DEFAULT_SHA256)
+    save_reader(given.out / name, mixed, ReaderConfig(), encoder=encoder, dtype=given.dtype)
 
 
 class Judge:
@@ -134,8 +159,12 @@ class Judge:
         network = network.eval().to(self._about["device"])
         qualities = measure(network, self._reading, self._inputs, self._given, **self._about)
         held_out = np.flatnonzero(self._reading.held_out)
+        held_out = np.random.default_rng(0).permutation(held_out)[: self._given.judge_signs]
         signs = gather_signs(network, self._reading, self._inputs, held_out, **self._about)
         np.savez_compressed(out.with_name(f"{name}.npz"), **signs)
+        if out.is_dir():
+            fitted = fit_weights(signs["groups"], signs["signs"].astype(float), signs["gold"])
+            save_weights(out, tuple(fitted.tolist()))
         judge_reranking(network, self._found, out, self._about["device"])
         return qualities
 
@@ -203,6 +232,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--collections", type=Path, help="what `rerank search` wrote")
     parser.add_argument("--only", default="", choices=("", "reading", "pairs"))
     parser.add_argument("--leave-out", default="", help="sources, with commas between them")
+    parser.add_argument(
+        "--shares", default="", help="of some sources, and of pairs: NAME=SHARE,…,pairs=SHARE"
+    )
     parser.add_argument("--minutes", type=float, default=0.0, help="time to train for")
     parser.add_argument("--checkpoints", type=Path, help="keep the run here, or go on from there")
     parser.add_argument("--keep-every", type=float, default=0.0, help="seconds; 0 for never")
@@ -216,6 +248,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--average", type=float, default=0.998, help="decay of the weights' mean")
     parser.add_argument("--crop", type=float, default=0.3)
     parser.add_argument("--judge", type=int, default=1_500, help="held-out examples of a source")
+    parser.add_argument("--judge-signs", type=int, default=6_000, help="held-out examples in all")
+    parser.add_argument("--averages", default="", help="shares of what was learnt, to be tried")
     parser.add_argument("--dtype", default="int8")
     parser.add_argument("--judge-reranking", type=int, default=1_500, help="held-out queries")
     parser.add_argument("--processes", type=int, default=1, help="processes that find neighbours")
@@ -279,8 +313,33 @@ def plan_steps(
 def training_rows(reading: ReadingSet, given: argparse.Namespace) -> NDArray[np.int64]:
     """Choose what is trained on."""
     left_out = [reading.sources.index(each) for each in given.leave_out.split(",") if each]
-    used = ~reading.held_out & ~np.isin(reading.source_ids, left_out)
-    return np.flatnonzero(used)
+    used = np.flatnonzero(~reading.held_out & ~np.isin(reading.source_ids, left_out))
+    if not given.shares:
+        return used
+    wanted = dict(each.split("=") for each in given.shares.split(",") if each)
+    names = np.array(reading.sources)[reading.source_ids[used]]
+    names = np.where(reading.kinds[used] == PAIR, "pairs", names)
+    parts = [(float(share), used[names == name]) for name, share in wanted.items()]
+    rest = 1.0 - sum(share for share, _rows in parts)
+    others = used[~np.isin(names, list(wanted))]
+    return draw_shares([*parts, (rest, others)], len(used), np.random.default_rng(given.seed))
+
+
+def draw_shares(
+    parts: Sequence[tuple[float, NDArray[np.int64]]], total: int, chance: np.random.Generator
+) -> NDArray[np.int64]:
+    """Draw rows by shares, each part's as evenly as can be: some again, or some not at all.
+
+    >>> parts = [(0.75, np.arange(2)), (0.25, np.arange(5, 9))]
+    >>> np.bincount(draw_shares(parts, 8, np.random.default_rng(0)))[:2].tolist()
+    [3, 3]
+    """
+    drawn = []
+    for share, rows in parts:
+        count = round(share * total)
+        times = range(-(-count // max(1, len(rows))))
+        drawn += [np.concatenate([rows[:0], *(chance.permutation(rows) for _ in times)])[:count]]
+    return np.concatenate(drawn)
 
 
 def measure(

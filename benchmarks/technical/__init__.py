@@ -1,0 +1,1 @@
+"""Questions made of technical documentation, without a label."""
