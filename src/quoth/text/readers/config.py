@@ -36,7 +36,7 @@ class ReaderConfig(CheckedConfig, title="readers"):
     """Longest line of a JSONL file and longest row of a table, in bytes; longer are skipped."""
 
     max_file_bytes: AtLeastOne = 200_000_000
-    """Largest file of a format that is read whole (txt md rst html pdf docx json), in bytes."""
+    """Largest file of a format that is read whole (all but csv, tsv, jsonl), in bytes."""
 
     encoding: Annotated[
         str, Accepts(_is_encoding, "a text encoding that Python knows, such as utf-8")

@@ -8,6 +8,7 @@ beyond the piece at hand.
 from __future__ import annotations
 
 import codecs
+import importlib
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
@@ -50,6 +51,23 @@ _WHOLE_READERS: dict[str, Callable[[Whole], Iterator[Outcome]]] = {
     "pdf": read_pdf,
     "docx": read_docx,
 }
+_FORMATS = "quoth.text.readers.formats"
+_LATER_READERS = {
+    "odt": ("opendocument", "read_odt"),
+    "odp": ("opendocument", "read_odp"),
+    "ods": ("opendocument", "read_ods"),
+    "pptx": ("office", "read_pptx"),
+    "xlsx": ("office", "read_xlsx"),
+    "epub": ("epub", "read_epub"),
+    "eml": ("mail", "read_eml"),
+    "mbox": ("mail", "read_mbox"),
+    "ipynb": ("notebook", "read_notebook"),
+    "tex": ("tex", "read_tex"),
+    "python": ("code", "read_python_code"),
+    "code": ("code", "read_code"),
+}
+"""Readers that are imported when a file needs them: module and function."""
+
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 
@@ -137,7 +155,17 @@ def _read_whole_format(
     if format == "json":
         yield from read_json(whole, keys=_keys_of(config))
     else:
-        yield from _WHOLE_READERS[format](whole)
+        yield from _whole_reader(format)(whole)
+
+
+def _whole_reader(format: str) -> Callable[[Whole], Iterator[Outcome]]:
+    if format in _WHOLE_READERS:
+        return _WHOLE_READERS[format]
+    module, name = _LATER_READERS[format]
+    read: Callable[[Whole], Iterator[Outcome]] = getattr(
+        importlib.import_module(f"{_FORMATS}.{module}"), name
+    )
+    return read
 
 
 def _read_stream(stream: BinaryIO, config: ReaderConfig) -> Iterator[Outcome]:
