@@ -95,7 +95,8 @@ class Problem:
 class Passage:
     """A stretch of one instance of one field of one document.
 
-    `text` always equals `document.fields[field][instance][span.start : span.end]`.
+    `text` always equals `document.fields[field][instance][span.start : span.end]`. `place` says
+    where it stands for people, such as "p. 12", "slide 3", "line 40" or "§ Aims", if that is known.
     """
 
     docid: str
@@ -103,6 +104,7 @@ class Passage:
     span: Span
     text: str
     instance: int = 0
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)

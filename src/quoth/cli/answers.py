@@ -76,6 +76,7 @@ def _source_heading(passage: Passage, number: int) -> Text:
     return Text.assemble(
         (f"[{number}] ", "bold"),
         (one_line(passage.docid, max_chars=_MAX_DOCID), "bold cyan"),
+        (f", {one_line(passage.place, max_chars=_MAX_DOCID)}" if passage.place else "", "cyan"),
         (f"  {one_line(passage.field, max_chars=_MAX_DOCID)}", "dim"),
     )
 

@@ -93,11 +93,13 @@ def hit_text(shown: ShownHit) -> Group:
     """Lay out one hit: rank, title, score, docid, and the snippet with its highlights."""
     docid = one_line(shown.hit.docid, max_chars=_MAX_DOCID)
     heading = one_line(shown.title, max_chars=_MAX_TITLE) or docid
+    place = shown.hit.passage.place if shown.hit.passage else ""
     head = Text.assemble(
         (f"{shown.rank:>2}. ", "bold"),
         (heading, "bold cyan"),
         (f"  {shown.hit.score:.3f}", "green"),
         (f"  {docid}" if heading != docid else "", "dim"),
+        (f", {one_line(place, max_chars=_MAX_DOCID)}" if place else "", "dim"),
     )
     also = _also_text(shown.also)
     if shown.snippet is None:

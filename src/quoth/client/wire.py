@@ -128,7 +128,8 @@ def _read_metadata(record: Mapping[str, Any]) -> dict[str, Any]:
 def read_passage(docid: str, record: Mapping[str, Any]) -> Passage:
     """Read a passage of a document."""
     span = Span(record["start"], record["end"])
-    return Passage(docid, record["field"], span, record["text"], record["instance"])
+    field, instance, place = record["field"], record["instance"], record.get("place", "")
+    return Passage(docid, field, span, record["text"], instance, place)
 
 
 def read_part(record: Mapping[str, Any]) -> Part:

@@ -20,6 +20,7 @@ from quoth.search.duplicates_config import DuplicatesConfig
 from quoth.search.searcher import Progress
 from quoth.settings.config import Config, Values, build_config
 from quoth.text.passages import cut_document
+from quoth.text.places import find_place
 
 if TYPE_CHECKING:
     from quoth.answer.reading_answerer import TitledPassage
@@ -210,9 +211,10 @@ class EngineBase(ABC):
             docid: (document, cut_document(document, config.passages))
             for docid, document in documents.items()
         }
-        return passages_to_read(
+        chosen = passages_to_read(
             question, hits, cut, per_document=config.answer.passages_per_document
         )
+        return [_with_place(each, documents[each.passage.docid]) for each in chosen]
 
     def answer(
         self,
@@ -248,6 +250,11 @@ class EngineBase(ABC):
     def load_language_model(self) -> None:
         """Load what answers, so that the first question need not wait for it."""
         self._asking.ask("", [], config=self.config)
+
+
+def _with_place(titled: TitledPassage, document: Document) -> TitledPassage:
+    place = find_place(document, titled.passage)
+    return replace(titled, passage=replace(titled.passage, place=place)) if place else titled
 
 
 def _with_threshold(config: AnswerConfig, threshold: float | None) -> AnswerConfig:

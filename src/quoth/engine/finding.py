@@ -26,6 +26,7 @@ from quoth.records import (
     SearchRequest,
     ShownHit,
     Snippet,
+    Span,
 )
 from quoth.search.hybrid.searcher import HybridSearcher
 from quoth.search.lexical.searcher import LexicalSearcher
@@ -34,6 +35,7 @@ from quoth.search.lexical.ties import tie_start
 from quoth.search.rerank import RerankingSearcher
 from quoth.search.searcher import Searcher, Timed, untimed
 from quoth.search.snippets import make_snippet
+from quoth.text.places import find_place
 from quoth.text.signatures import make_signature
 from quoth.vocabulary.statistics import EVERYTHING
 
@@ -183,6 +185,8 @@ class Finder:
         for rank, (hit, found) in enumerate(pairs, start=request.offset + 1):
             passage, document = best[found.row], found.document
             snippet = cut(passage) if passage and most else None
+            if passage and (place := find_place(document, passage, within=_marked(snippet))):
+                passage = replace(passage, place=place)
             hit = Hit(hit.docid, hit.score, passage)
             signature = signatures.get(found.row, b"")
             title, metadata = document.title, document.metadata
@@ -213,3 +217,11 @@ class Finder:
             looked = self._searchers.attention(request.searcher, ranking.query, documents)
             told = [replace(each, attention=look) for each, look in zip(told, looked, strict=True)]
         return told
+
+
+def _marked(snippet: Snippet | None) -> Span | None:
+    """Return the stretch of a field from the first to the last highlight; None without any."""
+    if snippet is None or not snippet.highlights:
+        return None
+    start, marks = snippet.span.start, snippet.highlights
+    return Span(start + marks[0].start, start + marks[-1].end)

@@ -13,13 +13,17 @@ Scalar = bool | int | float | str
 
 
 class PassageBody(BaseModel):
-    """A stretch of one field of a document; characters start to end of that field's instance."""
+    """A stretch of one field of a document; characters start to end of that field's instance.
+
+    `place` says where it stands, such as "p. 12", "slide 3", "line 40" or "§ Aims", if known.
+    """
 
     field: str
     instance: int
     start: int
     end: int
     text: str
+    place: str = ""
 
 
 class SnippetBody(BaseModel):
@@ -128,6 +132,7 @@ class CitationBody(AnswerSpanBody):
     quoted: str
     sentence: str
     sentence_start: int
+    place: str = ""
 
 
 class ShortAnswerBody(AnswerSpanBody):

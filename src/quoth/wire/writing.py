@@ -140,6 +140,7 @@ def _passage(passage: Passage) -> dict[str, object]:
         "start": passage.span.start,
         "end": passage.span.end,
         "text": passage.text,
+        "place": passage.place,
     }
 
 
@@ -167,6 +168,7 @@ def _citation(citation: Citation, number: int) -> CitationBody:
         quoted=passage.text[quoted.start : quoted.end],
         sentence=passage.text[sentence.start : sentence.end],
         sentence_start=passage.span.start + sentence.start,
+        place=passage.place,
     )
 
 

@@ -21,6 +21,7 @@ from quoth.cli.commands.arguments import (
     open_engine,
 )
 from quoth.cli.options import with_settings
+from quoth.records import SearchRequest, ShownHits
 
 
 @with_settings(
@@ -59,8 +60,6 @@ def search(
     settings: Mapping[str, str],
 ) -> None:
     """Find documents, best first, with the words that matched."""
-    from quoth.records import SearchRequest
-
     request = SearchRequest(
         query,
         k=k,
@@ -76,6 +75,11 @@ def search(
             show.note(f"searching for: {found.suggestion}")
             request = replace(request, query=found.suggestion)
             found = engine.find(request)
+    _print_found(request, found, as_json=as_json)
+
+
+def _print_found(request: SearchRequest, found: ShownHits, *, as_json: bool) -> None:
+    """Print hits, and what to do where there are none or a word is unknown."""
     for shard in found.unreachable:
         show.note(str(shard))
     if as_json:
@@ -87,7 +91,7 @@ def search(
     for each in found.hits:
         show.print_hit(each, console)
     if not found.hits:
-        show.note(_advise_on_nothing(query, where))
+        show.note(_advise_on_nothing(request.query, request.where))
     if found.suggestion:
         show.note(f"did you mean: {found.suggestion} (--fix searches for it)")
 

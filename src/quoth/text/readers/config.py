@@ -36,7 +36,7 @@ class ReaderConfig(CheckedConfig, title="readers"):
     """Longest line of a JSONL file and longest row of a table, in bytes; longer are skipped."""
 
     max_file_bytes: AtLeastOne = 200_000_000
-    """Largest file of a format that is read whole (txt md rst html pdf docx json), in bytes."""
+    """Largest file of a format that is read whole (all but csv, tsv, jsonl), in bytes."""
 
     max_seconds: Annotated[float, Range(0, 86_400)] = 60.0
     """Longest time that a file of another's format (html pdf docx) may take; 0 sets no limits."""

@@ -18,6 +18,12 @@ from quoth.records import Place, Problem
 from quoth.text.readers.beir import pick_corpus
 from quoth.text.readers.outcomes import describe
 
+CODE_SUFFIXES = (
+    *(".c", ".h", ".cc", ".cpp", ".hpp", ".cs", ".go", ".java", ".jl", ".js", ".jsx", ".kt"),
+    *(".lua", ".php", ".pl", ".r", ".rb", ".rs", ".scala", ".sh", ".sql", ".swift", ".ts", ".tsx"),
+)
+"""Source code that is read whole; Python is read function by function."""
+
 _TEXT_FORMATS = {
     ".txt": "txt",
     ".text": "txt",
@@ -27,13 +33,21 @@ _TEXT_FORMATS = {
     ".html": "html",
     ".htm": "html",
     ".xhtml": "html",
+    ".tex": "tex",
+    ".ipynb": "ipynb",
+    ".eml": "eml",
+    ".mbox": "mbox",
+    ".py": "python",
+    **dict.fromkeys(CODE_SUFFIXES, "code"),
     ".csv": "csv",
     ".tsv": "tsv",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "json",
 }
-_PACKED_FORMATS = {".pdf": "pdf", ".docx": "docx"}
+_PACKED_FORMATS = {
+    f".{kind}": kind for kind in ("pdf", "docx", "pptx", "xlsx", "odt", "odp", "ods", "epub")
+}
 GZIP = ".gz"
 
 FORMAT_BY_SUFFIX = {
@@ -43,7 +57,8 @@ FORMAT_BY_SUFFIX = {
 }
 """The format that the end of a file's name announces, in lower case; text may be compressed."""
 
-SUPPORTED = f"{' '.join((*_TEXT_FORMATS, *_PACKED_FORMATS))}, and text with {GZIP}"
+_NAMED = [each for each in (*_TEXT_FORMATS, *_PACKED_FORMATS) if each not in CODE_SUFFIXES]
+SUPPORTED = f"{' '.join(_NAMED)}, source code, and text with {GZIP}"
 """The ends of names that are read, for people."""
 
 

@@ -15,6 +15,9 @@ Outcome = Located | Problem
 Metadata = Mapping[str, Scalar | tuple[Scalar, ...]]
 """What a document can be filtered on."""
 
+PAGE_BREAK = "\n\n\f"
+"""Stands between the pages or slides of a text, so that a place's page can be counted."""
+
 PARSER_FAILURES = (
     ArithmeticError,
     AssertionError,

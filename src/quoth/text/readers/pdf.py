@@ -9,7 +9,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from quoth.records import Place, Problem
-from quoth.text.readers.outcomes import PARSER_FAILURES, Outcome, Whole, describe, file_document
+from quoth.text.readers.outcomes import (
+    PAGE_BREAK,
+    PARSER_FAILURES,
+    Outcome,
+    Whole,
+    describe,
+    file_document,
+)
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
@@ -41,12 +48,11 @@ def _read(whole: Whole, heard: Sequence[str]) -> Iterator[Outcome]:
         text = _page_text(opened, number=number, path=whole.path)
         if isinstance(text, Problem):
             yield text
-        elif text.strip():
-            texts.append(text)
-    if texts:
+        texts.append("" if isinstance(text, Problem) else text.strip("\f"))
+    if any(text.strip() for text in texts):
         metadata = {"pages": num_pages}
         title = _find_title(opened)
-        text = "\n\n".join(texts)
+        text = PAGE_BREAK.join(texts)
         yield file_document(whole, format="pdf", text=text, title=title, metadata=metadata)
     else:
         message = f"no text on any of {num_pages} pages; if it is a scan, run OCR over it first"

@@ -8,6 +8,7 @@ beyond the piece at hand.
 from __future__ import annotations
 
 import codecs
+import importlib
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
@@ -51,8 +52,37 @@ WHOLE_READERS: dict[str, Callable[[Whole], Iterator[Outcome]]] = {
     "pdf": read_pdf,
     "docx": read_docx,
 }
-_OWN_PARSERS = frozenset(("txt", "md", "rst"))
+_OWN_PARSERS = frozenset(("txt", "md", "rst", "ipynb", "tex", "code"))
 """Formats that our own code reads in this process; others are read apart."""
+_FORMATS = "quoth.text.readers.formats"
+_LATER_READERS = {
+    "odt": ("opendocument", "read_odt"),
+    "odp": ("opendocument", "read_odp"),
+    "ods": ("opendocument", "read_ods"),
+    "pptx": ("office", "read_pptx"),
+    "xlsx": ("office", "read_xlsx"),
+    "epub": ("epub", "read_epub"),
+    "eml": ("mail", "read_eml"),
+    "mbox": ("mail", "read_mbox"),
+    "ipynb": ("notebook", "read_notebook"),
+    "tex": ("tex", "read_tex"),
+    "python": ("code", "read_python_code"),
+    "code": ("code", "read_code"),
+}
+"""Readers that are imported when a file needs them: module and function."""
+
+
+def _read_later(module: str, name: str) -> Callable[[Whole], Iterator[Outcome]]:
+    def read(whole: Whole) -> Iterator[Outcome]:
+        reader: Callable[[Whole], Iterator[Outcome]] = getattr(
+            importlib.import_module(f"{_FORMATS}.{module}"), name
+        )
+        return reader(whole)
+
+    return read
+
+
+WHOLE_READERS |= {each: _read_later(*where) for each, where in _LATER_READERS.items()}
 
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 

@@ -20,7 +20,7 @@ def test_pages_are_joined(read_bytes, make_pdf):
     data = make_pdf([b"First page", b"", b"Third page"], title="A Title")
     document = read_bytes("a.pdf", data).document
     assert document.docid == "a.pdf"
-    assert document.fields == {"title": ("A Title",), "text": ("First page\n\nThird page",)}
+    assert document.fields == {"title": ("A Title",), "text": ("First page\n\n\f\n\n\fThird page",)}
     assert document.metadata == {"path": "a.pdf", "format": "pdf", "pages": 3}
 
 
@@ -31,7 +31,7 @@ def test_no_title(read_bytes, make_pdf):
 def test_broken_page_is_named_and_the_others_are_kept(read_bytes, make_pdf):
     reading = read_bytes("a.pdf", make_pdf([b"One", b"Two", b"Three"], spoil=[1]))
     [document], [problem] = reading.documents, reading.problems
-    assert document.fields["text"] == ("One\n\nThree",)
+    assert document.fields["text"] == ("One\n\n\f\n\n\fThree",)
     assert str(problem).startswith("a.pdf: page 2 cannot be read")
 
 
@@ -63,7 +63,7 @@ def test_complaints_of_the_parser_are_reported_with_the_name(read_bytes, make_pd
     place = data.rindex(b"startxref") + len(b"startxref\n")
     reading = read_bytes("a.pdf", data[:place] + b"7\n%%EOF\n")
     (located,) = reading.located
-    assert located.document.fields["text"] == ("First page\n\nSecond page",)
+    assert located.document.fields["text"] == ("First page\n\n\fSecond page",)
     assert "a.pdf: damaged, text may be missing: incorrect startxref pointer" in str(
         reading.problems[0]
     )

@@ -1,0 +1,1 @@
+"""Readers of formats that offices, mail programs, notebooks and programmers write."""
