@@ -7,6 +7,7 @@ is told of a benchmark is in `report.md.j2` beside its results.
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 import tomllib
@@ -30,6 +31,8 @@ TEMPLATES = {
     "docs/architecture.md": "docs/templates/architecture.md.j2",
     "docs/benchmarks.md": "docs/templates/benchmarks.md.j2",
     "docs/scale.md": "docs/templates/scale.md.j2",
+    "docs/clients.svg": "benchmarks/serve/clients.svg.j2",
+    "docs/growth.svg": "benchmarks/lexical/growth.svg.j2",
     "docs/reliability.svg": "benchmarks/citations/reliability.svg.j2",
     "weights/query-generator.md": "benchmarks/query_generator/card.md.j2",
 }
@@ -72,7 +75,7 @@ def _environment() -> Environment:
     )
     environment.filters.update(f=number, contrast=contrast, percent=percent, bytes=size, rate=rate)
     environment.filters.update(find=find, value=value, at=at, changes=changes, latest=latest)
-    environment.filters.update(complete=complete, mean=fmean, split=str.split)
+    environment.filters.update(complete=complete, mean=fmean, split=str.split, log=math.log10)
     environment.tests["starting"] = str.startswith
     environment.globals.update(results=results, head=head, capacity=Capacity.fit(results))
     environment.globals["layers"] = tomllib.loads((ROOT / "docs" / "layers.toml").read_text())

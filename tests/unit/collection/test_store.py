@@ -438,6 +438,33 @@ def test_a_reader_inside_a_snapshot_sees_one_state_and_the_next_one_afterwards(
         assert reader.get("a") == _document("a", "changed")
 
 
+def test_rows_that_were_looked_up_follow_every_change(store: Store, tmp_path: Path) -> None:
+    store.add([_document("a"), _document("b")], cut=CUT)
+    with closing(Store.open(tmp_path)) as reader:
+        assert reader.rows(["a", "b", "x"]) == {"a": 1, "b": 2}
+        store.add([_document("a", "barn")], cut=CUT)
+        assert reader.rows(["b", "a"]) == {"a": 3, "b": 2}
+        store.remove(["b"])
+        assert reader.rows(["a", "b"]) == {"a": 3, "b": 2}  # its last row, while that is kept
+        store.forget(upto=store.change)
+        assert reader.rows(["a", "b"]) == {"a": 3}
+        store.add([_document("b", "back")], cut=CUT)
+        assert reader.rows(["a", "b"]) == {"a": 3, "b": 4}
+
+
+def test_rows_looked_up_in_a_batch_that_failed_are_forgotten(store: Store) -> None:
+    with pytest.raises(CorpusError), store._db.transaction():
+        store._db.run("INSERT INTO changes VALUES (1, 'add', 'a', x'00', x'01')")
+        store._db.run(
+            "INSERT INTO documents (row, docid, hash, content, added) VALUES (9, 'a', x'', '', 1)"
+        )
+        assert store.rows(["a"]) == {"a": 9}
+        raise CorpusError("given up")
+    assert store.rows(["a"]) == {}
+    store.add([_document("a")], cut=CUT)
+    assert store.rows(["a"]) == {"a": 1}
+
+
 def test_a_snapshot_ends_even_when_its_block_fails(store: Store) -> None:
     store.add([_document("a")], cut=CUT)
     with closing(Store.open(store.path.parent)) as reader:
