@@ -27,7 +27,9 @@ TEMPLATES = {
     "docs/architecture.md": "docs/templates/architecture.md.j2",
     "docs/benchmarks.md": "docs/templates/benchmarks.md.j2",
     "docs/scale.md": "docs/templates/scale.md.j2",
+    "docs/reliability.md": "docs/templates/reliability.md.j2",
     "docs/reliability.svg": "benchmarks/citations/reliability.svg.j2",
+    "docs/soak.svg": "benchmarks/soak/soak.svg.j2",
     "weights/query-generator.md": "benchmarks/query_generator/card.md.j2",
 }
 NOTICE = "<!-- made by docs/generate.py from {} and benchmarks/*/results -->\n"
