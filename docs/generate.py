@@ -33,7 +33,9 @@ TEMPLATES = {
     "docs/scale.md": "docs/templates/scale.md.j2",
     "docs/clients.svg": "benchmarks/serve/clients.svg.j2",
     "docs/growth.svg": "benchmarks/lexical/growth.svg.j2",
+    "docs/reliability.md": "docs/templates/reliability.md.j2",
     "docs/reliability.svg": "benchmarks/citations/reliability.svg.j2",
+    "docs/soak.svg": "benchmarks/soak/soak.svg.j2",
     "weights/query-generator.md": "benchmarks/query_generator/card.md.j2",
 }
 NOTICE = "<!-- made by docs/generate.py from {} and benchmarks/*/results -->\n"

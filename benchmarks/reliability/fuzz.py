@@ -19,6 +19,7 @@ import shutil
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -198,10 +199,25 @@ def fuzz_readers(inputs: int, place: Path, *, seed: int) -> dict[str, Found]:
         path = place / f"fuzzed.{suffix}"
         for number in range(inputs):
             chance = random.Random(f"{seed}/{suffix}/{number}")
-            path.write_bytes(mutate(data, chance, others=list(files.values())))
+            if suffix == "docx" and chance.random() < 0.7:
+                path.write_bytes(mutate_member(data, chance))
+            else:
+                path.write_bytes(mutate(data, chance, others=list(files.values())))
             found[f"{suffix} file"].note(lambda at=path: _read(at), f"{suffix} {number}")
         path.unlink()
     return found
+
+
+def mutate_member(data: bytes, chance: random.Random) -> bytes:
+    """Mutate one file inside an archive, and pack it so that its checksums are right."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(packed, "w") as new:
+        names = old.namelist()
+        doomed = chance.choice(["word/document.xml", *names])
+        for name in names:
+            content = old.read(name)
+            new.writestr(name, mutate(content, chance) if name == doomed else content)
+    return packed.getvalue()
 
 
 def _read(path: Path) -> bool:

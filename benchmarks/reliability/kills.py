@@ -26,6 +26,9 @@ from quoth.engine.engine import Engine
 
 WRITER = Path(__file__).resolve().parents[2] / "tests" / "support" / "random_writer.py"
 RESULTS = Path(__file__).parent / "results" / "kills.json"
+MOST_BATCHES = 12
+"""Batches that a writer acknowledges, at most, before a kill is on its way."""
+
 Wanted = dict[str, str | None]
 
 
@@ -78,9 +81,10 @@ def write_and_kill(
     command = [sys.executable, str(WRITER), str(folder), str(seed)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None and writer.stdout.readline() == "ready\n"
-        time.sleep(chance.uniform(0.0, 1.0))
+        lines = [writer.stdout.readline() for _line in range(chance.randrange(0, 2 * MOST_BATCHES))]
+        time.sleep(chance.uniform(0.0, 0.2))
         os.kill(writer.pid, signal.SIGKILL)
-        lines = writer.stdout.read().splitlines()
+        lines += writer.stdout.read().splitlines()
     done: list[Wanted] = []
     doubtful: Wanted = {}
     for line in lines:
