@@ -173,7 +173,13 @@ class SourceFiles:
         self._run = int(self._db.one("SELECT number FROM runs"))
 
     def begin_file(self, source: str, path: str) -> int:
-        """Return the number of a file that is about to be read; its signature is void till then."""
+        """Return the number of a file that is about to be read; its signature is void till then.
+
+        It is durable once documents are claimed; a commit for each file would take longer than
+        reading it.
+        """
+        if not self._db.connection.in_transaction:
+            self._db.run("BEGIN IMMEDIATE")
         self._db.run(
             "INSERT INTO files (source, path, size, written_ns, digest, how, skipped)"
             " VALUES (?, ?, 0, ?, x'', '', 0) ON CONFLICT DO UPDATE SET"
@@ -186,7 +192,7 @@ class SourceFiles:
 
     def claim(self, owners: Sequence[tuple[str, int]]) -> None:
         """Let files own documents, given as docid and number, before these are stored."""
-        with self._db.transaction():
+        with self._transaction():
             self._db.run_many(
                 f"INSERT INTO owned VALUES (?, ?, {self._run}) ON CONFLICT DO UPDATE SET"
                 " file = excluded.file, seen = excluded.seen",
@@ -202,12 +208,12 @@ class SourceFiles:
 
     def disown(self, docids: Sequence[str]) -> None:
         """Forget who owns documents."""
-        with self._db.transaction():
+        with self._transaction():
             self._db.run_many("DELETE FROM owned WHERE docid = ?", ((each,) for each in docids))
 
     def finish_files(self, files: Sequence[KnownFile]) -> None:
         """Keep the signatures of files whose documents are all stored."""
-        with self._db.transaction():
+        with self._transaction():
             self._db.run_many(
                 "UPDATE files SET size = ?, written_ns = ?, digest = ?, how = ?, skipped = ?"
                 " WHERE id = ?",
@@ -219,7 +225,7 @@ class SourceFiles:
 
     def forget_files(self, numbers: Sequence[int]) -> None:
         """Forget files, and who owns their documents."""
-        with self._db.transaction():
+        with self._transaction():
             some = [(number,) for number in numbers]
             self._db.run_many("DELETE FROM owned WHERE file = ?", some)
             self._db.run_many("DELETE FROM files WHERE id = ?", some)
@@ -230,6 +236,18 @@ class SourceFiles:
         count = self.count_documents(numbers)
         self.forget_files(numbers)
         return count
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Write all or nothing, together with the files that were begun."""
+        if not self._db.connection.in_transaction:
+            self._db.run("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.run("COMMIT")
+        except BaseException:
+            self._db.undo_unfinished()
+            raise
 
     def copy_to(self, collection: Path) -> None:
         """Copy everything for another collection that holds the same documents."""

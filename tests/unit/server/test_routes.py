@@ -93,6 +93,7 @@ def test_hits_are_those_of_the_engine(client: TestClient, engine: Engine) -> Non
             "start": passage.span.start,
             "end": passage.span.end,
             "text": passage.text,
+            "place": passage.place,
         }
         snippet = engine.snippet("owl", passage)
         assert shown["snippet"]["text"] == snippet.text
