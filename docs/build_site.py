@@ -23,7 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE")
 FOLDERS = ("docs", "examples", "packaging", "weights")
-KEPT = {".md", ".png", ".svg", ".ipynb", ".toml", ".service", ".1", ".py", ""}
+KEPT = {".md", ".png", ".svg", ".ipynb", ".toml", ".service", ".1", ".py", ".sh", ".cast", ""}
 NAVIGATION = """
   - Start: README.md
   - Tutorial: docs/usage.md
@@ -71,7 +71,7 @@ theme:
     - media: "(prefers-color-scheme: dark)"
       scheme: slate
       toggle: {{icon: material/brightness-4, name: Light}}
-plugins: [search]
+plugins: [search, offline]
 markdown_extensions: [tables, fenced_code, attr_list, toc]
 exclude_docs: |
   docs/templates/

@@ -97,8 +97,8 @@ def test_explain_shows_what_the_encoder_looked_at(encoded: Path, quoth: Quoth, n
         assert hit["explanation"]["value"] == pytest.approx(hit["score"], abs=1e-6)
         assert hit["docid"] in {each["word"] for each in hit["attention"]["document"]}
     shown = quoth(*asked)
-    assert shown.out.count("looked at in the query: ") == 2
-    assert shown.out.count("looked at in the document: ") == 2
+    assert shown.out.count("attention in the query: ") == 2
+    assert shown.out.count("attention in the document: ") == 2
     by_words = ("search", encoded, "hen", "--with", "lexical")
     plain = quoth(*by_words, "--explain", "--json").json()["hits"]
     assert plain[0]["attention"] is None and plain[0]["explanation"]

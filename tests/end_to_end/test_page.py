@@ -86,8 +86,8 @@ def test_an_explanation_is_a_picture(browsing: Browsing, shoot: Shoot) -> None:
             "How the searchers add up0.925",
             "Its words, by BM259.250",
             "Its meaning, by vectors0.610",
-            "Words the encoder looked at",
-            "The names the model gave it2.400",
+            "Words with the most attention",
+            "Identifiers the model generated2.400",
         ]
     )
     bars = page.locator(".bars").nth(1).locator(".bar")

@@ -70,6 +70,7 @@ def add_help_all(app: typer.Typer) -> None:
         assert each.callback is not None
         if each.cls is _SettingsCommand:  # of a group that has it already
             continue
+        each.help = each.help or join_lines(inspect.getdoc(each.callback) or "")
         each.callback = _with_help_all(each.callback)
         each.cls = _SettingsCommand
     for group in app.registered_groups:
@@ -84,6 +85,15 @@ def with_hyphens(name: str) -> str:
     'passages.max-words'
     """
     return name.replace("_", "-")
+
+
+def join_lines(text: str) -> str:
+    r"""Join the lines of each paragraph, which a terminal breaks by its own width.
+
+    >>> join_lines("First\nlines.\n\nSecond.")
+    'First lines.\n\nSecond.'
+    """
+    return "\n\n".join(" ".join(each.split()) for each in text.split("\n\n"))
 
 
 class _SettingsCommand(TyperCommand):

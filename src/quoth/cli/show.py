@@ -135,11 +135,11 @@ def part_tree(part: Part) -> Tree:
 
 
 def attention_text(attention: Attention) -> Group:
-    """Lay out the words that the encoder looked at, of the query and of the document."""
+    """Lay out the words with the most attention, of the query and of the document."""
 
     def line(side: str, words: Sequence[WordShare]) -> Text:
         listed = ", ".join(f"{make_safe(each.word)} {each.share:.2f}" for each in words)
-        return Text.assemble((f"looked at in the {side}: ", "dim"), listed or "no words")
+        return Text.assemble((f"attention in the {side}: ", "dim"), listed or "no words")
 
     lines = (line("query", attention.query), line("document", attention.document))
     return Group(*(Padding(each, (0, 0, 0, 4), expand=False) for each in lines))

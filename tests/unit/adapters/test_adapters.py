@@ -6,11 +6,13 @@ A library that is not installed is skipped; install one with its extra.
 from __future__ import annotations
 
 import asyncio
+import doctest
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from quoth.adapters import retrieving
 from quoth.adapters.retrieving import retrieve
 from quoth.records import SearchRequest
 
@@ -28,6 +30,11 @@ def _expected(engine: Any, k: int = 10, where: str = "") -> list[tuple[str, str,
         (each.hit.docid, each.hit.passage.text, each.hit.score)
         for each in engine.find(request).hits
     ]
+
+
+def test_examples() -> None:
+    failed, attempted = doctest.testmod(retrieving)
+    assert attempted and not failed
 
 
 def test_what_is_retrieved_can_be_cited(engine: Any) -> None:

@@ -61,8 +61,8 @@ def test_words_looked_at_are_listed_and_harmless() -> None:
     words = (WordShare("owl", 0.256), WordShare(HOSTILE, 0.1))
     printed = _print(show.attention_text(Attention(words, ())), width=400)
     _assert_harmless(printed)
-    assert "looked at in the query: owl 0.26, " in printed
-    assert "looked at in the document: no words" in printed
+    assert "attention in the query: owl 0.26, " in printed
+    assert "attention in the document: no words" in printed
 
 
 def test_hostile_cells_labels_and_values_come_out_harmless() -> None:

@@ -34,7 +34,8 @@ from quoth.settings.describe import describe_section, field_docs
 
 def _modules() -> Iterator[Any]:
     for each in pkgutil.walk_packages(quoth.__path__, "quoth."):
-        yield importlib.import_module(each.name)
+        if not each.name.startswith("quoth.adapters."):  # their libraries may be absent
+            yield importlib.import_module(each.name)
 
 
 def _classes() -> list[type]:

@@ -45,8 +45,8 @@ Rerank = Annotated[
     bool | None,
     typer.Option(
         "--rerank/--no-rerank",
-        help="Let a model read the best hits and put them into a new order; auto does so where"
-        " there are vectors.",
+        help="Rerank the best hits with a cross-encoder, or do not; auto does where there are"
+        " vectors.",
         metavar="",
         show_default=False,
     ),

@@ -131,8 +131,8 @@ def import_(
 ) -> None:
     """Add documents as quoth export, or another program, wrote them.
 
-    Docids, fields and metadata stay as they are. Each batch is stored before the next is read, so
-    an interrupted import goes on when it is run again.
+    Docids, fields and metadata stay as they are. Each batch is stored before the next is read; if
+    interrupted, run the same command again to resume.
     """
     from quoth.engine.adding import deduplicate, raise_problem
     from quoth.engine.quick_encoding import encode_if_quick

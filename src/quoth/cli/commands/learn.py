@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 LabelledPairs = Annotated[
     Path | None,
     typer.Option(
-        help="Go on from the model in use with labelled pairs: JSON Lines with query and passage"
+        help="Continue from the model in use with labelled pairs: JSON Lines with query and passage"
         ' (text, an object of fields, or {"docid": "…"}), or query<TAB>passage.',
         metavar="FILE",
         show_default=False,
@@ -59,7 +59,7 @@ Pack = Annotated[
 Unpack = Annotated[
     Path | None,
     typer.Option(
-        help="Go on with what was trained there: judge it, and install it if it is better.",
+        help="Continue with what was trained there: evaluate it, and install it if it is better.",
         metavar="FOLDER",
         show_default=False,
         hidden=True,
@@ -78,7 +78,7 @@ ReportFile = Annotated[
 Resume = Annotated[
     bool,
     typer.Option(
-        "--resume/--restart", help="Go on where an earlier call stopped, or anew.", metavar=""
+        "--resume/--restart", help="Resume an interrupted run, or start again.", metavar=""
     ),
 ]
 Workers = Annotated[
@@ -115,9 +115,10 @@ def encode(
     as_json: AsJson = False,
     settings: Mapping[str, str],
 ) -> None:
-    """Give every document its vectors, and find out how to fuse them with BM25.
+    """Compute vectors for every document, and calibrate how they are fused with BM25.
 
-    Interrupted, it resumes where it stopped; afterwards add and remove keep the vectors in step.
+    If interrupted, run the same command again to resume. From then on, add and remove keep the
+    vectors up to date.
     """
     if ray:
         _fill_on_cluster(collection, ray, read_layers(config, settings))
@@ -180,10 +181,10 @@ def learn(
 ) -> None:
     """Learn to search these documents better, from the documents alone.
 
-    Writes queries for passages, trains the encoder on them, and judges it by queries of documents
-    that were held out. It is installed only if it is better; otherwise search stays as it was.
-    With --learn.generative true, generative search is trained last, which takes minutes more.
-    Interrupted at any moment, the same command goes on. Ends with a report.
+    Writes queries for passages, trains the encoder on them, and evaluates it on queries from
+    held-out documents. The result is installed only if it is better; otherwise search stays as it
+    was. With --learn.generative true, generative search is trained last, which takes some more
+    minutes. If interrupted, run the same command again to resume. It ends with a report.
     """
     from quoth.cli.train_reports import render_report
     from quoth.engine.models import missing_neural

@@ -77,7 +77,7 @@ def build(
 ) -> None:
     """Choose the phrases that cover texts best.
 
-    Interrupted, the same command goes on from the last finished stage.
+    If interrupted, run the same command again to resume at the last finished stage.
     """
     config = PhraseConfig(size=size, min_count=min_count, cutter=cutter)
     _require_free(out)

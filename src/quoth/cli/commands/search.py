@@ -45,7 +45,8 @@ def search(
         bool,
         typer.Option(
             "--explain",
-            help="Show what scores are made of; with vectors, also the words most looked at.",
+            help="Show how each score is composed; with vectors, also the words with the most"
+            " attention.",
             metavar="",
         ),
     ] = False,

@@ -45,8 +45,8 @@ def verify(
 ) -> None:
     """Check every checksum, and every index against the documents.
 
-    An index that a killed writer left behind is no damage: it is said how far, and that it will
-    catch up.
+    An index that lags behind because a writer was killed is not damaged: verify says by how many
+    changes, and the next search or write brings it up to date.
     """
     with open_engine(collection, config, settings) as engine:
         damage = engine.verify(repair=repair)

@@ -79,7 +79,7 @@ NoGenerator = Annotated[
     bool,
     typer.Option(
         "--no-generator",
-        help="Write no identifiers: documents are named by their titles and by what quoth learn"
+        help="Write no identifiers: those of documents are their titles and what quoth learn"
         " wrote, those added later too. For collections whose documents are keywords; undone by"
         " --generative.generator query-generator.",
         metavar="",
@@ -123,7 +123,7 @@ CheckpointEvery = Annotated[
 Resume = Annotated[
     bool,
     typer.Option(
-        "--resume/--restart", help="Go on from the last checkpoint, or begin anew.", metavar=""
+        "--resume/--restart", help="Resume at the last checkpoint, or start again.", metavar=""
     ),
 ]
 
@@ -160,8 +160,8 @@ def glow(
     """Train a GLOW dual encoder from pairs of queries and passages.
 
     The lowest three layers of the base are trained unless glow.num_layers says otherwise. Held-out
-    queries are searched among the passages with the whole base, and after training. Interrupted,
-    the same command resumes from the last checkpoint.
+    queries are searched for before training, with the whole base, and after. If interrupted, run
+    the same command again to resume.
     """
     from quoth.engine.models import missing_neural
     from quoth.settings.config import build_config
@@ -212,9 +212,9 @@ def pixar(
 ) -> None:
     """Train generative search: queries become identifiers of documents, phrase by phrase.
 
-    Documents are named by their titles, by what quoth learn wrote, and where that is nothing by
-    pseudo-queries written now. New documents join later without training. Interrupted at any
-    moment, the same command goes on. Ends with a report on held-out queries.
+    A document's identifiers are its titles, the queries that quoth learn wrote, or else
+    pseudo-queries written now. New documents join later without training. If interrupted, run the
+    same command again to resume. It ends with a report on held-out queries.
     """
     from quoth.cli.train_reports import render_generative
     from quoth.engine.models import missing_neural
@@ -257,8 +257,8 @@ def dynamic_lm(
     """Train a language model to quote these documents, starting from the one that answers.
 
     It learns from their passages, from sentences rebuilt with phrases of other passages, and from
-    labelled questions where given. Held-out documents judge it. Interrupted, the same command
-    goes on from the last checkpoint. A GPU helps: on a CPU a step takes many seconds.
+    labelled questions where given. It is evaluated on held-out documents. If interrupted, run the
+    same command again to resume. A GPU helps: on a CPU a step takes many seconds.
     """
     from quoth.cli.train_reports import render_training
     from quoth.engine.engine import Engine

@@ -38,7 +38,7 @@ class GlowConfig(CheckedConfig, title="encoder"):
     """How token states become a vector: mean, cls or pooler."""
 
     towers: Towers = "shared"
-    """One encoder for both sides (shared), or two with tied word embeddings (separate)."""
+    """One encoder for queries and documents (shared), or two with tied embeddings (separate)."""
 
     weighting: Weighting = "none"
     """How BM25 weighs attention: none, row (released code), column (Eq. 2), add_log, merge."""
@@ -100,7 +100,7 @@ class GlowConfig(CheckedConfig, title="encoder"):
     """Most subwords of a query, special ones included; the rest is cut and counted."""
 
     projection: Projection = 0
-    """Length of the vectors, by a linear map for each side (RUMBArt's heads); 0 maps nothing."""
+    """Length of the vectors, by one linear map for queries and one for documents; 0: no map."""
 
     unit: Annotated[str, OneOf("passage", "document")] = "passage"
     """What gets a vector: every passage of the body with the other fields, or the document."""

@@ -28,7 +28,7 @@ class GenerativeConfig(DecodeConfig, title="generative"):
         "name",
         IDENTIFIERS,
     )
-    """What names a document, first come first: identifiers (those kept for it), or fields."""
+    """Where identifiers come from, the first that has any: identifiers (stored), or fields."""
 
     generator: Annotated[str, not_empty("query-generator, a folder or none")] = "query-generator"
     """Writes identifiers of documents that have none kept: the shipped one, a folder, or none."""

@@ -34,10 +34,10 @@ class FusionConfig(CheckedConfig, title="fusion"):
     calibration), or per query: min_max, z_score, or none."""
 
     weight: Share = 0.5
-    """Share of the dense side with convex, and with calibrated until there is a calibration."""
+    """Weight of dense search with convex, and with calibrated until there is a calibration."""
 
     generative: Share = 0.0
-    """Share of the generative side where a model is trained; the others share the rest. Models
+    """Weight of generative search where a model is trained; the others share the rest. Models
     trained on a GPU helped the other two a little with 0.1; minutes on a CPU did not, so it has
     none unless given some."""
 

@@ -1,4 +1,4 @@
-// Why a hit is where it is, as small pictures: bars that add up, words that were looked at, names.
+// Why a hit is where it is, as small pictures: bars that add up, attention, identifiers.
 
 import { post } from "./api.js";
 import { failure, foreign, make, replace } from "./dom.js";
@@ -11,7 +11,7 @@ const READERS = ["cross-encoder", "likelihood"]; // who reranks, and does not se
 const HEADINGS = {
   lexical: "Its words, by BM25",
   dense: "Its meaning, by vectors",
-  generative: "The names the model gave it",
+  generative: "Identifiers the model generated",
 };
 
 /** Fetch the explanations of a hit, one per searcher that found it, and draw them. */
@@ -136,7 +136,7 @@ function drawAttention(attention) {
   return make(
     "figure",
     { class: "attention" },
-    make("figcaption", {}, "Words the encoder looked at"),
+    make("figcaption", {}, "Words with the most attention"),
     row("in the query", attention.query),
     row("in the document", attention.document),
   );

@@ -13,8 +13,8 @@ export const NAMES = {
   auto: "auto: the best there is",
   lexical: "lexical: by words",
   dense: "dense: by meaning",
-  hybrid: "hybrid: all of them",
-  generative: "generative: by names",
+  hybrid: "hybrid: words and meaning",
+  generative: "generative: by identifiers",
 };
 
 /** Make the card of a hit. `onFilter` gets a condition when some metadata is chosen. */

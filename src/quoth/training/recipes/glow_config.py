@@ -31,7 +31,7 @@ class GlowRecipe(CheckedConfig, title="glow"):
     """Where the layers start: pretrained, or random (the embeddings stay pretrained)."""
 
     towers: Towers = "shared"
-    """One encoder for both sides (shared), or two with tied word embeddings (separate)."""
+    """One encoder for queries and documents (shared), or two with tied embeddings (separate)."""
 
     num_layers: AtLeastZero = 3
     """Layers kept of the base encoder, from the bottom; 0 keeps all."""

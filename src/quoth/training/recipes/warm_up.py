@@ -56,7 +56,7 @@ class WarmUpRecipe(CheckedConfig, title="warm-up"):
     """How vectors are compared: cosine, dot (the thesis), or l2; only cosine can be installed."""
 
     projection: Projection = 0
-    """Length of the vectors, 64 to 768, by a linear map for each side; 0 maps nothing."""
+    """Length of the vectors, 64 to 768, by linear maps of queries and documents; 0: no map."""
 
     layout: Annotated[str, OneOf(*LAYOUTS)] = "in_batch"
     """What a query is compared with: the whole batch (in_batch), or its own few (one_of_n)."""

@@ -67,7 +67,7 @@ class JointRecipe(CheckedConfig, title="joint recipe"):
     """How vectors are compared: cosine, dot (the thesis), or l2; only cosine can be installed."""
 
     projection: Projection = 0
-    """Length of the vectors, 64 to 768, by a linear map for each side; 0 maps nothing."""
+    """Length of the vectors, 64 to 768, by linear maps of queries and documents; 0: no map."""
 
     k: Annotated[int, Range(2)] = 8
     """Neighbours of a query, exploration passages among them; the thesis takes 5."""

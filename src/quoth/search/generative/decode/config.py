@@ -18,7 +18,7 @@ class DecodeConfig(CheckedConfig, title="decode"):
     """How scores of phrases become the best identifiers of a query."""
 
     method: Annotated[str, OneOf(*METHODS)] = "exact"
-    """exact or best_first (the same by another way), or quicker: skim (by reach) or beam."""
+    """exact or best_first (same result, computed differently); faster: skim (by reach) or beam."""
 
     order: Annotated[str, OneOf(*ORDERS)] = "bag_cos"
     """Which score a phrase gets: ordered, perm_slots, bag, sorted_trie, pooled or bag_cos."""
