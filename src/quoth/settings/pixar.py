@@ -16,8 +16,12 @@ from quoth.constraints import (
     Positive,
     Range,
     Seed,
+    not_empty,
 )
 from quoth.vocabulary.phrases.config import NUM_BYTES, Cutter
+
+AUTO_START, NO_START = "auto", "none"
+"""As the start of training: the shipped network where it fits, or none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,13 @@ class PixarBuildConfig(CheckedConfig, title="pixar"):
 
     device: Device = "auto"
     """Where training happens: auto, cpu, cuda or cuda:N."""
+
+    start: Annotated[str, not_empty("auto, pixar, a folder or none")] = AUTO_START
+    """What training starts from: the shipped network, trained across collections (pixar), another
+    such in a folder, the encoder alone (none), or pixar unless the encoder is one's own (auto)."""
+
+    train: bool = True
+    """Train for this collection; without it documents are named, and searched with the start."""
 
     temperature: Positive = 0.8
     """Temperature of writing: lower is plainer, higher more varied."""

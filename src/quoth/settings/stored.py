@@ -31,6 +31,8 @@ _MODEL = "model"
 _GENERATIVE = "generative"
 _NAMING, _TRAINING = "generative", "pixar"
 
+_BEFORE_SENTENCES: dict[str, Any] = {"sentences": 0}
+
 MODELS = "models"
 ASIDE = ".aside"
 LEARNED = "learned"
@@ -105,12 +107,18 @@ def store_generative(store: Store, config: GenerativeConfig, build: PixarBuildCo
     # no model is kept: search takes the one that was saved last
     naming = replace(config, model="", generator=_absolute(config.generator))
     training = replace(build, device=PixarBuildConfig().device)
-    store.set_setting(_GENERATIVE, {_NAMING: _chosen(naming), _TRAINING: _chosen(training)})
+    named = _chosen(naming) | {each: getattr(naming, each) for each in _BEFORE_SENTENCES}
+    store.set_setting(_GENERATIVE, {_NAMING: named, _TRAINING: _chosen(training)})
 
 
 def stored_generative(store: Store) -> dict[str, Any]:
-    """Return the settings of naming and searching that were trained with, less the defaults."""
-    return _known(GenerativeConfig, _read(store).get(_NAMING, {}))
+    """Return the settings of naming and searching that were trained with, less the defaults.
+
+    What was trained before sentences named documents is searched as it was then.
+    """
+    kept = _read(store)
+    before = _BEFORE_SENTENCES if kept else {}
+    return dict(before) | _known(GenerativeConfig, kept.get(_NAMING, {}))
 
 
 def stored_build(store: Store) -> PixarBuildConfig:

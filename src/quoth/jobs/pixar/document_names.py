@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from quoth.errors import ConfigError
 from quoth.jobs.context import JobContext
 from quoth.jobs.pixar.texts import Names
-from quoth.search.generative.names import name_documents
+from quoth.search.generative.names import name_documents, name_sentences
 
 
 def require_names(context: JobContext, names: Sequence[Names]) -> None:
@@ -39,7 +39,9 @@ def list_names(context: JobContext) -> Iterator[Names]:
             config=context.config.generative,
             identify=None,
         )
-        yield Names(stored.document.docid, tuple(text for _row, text in named))
+        sentences = frozenset(name_sentences(stored.document, context.config.generative))
+        texts = tuple(text for _row, text in named)
+        yield Names(stored.document.docid, texts, sentences.intersection(texts))
 
 
 def fingerprint(context: JobContext, written: Mapping[str, Sequence[str]]) -> str:

@@ -24,6 +24,7 @@ from quoth.jobs.job_folder import JobFolder
 from quoth.jobs.pixar.document_names import fingerprint
 from quoth.jobs.pixar.report import GenerativeReport, JudgedKind
 from quoth.jobs.pixar.stages import TRAINED, UNTRAINED, PixarStages
+from quoth.jobs.pixar.start import choose_start
 from quoth.jobs.pixar.writing import read_own_names
 from quoth.models.pretrained import digest_weights, find_folder
 from quoth.search.generative.state import FOLDER, find_model
@@ -89,9 +90,12 @@ class PixarJob(Job[GenerativeReport]):
             raise CorpusError(f"{pairs} is no file; expected pairs as JSON Lines or TSV")
         own, used = asdict(self._request.config), asdict(config.generative)
         del own["device"], used["model"]
+        encoder = config.dense.encoder
+        start = choose_start(own["start"], encoder=encoder, collection=self._context.folder)
         return {
             "names": fingerprint(self._context, read_own_names(self.folder.path)),
-            "encoder": digest_weights(find_folder(config.dense.encoder)),
+            "encoder": digest_weights(find_folder(encoder)),
+            "start": start.sha256 if start else "",
             "pairs": seal_file(pairs).sha256 if pairs else "",
             "trained on": self._device.type,
             "pixar": own,

@@ -89,6 +89,8 @@ def verdict(report: GenerativeReport) -> str:
     how = f"search with: quoth search {report.collection} QUERY --with generative"
     if report.installed == "trained":
         return f"Installed the trained model {report.model}; {how}"
+    if not report.steps:
+        return f"Installed {report.model} without training, as was asked for; {how}"
     return (
         f"Installed {report.model} untrained, as training did not better it: give more --minutes or"
         f" more identifiers (quoth learn writes some); {how}"

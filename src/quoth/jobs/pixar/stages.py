@@ -27,12 +27,14 @@ from quoth.jobs.pixar.plan import (
     plan_training,
 )
 from quoth.jobs.pixar.shortlist import keep_shortlist, make_shortlist
+from quoth.jobs.pixar.start import choose_start
 from quoth.jobs.pixar.texts import BuildTexts, common_words, open_texts, split_texts
 from quoth.jobs.pixar.writing import WrittenNames, read_labelled_queries, write_missing
 from quoth.models.glow.files import find_config
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.inputs import PixarInputs
 from quoth.models.pixar.pixar import Pixar
+from quoth.models.pixar.pretrained import PretrainedPixar
 from quoth.models.pixar.shortlist.config import ShortlistConfig
 from quoth.models.pretrained import find_folder, load_tokenizer
 from quoth.search.generative.config import IDENTIFIERS, NO_GENERATOR
@@ -184,20 +186,22 @@ class PixarStages:
             rates=self._rates,
             spent=float(self._folder.found("identifiers")["seconds"]),
         )
-        told = describe_training(plan, num_phrases=len(vocabulary), num_inputs=len(made))
-        self._context.note(told)
+        if self._config.train:
+            self._context.note(
+                describe_training(plan, num_phrases=len(vocabulary), num_inputs=len(made))
+            )
         lengths = made.identifier_lengths
-        slots = min(_MOST_SLOTS, suggest_num_slots(lengths))
+        slots = self._config.slots or min(_MOST_SLOTS, suggest_num_slots(lengths))
         return {
             "inputs": len(made),
-            "steps": plan.steps,
+            "steps": plan.steps if self._config.train else 0,
             "batch_size": plan.batch_size,
-            "slots": self._config.slots or slots,
+            "slots": slots if self._pretrained is None else self._pretrained.config.num_slots,
             "mean_length": round(float(lengths.mean()), 4),
         }
 
     def start(self) -> dict[str, Any]:
-        """Make the untrained model: its rows are the encoder's vectors of the phrases."""
+        """Make the model that training starts from: its rows are the vectors of the phrases."""
         self._context.progress("encoding phrases", 0, 0)
         vocabulary = self._vocabulary
         made = Pixar.start(
@@ -208,6 +212,7 @@ class PixarStages:
             counts=phrase_counts(self._made_pairs),
             device=self._device,
             seed=self._config.seed,
+            pretrained=self._pretrained,
         )
         made.save(self._work(UNTRAINED), dtype="fp32", mapped="none")
         return {}
@@ -216,6 +221,8 @@ class PixarStages:
         """Train, from the last checkpoint on."""
         planned = self._folder.found("pairs")
         config = self._config
+        if not config.train:
+            return {"steps": 0, "best_step": 0, "first_loss": 0.0, "last_loss": 0.0}
         recipe = PixarRecipe(
             steps=planned["steps"],
             batch_size=planned["batch_size"],
@@ -276,17 +283,18 @@ class PixarStages:
         if not texts.judged:
             return {}
         scores = {"lexical": judge_lexical(self._context, texts)}
-        for name in (UNTRAINED, TRAINED):
+        for name in (UNTRAINED, TRAINED) if self._config.train else (UNTRAINED,):
             self._context.progress(f"judging the {name} model", 0, 0)
             model = self._with_shortlist(name)
             scores[name] = self._judge.judge(model, texts.judged)
+        scores.setdefault(TRAINED, scores[UNTRAINED])
         return mean_by_kind(texts.judged, scores)
 
     def install(self) -> dict[str, Any]:
         """Let search use the better model, and name every document with it."""
         judged = self._folder.found("judge").values()
         better = sum(each[TRAINED] - each[UNTRAINED] for each in judged)
-        chosen = TRAINED if better >= 0 else UNTRAINED
+        chosen = TRAINED if better >= 0 and self._config.train else UNTRAINED
         model = self._with_shortlist(chosen)
         place = self._context.folder / FOLDER / str(self._folder.fact("name"))
         about = {"settings": dict(self._folder.settings), "judged": self._folder.found("judge")}
@@ -312,8 +320,16 @@ class PixarStages:
     def _rates(self) -> BuildRates:
         return choose_rates(self._device.type, cores=torch.get_num_threads())
 
+    @functools.cached_property
+    def _pretrained(self) -> PretrainedPixar | None:
+        encoder, folder = self._context.config.dense.encoder, self._context.folder
+        return choose_start(self._config.start, encoder=encoder, collection=folder)
+
     @property
     def _encoder(self) -> str:
+        """The encoder of queries and phrases: the pretrained network's, or the collection's."""
+        if self._pretrained is not None:
+            return self._pretrained.encoder.name
         return self._context.config.dense.encoder
 
     @property
@@ -355,11 +371,9 @@ class PixarStages:
         return self._folder.path / name
 
     def _pixar_config(self, num_slots: int) -> PixarConfig:
-        folder = find_folder(self._encoder)
-        settings = find_config(folder)
         return PixarConfig(
             num_slots=num_slots,
-            pooling=settings.pooling,
+            pooling=find_config(find_folder(self._encoder)).pooling,
             slots=self._config.slot_kind,
             tail=self._config.tail,
         )

@@ -22,6 +22,7 @@ from quoth.errors import Damaged
 from quoth.jobs.learn.queries import hold_out_documents, spread
 
 PSEUDO, CORRUPTED, LABELLED = "pseudo-queries", "corrupted names", "labelled pairs"
+SENTENCES = "sentences"
 _WORD = re.compile(r"[^\W\d_]+")
 _COPIES = 3  # corrupted copies of a name that are trained on
 _TRIES = 8
@@ -36,6 +37,8 @@ class Names:
 
     docid: str
     texts: tuple[str, ...]
+    sentences: frozenset[str] = frozenset()
+    """Those that are sentences of the document: nobody would ask in these words."""
 
 
 class AskedQuery(NamedTuple):
@@ -121,7 +124,10 @@ def split_texts(
     tested = _choose_twice(names, givers, **most, seed=seed)
     tested_single = _choose_twice(names, single, **most, seed=seed)
     given = {at: _give(names[at], owners, seed=seed) for own in tested for at in own}
-    asked = [[AskedQuery(given[at], (at,), PSEUDO) for at in sorted(own)] for own in tested]
+    asked = [
+        [AskedQuery(given[at], (at,), _kind(names[at], given[at])) for at in sorted(own)]
+        for own in tested
+    ]
     training = list(labelled.training)
     for at in single:
         copies = corrupt_name(names[at].texts[0], count=_COPIES + 1, seed=seed)
@@ -238,9 +244,14 @@ def _look_labelled(asked: Sequence[AskedQuery], *, most: int, seed: int) -> list
 
 
 def _give(names: Names, owners: Counter[str], *, seed: int) -> str:
-    """Choose the name that a document gives away, one that no other document has."""
+    """Choose the name that a document gives away: one that no other has, rather no sentence."""
     own = [text for text in names.texts if owners[text.lower()] == 1]
-    return random.Random(f"{seed} {names.docid}").choice(own)
+    asked = [text for text in own if text not in names.sentences]
+    return random.Random(f"{seed} {names.docid}").choice(asked or own)
+
+
+def _kind(names: Names, text: str) -> str:
+    return SENTENCES if text in names.sentences else PSEUDO
 
 
 def _drop_letter(word: str, chance: random.Random) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -42,6 +43,10 @@ class PixarConfig(CheckedConfig, title="pixar model"):
     unit_rows: bool = True
     """Take the head's rows at unit length."""
 
+    row_lengths: bool = False
+    """Rows that start at the encoder's vectors are as long as the network finds phrases telling,
+    which a pretrained network has learned; needs unit_rows = False."""
+
     bias: Annotated[str, OneOf("unigram", "uniform", "zero")] = "unigram"
     """Where the head's bias starts: log frequency (unigram), −ln of the vocabulary's size for all
     (uniform), which also makes normalisers start near 1, or zero."""
@@ -55,3 +60,8 @@ class PixarConfig(CheckedConfig, title="pixar model"):
 
     train_encoder: bool = True
     """Train the encoder too; it is then saved with the model instead of being named."""
+
+    def conflicts(self) -> Iterator[str]:
+        """Say where rows of learned lengths would lose them."""
+        if self.row_lengths and self.unit_rows:
+            yield "row_lengths needs unit_rows = False, or all rows are of unit length"

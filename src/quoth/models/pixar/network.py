@@ -9,6 +9,7 @@ product. All vectors of a query are found at once, whatever stands beside it in 
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -148,6 +149,7 @@ class PixarNetwork(nn.Module):
                 num_heads=num_heads,
             )
         self.output = nn.Linear(width, self.width)
+        self.lengths = nn.Linear(width, 1) if config.row_lengths else None
         self._start()
 
     def forward(self, batch: QueryBatch) -> PixarVectors:
@@ -163,6 +165,13 @@ class PixarNetwork(nn.Module):
         with steady_kernels(batch.mask.device):
             states = self._states(batch)
         return functional.normalize(self.pool(states, batch.mask).float(), dim=-1)
+
+    def row_vectors(self, batch: QueryBatch) -> Tensor:  # (B, encoder's width)
+        """Return the rows that phrases start from: unit vectors, or as long as they are telling."""
+        vectors = self.sentence_vectors(batch)
+        if self.lengths is None:
+            return vectors
+        return vectors * functional.softplus(self.lengths(vectors).float())
 
     def pool(self, states: Tensor, mask: Tensor) -> Tensor:  # (B, D)
         """Turn token states into one vector per query."""
@@ -223,6 +232,9 @@ class PixarNetwork(nn.Module):
         """Let slots add nothing at first, or, without the pooled vector, be states themselves."""
         nn.init.zeros_(self.output.bias)
         nn.init.zeros_(self.output.weight)
+        if self.lengths is not None:
+            nn.init.zeros_(self.lengths.weight)
+            nn.init.constant_(self.lengths.bias, math.log(math.e - 1))  # softplus makes it 1
         directions = torch.eye(self.output.in_features)
         if self.projection is not None:
             directions = nn.init.orthogonal_(self.projection.weight).detach()

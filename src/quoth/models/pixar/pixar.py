@@ -27,6 +27,7 @@ from quoth.models.pixar.files import (
 from quoth.models.pixar.head import HeadVectors, start_head
 from quoth.models.pixar.inputs import PixarInputs
 from quoth.models.pixar.network import PixarNetwork, QueryBatch
+from quoth.models.pixar.pretrained import PretrainedPixar
 from quoth.models.pretrained import (
     DEFAULT_NAME,
     EncoderSource,
@@ -82,17 +83,24 @@ class Pixar:
         counts: NDArray[Any] | None = None,  # (P + 2,)
         device: torch.device | None = None,
         seed: int = 0,
+        pretrained: PretrainedPixar | None = None,
     ) -> Self:
-        """Make an untrained model from an encoder, by folder or name.
+        """Make a model from an encoder, by folder or name, or from a pretrained network.
 
         `phrase_texts` are read where the head's rows start from the encoder; `counts` of the
-        phrases, of the end and of padding set the biases (`phrase_counts`).
+        phrases, of the end and of padding set the biases (`phrase_counts`). A pretrained network
+        brings its own settings and encoder.
         """
-        chosen, folder = config or PixarConfig(), find_folder(encoder)
+        if pretrained is not None:
+            config, encoder = pretrained.config, pretrained.encoder.name
+        chosen = config or PixarConfig()
+        folder = find_folder(encoder) if pretrained is None else pretrained.find_encoder()
         inputs = PixarInputs(load_tokenizer(folder), chosen)
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             network = build_network(load_encoder(folder), chosen, slot_id=inputs.mask_id)
+        if pretrained is not None:
+            pretrained.restore(network)
         network.to(device or torch.device("cpu"))
         vectors = None
         if chosen.rows == "encoder":
@@ -111,7 +119,8 @@ class Pixar:
             counts=counts,
         )
         source = EncoderSource(encoder, digest_weights(folder))
-        identity = {"name": "untrained", "digest": source.digest, "config": asdict(chosen)}
+        digest = source.digest + (pretrained.sha256 if pretrained is not None else "")
+        identity = {"name": "untrained", "digest": digest, "config": asdict(chosen)}
         return cls(
             "untrained", network, inputs=inputs, head=head, encoder=source, identity=identity
         )
@@ -202,7 +211,7 @@ def _phrase_vectors(
     vectors = np.zeros((len(texts), size), dtype=np.float32)
 
     def keep(rows: list[int], batch: QueryBatch) -> None:
-        vectors[rows] = _numpy(network.sentence_vectors(batch))
+        vectors[rows] = _numpy(network.row_vectors(batch))
 
     _run(network, inputs, texts, keep)
     if network.projection is None:

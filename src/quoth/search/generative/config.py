@@ -36,6 +36,15 @@ class GenerativeConfig(DecodeConfig, title="generative"):
     written: AtLeastOne = 5
     """Identifiers that the generator writes for each passage of such a document."""
 
+    sentences: Annotated[int, Range(0, 1_000)] = 20
+    """Most sentences and clauses that name a document for each 180 words of its text; 0: none."""
+
+    clause_words: Annotated[int, Range(4, 200)] = 24
+    """Longest such name, in words; a longer sentence is cut into clauses."""
+
+    titled: bool = True
+    """Put the document's title before each sentence that names it."""
+
     per_document: AtLeastOne = 200
     """Most identifiers of a document."""
 

@@ -12,6 +12,8 @@ from quoth.collection.store import Store
 from quoth.index.trie.trie import Sequences, Trie, spread
 from quoth.records import Document
 from quoth.search.generative.config import IDENTIFIERS, GenerativeConfig
+from quoth.text.clauses import cut_clauses
+from quoth.text.passages import count_words
 from quoth.vocabulary.identifiers import (
     Integers,
     OwnedSequences,
@@ -23,6 +25,11 @@ from quoth.vocabulary.identifiers import (
 from quoth.vocabulary.phrases.rarity import rarities
 from quoth.vocabulary.phrases.vocabulary import PhraseVocabulary
 
+BODY, TITLES = "text", ("title", "name")
+"""The field whose sentences name a document, and those that hold its title."""
+
+_PASSAGE = 180  # words, as passages are cut by default
+_TITLE_WORDS = 12  # of a title before a sentence
 _AT_ONCE = 65_536  # identifiers whose rows are added up together
 
 Float32 = NDArray[np.float32]
@@ -38,7 +45,10 @@ def name_documents(
     config: GenerativeConfig,
     identify: Identify | None,
 ) -> Iterator[tuple[int, str]]:
-    """Return the texts that name documents, by row: as many as allowed, first sources first."""
+    """Return the texts that name documents, by row: as many as allowed, first sources first.
+
+    Sentences come after all sources.
+    """
     kept: dict[int, Sequence[str]] = {}
     if IDENTIFIERS in config.sources:
         kept = {row: store.identifiers(each.docid) for row, each in documents.items()}
@@ -51,8 +61,35 @@ def name_documents(
             for source in config.sources
             for text in (kept[row] if source == IDENTIFIERS else document.fields.get(source, ()))
         ]
+        texts += name_sentences(document, config)
         distinct = [text for text in dict.fromkeys(texts) if text]
         yield from ((row, text) for text in distinct[: config.per_document])
+
+
+def name_sentences(document: Document, config: GenerativeConfig) -> list[str]:
+    """Cut the text of a document into sentences and clauses that name it, evenly spread over it.
+
+    >>> owl = Document("d", {"title": ("Owls",), "text": ("They see at night. They hear well.",)})
+    >>> name_sentences(owl, GenerativeConfig())
+    ['Owls They see at night.', 'Owls They hear well.']
+    """
+    title = _find_title(document) if config.titled else ""
+    found = []
+    for text in document.fields.get(BODY, ()) if config.sentences else ():
+        most = config.sentences * max(1, -(-count_words(text) // _PASSAGE))
+        pieces = cut_clauses(text, most_words=config.clause_words)
+        if len(pieces) > most:
+            pieces = [pieces[at * len(pieces) // most] for at in range(most)]
+        found += [f"{title} {piece}" if title else piece for piece in pieces]
+    return found
+
+
+def _find_title(document: Document) -> str:
+    for name in TITLES:
+        for text in document.fields.get(name, ()):
+            if words := text.split():
+                return " ".join(words[:_TITLE_WORDS])
+    return ""
 
 
 def cut_names(

@@ -118,7 +118,13 @@ def name_state(number: int) -> str:
 
 def index_settings(config: GenerativeConfig) -> dict[str, Any]:
     """Return the settings that shape an index, as they are kept with it."""
+    sentences = {
+        "sentences": config.sentences,
+        "clause_words": config.clause_words,
+        "titled": config.titled,
+    }
     return {
+        **(sentences if config.sentences else {}),  # an index from before they were is still good
         "sources": list(config.sources),
         "per_document": config.per_document,
         "max_phrases": config.max_phrases,

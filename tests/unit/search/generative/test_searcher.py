@@ -33,7 +33,7 @@ from quoth.search.searcher import ignore_progress
 from quoth.text.passages import PassageConfig, cut_document
 
 CUT = partial(cut_document, config=PassageConfig())
-CONFIG = GenerativeConfig(depth=4)
+CONFIG = GenerativeConfig(depth=4, sentences=0)
 QUERY = Query("q", "barn owl at night")
 Make = Callable[..., GenerativeSearcher]
 
@@ -292,6 +292,24 @@ def test_sources_say_what_names_a_document(
     assert _names(title, model) == {row["a"]: {"barn owl", "hen"}} and asked == ["b", "b"]
     text = make(replace(CONFIG, sources=("text",), max_phrases=1), name="text")
     assert _names(text, model) == {row["a"]: {"raven"}, row["b"]: {"mouse"}}
+
+
+def test_sentences_name_a_document_after_its_sources(
+    store: Store, make: Make, model: GenerativeModel
+) -> None:
+    text = "The raven watches. The mouse hides, and the hen is at rest at dusk."
+    store.add([Document("a", {"title": ("Barn owl",), "text": (text,)})], cut=CUT)
+    row = store.rows(["a"])["a"]
+    plain = make(replace(CONFIG, sentences=9, titled=False), name="plain")
+    cut = make(replace(CONFIG, sentences=9, titled=False, clause_words=5), name="cut")
+    titled = make(replace(CONFIG, sentences=9), name="titled")
+    few = make(replace(CONFIG, sentences=1, titled=False), name="few")
+    whole = {"the raven watches.", "the mouse hides, and the hen is at rest at dusk."}
+    assert _names(plain, model)[row] == {"barn owl", *whole}
+    pieces = {"the raven watches.", "the mouse hides,", "and the hen is at", "rest at dusk."}
+    assert _names(cut, model)[row] == {"barn owl", *pieces}
+    assert _names(titled, model)[row] == {"barn owl", *(f"barn owl {each}" for each in whole)}
+    assert _names(few, model)[row] == {"barn owl", "the raven watches."}
 
 
 # --- following the store --------------------------------------------------------------------------

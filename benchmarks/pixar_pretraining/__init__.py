@@ -1,0 +1,1 @@
+"""Train one PIXAR across collections, and search collections with it that it never saw."""
