@@ -6,7 +6,8 @@
 runs in a forked process, and is looked at by another one, as the next command would:
 
 - the command ends with success or with one clear error, without a traceback or a panic;
-- every document is as before or as after, batches whole; all of it where the command succeeded;
+- every document is as before or as after, batches whole (on shards, in each of them); all of it
+  where the command succeeded;
 - every search finds exactly the documents that are there;
 - `quoth verify` finds nothing damaged;
 - the command, given again, succeeds, and gives what it gives where nothing fails.

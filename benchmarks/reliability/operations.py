@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from quoth.cli.main import main as run_command
-from quoth.collection.shards import is_sharded, open_shards
+from quoth.collection.shards import ShardSet, is_sharded, open_shards
 from quoth.collection.store import Store
 from quoth.engine.engine import Engine
 from quoth.errors import NoCollection
@@ -24,6 +24,7 @@ from quoth.shards.opening import OpenedEngine, open_engine
 
 WORDS = ("owl", "barn", "night", "river", "the", "flies", "three", "hunts", "raven", "hen")
 BATCH = 4
+NUM_SHARDS = 2
 COLLECTION, OUT = "c.quoth", "out.quoth"
 _NO_COMPACTING = ("--lexical.compact-share", "1.0")
 _BATCHES = ("--collection.batch-documents", str(BATCH), "--no-encode")
@@ -49,18 +50,29 @@ class Operation:
     is_atomic: bool = True
 
     def states(self, before: State) -> list[State]:
-        """List the states it may leave, from before to after."""
-        texts = dict(before)
-        found = [before]
+        """List the states it may leave, from before to after: batches whole, in each shard."""
+        texts, found = dict(before), [before]
         step = len(self.changed) if self.is_atomic else BATCH
         for start in range(0, len(self.changed), step or 1):
-            for docid, text in self.changed[start : start + step]:
-                if text is None:
-                    texts.pop(docid)
-                else:
-                    texts[docid] = text
-            found.append(frozenset(texts.items()))
+            batch = self.changed[start : start + step]
+            if self.base == "shards":
+                found += [_changed(texts, part) for part in _by_shard(batch)]
+            found.append(_changed(texts, batch))
+            texts = dict(found[-1])
         return found
+
+
+def _changed(texts: Mapping[str, str], batch: Sequence[tuple[str, str | None]]) -> State:
+    now = {docid: text for docid, text in {**texts, **dict(batch)}.items() if text is not None}
+    return frozenset(now.items())
+
+
+def _by_shard(
+    batch: Sequence[tuple[str, str | None]],
+) -> list[list[tuple[str, str | None]]]:
+    """Part a batch by the shards that it goes to."""
+    shard_of = ShardSet(Path(COLLECTION), "", NUM_SHARDS).shard_of
+    return [[each for each in batch if shard_of(each[0]) == at] for at in range(NUM_SHARDS)]
 
 
 def make_text(number: int, *, seed: int = 0) -> str:
@@ -200,7 +212,7 @@ def _split(collection: Path) -> None:
 
     whole = collection.with_name("whole")
     collection.rename(whole)
-    split_collection(whole, collection, count=2)
+    split_collection(whole, collection, count=NUM_SHARDS)
     shutil.rmtree(whole)
 
 

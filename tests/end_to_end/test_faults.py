@@ -11,20 +11,25 @@ from typing import Any
 
 import pytest
 from benchmarks.reliability import faults
+from benchmarks.reliability.operations import OPERATIONS
 from benchmarks.reliability.shim import find_compiler
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="libraries are preloaded on Linux alone"),
     pytest.mark.skipif(find_compiler() is None, reason="there is no C compiler"),
 ]
-MOST = 4
+MOST = 1
+"""Faults per command; which ones they are varies a little, as commands make more or fewer calls."""
+
+WITH_MODELS = ("encode", "repair vectors", "install")
+"""Each begins with vectors, which take seconds; `make chaos` tries the others."""
 
 
 def _assert_survived(cases: list[dict[str, Any]], *, operations: int) -> None:
     wrong = [case for case in cases if case["problems"]]
     assert wrong == []
     assert len(cases) == operations * MOST
-    assert {case["code"] for case in cases} >= {0, 3}, "some are survived, and some are noticed"
+    assert 3 in {case["code"] for case in cases}, "faults are noticed"
 
 
 def test_faults_in_commands_by_words() -> None:
@@ -33,8 +38,9 @@ def test_faults_in_commands_by_words() -> None:
 
 
 def test_faults_in_commands_with_models() -> None:
-    cases = faults.run_injections(faults.NEURAL, most=MOST, seed=7)
-    _assert_survived(cases, operations=len(faults.NEURAL))
+    assert set(WITH_MODELS) <= set(faults.NEURAL)
+    cases = faults.run_injections(WITH_MODELS, most=MOST, seed=7)
+    _assert_survived(cases, operations=len(WITH_MODELS))
 
 
 def test_a_summary_counts_what_was_refused_and_what_is_wrong() -> None:
@@ -53,3 +59,12 @@ def test_a_summary_counts_what_was_refused_and_what_is_wrong() -> None:
         "wrong": 1,
     }
     assert [row["kind"] for row in found["ways"]] == ["write"]
+
+
+def test_on_shards_a_batch_may_have_reached_some_of_them() -> None:
+    """Nothing acknowledged is lost then, and adding again brings the rest."""
+    before = frozenset({("old", "text")})
+    whole, parted = (OPERATIONS[name].states(before) for name in ("add", "add to shards"))
+    assert [len(state) for state in whole] == [1, 5, 9, 11]
+    assert set(whole) < set(parted) and parted[-1] == whole[-1]
+    assert OPERATIONS["remove"].states(frozenset({("d1", ""), ("d8", ""), ("d9", "")}))[-1] == set()
