@@ -50,7 +50,7 @@ PACKAGES = (
     *("weechat-doc", "whois", "wireguard-tools", "xdotool", "xfsprogs", "xterm", "xz-utils"),
     *("youtube-dl", "yt-dlp", "zip", "zsh", "zsh-doc", "zstd", "dc", "gnupg", "hwloc-nox"),
     *("iputils-tracepath", "lm-sensors", "memtester", "ntp", "pciutils", "powertop", "wmctrl"),
-    *("sysvinit-utils",),
+    *("sysvinit-utils", "cron-apt", "manpages-dev", "vagrant"),
 )
 BARRED = {*MAN_PACKAGES, *(package for package, *_rest in PAGES.values())}
 PARTS = ("doc/*", "man/man[1578]/*", "vim/*doc*", "perl/*/pod/*")
