@@ -99,7 +99,7 @@ def hit_text(shown: ShownHit) -> Group:
         (heading, "bold cyan"),
         (f"  {shown.hit.score:.3f}", "green"),
         (f"  {docid}" if heading != docid else "", "dim"),
-        (f", {one_line(place, max_chars=_MAX_DOCID)}" if place else "", "dim"),
+        (_place_text(place, "  " if heading == docid else ", "), "dim"),
     )
     also = _also_text(shown.also)
     if shown.snippet is None:
@@ -108,6 +108,10 @@ def hit_text(shown: ShownHit) -> Group:
     for span in shown.snippet.highlights:
         body.stylize("bold yellow", span.start, span.end)
     return Group(head, Padding(body, (0, 0, 0, 4), expand=False), *also)
+
+
+def _place_text(place: str, before: str) -> str:
+    return f"{before}{one_line(place, max_chars=_MAX_DOCID)}" if place else ""
 
 
 def _also_text(also: Sequence[str]) -> list[Padding]:

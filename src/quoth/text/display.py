@@ -23,12 +23,12 @@ def count(number: int, noun: str, plural: str = "") -> str:
 
 
 def make_safe(text: str) -> str:
-    r"""Replace characters that could command a terminal or reorder the line.
+    r"""Replace what could command a terminal or reorder the line; form feeds become spaces.
 
-    >>> make_safe("red\x1b[31m")
-    'red�[31m'
+    >>> make_safe("red\x1b[31m"), make_safe("one\ftwo")
+    ('red�[31m', 'one two')
     """
-    return UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
+    return UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text.replace("\f", " "))
 
 
 def one_line(text: str, *, max_chars: int) -> str:

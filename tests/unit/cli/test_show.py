@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from quoth.cli import show
-from quoth.records import Attention, Hit, Part, ShownHit, Snippet, Span, WordShare
+from quoth.records import Attention, Hit, Part, Passage, ShownHit, Snippet, Span, WordShare
 from quoth.text import display
 
 HOSTILE = (
@@ -176,3 +176,13 @@ def test_the_bar_shows_one_thing_at_a_time() -> None:
         assert [(each.description, each.total) for each in progress.tasks] == [
             ("indexing words", 10)
         ]
+
+
+def test_a_hit_says_where_it_stands_and_where_else_it_is() -> None:
+    passage = Passage("talk.pptx", "text", Span(0, 9), "Owls hunt", place="slide 3")
+    hit = Hit("talk.pptx", 0.5, passage)
+    shown = _print(show.hit_text(ShownHit(1, hit, "Owls", also=("a", "b", "c", "d"))))
+    first, second = shown.splitlines()
+    assert first == " 1. Owls  0.500  talk.pptx, slide 3"
+    assert second.strip() == "the same in a, b, c and 1 more"
+    assert _print(show.hit_text(ShownHit(1, hit))) == " 1. talk.pptx  0.500  slide 3\n"
