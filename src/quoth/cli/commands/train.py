@@ -212,9 +212,10 @@ def pixar(
 ) -> None:
     """Train generative search: queries become identifiers of documents, phrase by phrase.
 
-    Documents are named by their titles, by what quoth learn wrote, and where that is nothing by
+    Documents are named by their sentences, by what quoth learn wrote, and where that is nothing by
     pseudo-queries written now. New documents join later without training. Interrupted at any
-    moment, the same command goes on. Ends with a report on held-out queries.
+    moment, the same command goes on. Ends with a report on held-out queries. The start is a model
+    trained across collections: --pixar.train false --no-generator uses it as it is, in minutes.
     """
     from quoth.cli.train_reports import render_generative
     from quoth.engine.models import missing_neural
