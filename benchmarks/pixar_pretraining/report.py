@@ -24,8 +24,8 @@ from benchmarks.hybrid.quality import sample
 from benchmarks.lexical.quality import splits
 from benchmarks.pixar_pretraining.judge import HALF
 from quoth import __version__
-from quoth.evaluation.compare import compare
 from quoth.evaluation.files import read_queries
+from quoth.evaluation.measures import evaluate_run
 from quoth.records import Hit, Qrels, Run
 from quoth.search.hybrid.fusion import fuse, measure_ranges
 from quoth.search.hybrid.fusion_config import FusionConfig
@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--lexical", type=Path, required=True)
     parser.add_argument("--data", type=Path, default=Path("../shared/data/ir"))
-    parser.add_argument("--way", default="bag_cos titled logsumexp 1.0")
+    parser.add_argument("--way", default="bag_cos titled max")
     parser.add_argument("--kept", default="bag_cos titled.logsumexp 1.0")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
@@ -58,6 +58,7 @@ def main() -> None:
         judge_set(name, own, given, earlier[name], (arrays, dense)) for name, own in found.items()
     ]
     ways = list(rows[0]["means"])
+    gains = [row.pop("gains") for row in rows]
     content = {
         "quoth": __version__,
         "training": {name: own for name, own in trained.items() if name != "log"},
@@ -66,6 +67,7 @@ def main() -> None:
         "sets": rows,
         "means": {way: spread([own["RR@10"][way] for own in found.values()]) for way in ways},
         "earlier": float(np.mean([row["earlier"] for row in rows])),
+        "gains": {name: spread([own[name] for own in gains]) for name in gains[0]},
         "new_documents": [judge_new(name, judged, given) for name in judged if name.endswith(HALF)],
         "hybrid": {
             name: float(np.mean([row["hybrid"][name] for row in rows]))
@@ -74,7 +76,11 @@ def main() -> None:
     }
     given.out.parent.mkdir(exist_ok=True)
     given.out.write_text(json.dumps(content, indent=1) + "\n")
-    print(json.dumps({k: content[k] for k in ("means", "earlier", "hybrid")}, indent=1))
+    print(
+        json.dumps(
+            {k: content[k] for k in ("earlier", "hybrid", "gains", "new_documents")}, indent=1
+        )
+    )
 
 
 def judge_set(
@@ -114,8 +120,9 @@ def judge_set(
         own = replace(config, generative=share).with_generative(weights)
         made = fuse(three, config, weights=own, ranges=ranges, k=100)
         fused.append(replace(made, name=f"three, {share}"))
-    compared = compare([*three, *fused], Qrels(grades), ("nDCG@10", "RR@10"), baseline=TWO)
-    scores = {r.run_name: r.mean for r in compared.rows if r.measure == "nDCG@10"}
+    judged = [evaluate_run(run, Qrels(grades), ("nDCG@10", "RR@10")) for run in (*three, *fused)]
+    scores = {own.run_name: own.means["nDCG@10"] for own in judged}
+    by_query = {own.run_name: own.scores["nDCG@10"] for own in judged}
     before = [r for r in earlier["results"] if r["run_name"] == "generative"]
     return {
         "set": name,
@@ -123,10 +130,12 @@ def judge_set(
         "means": {way: float(np.mean(own)) for way, own in found["RR@10"].items()},
         "interval": spread([found["RR@10"][given.way]])["interval"],
         "earlier": next(r["mean"] for r in before if r["measure"] == "RR@10"),
-        "lexical": next(
-            r.mean for r in compared.rows if (r.run_name, r.measure) == ("lexical", "RR@10")
-        ),
+        "lexical": judged[0].means["RR@10"],
         "hybrid": scores,
+        "gains": {
+            f"three, {share}": [by_query[f"three, {share}"][q] - by_query[TWO][q] for q in grades]
+            for share in SHARES
+        },
     }
 
 

@@ -22,8 +22,10 @@ from quoth.engine.engine import Engine
 from quoth.engine.models import LoadedModels
 from quoth.jobs.pixar import shortlist, stages
 from quoth.jobs.pixar.job import WORK
+from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.head import HeadVectors
 from quoth.models.pixar.pixar import Pixar
+from quoth.models.pixar.pretrained import save_pretrained
 from quoth.records import Document
 
 Quoth = Callable[..., tuple[int, str, str]]
@@ -131,6 +133,27 @@ def test_trained_searched_extended_and_searched_again(
     assert json.loads(out)["num_documents"] == 51
 
 
+def test_a_collection_is_searched_with_the_start_without_training(
+    world: World, tmp_path: Path, quoth: Quoth
+) -> None:
+    config = PixarConfig(num_slots=6, row_lengths=True, unit_rows=False, max_query_subwords=24)
+    made = Pixar.start(
+        str(world.encoder), num_phrases=1, config=config, phrase_texts=["x"], counts=np.arange(3)
+    )
+    save_pretrained(tmp_path / "start", made.network, encoder=made.encoder)
+    collection = make_collection(tmp_path / "new.quoth", make_documents())
+    options = world.options("--no-generator", "--pixar.start", tmp_path / "start")
+    code, out, err = quoth("train", "pixar", collection, *options, "--pixar.train", "false")
+    assert code == 0, err
+    assert "without training, as was asked for" in " ".join(out.split())
+    assert "the plan" not in err
+    document = make_documents()[7]
+    sentence = document.fields["text"][0].split(".")[0]
+    query = f"{document.fields['title'][0]} {sentence}."
+    code, out, err = quoth("search", collection, query, "--with", "generative", "--json")
+    assert code == 0 and best(out)[0] == document.docid, err
+
+
 def test_a_shortlist_is_learnt_once_for_each_model(
     world: World, tmp_path: Path, quoth: Quoth, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,7 +253,8 @@ def test_what_cannot_be_trained_is_said_plainly(world: World, tmp_path: Path, qu
     nameless = make_collection(
         tmp_path / "nameless.quoth", [Document(f"d{at}", {"text": ("owl",)}) for at in range(3)]
     )
-    code, _, err = quoth("train", "pixar", nameless, *world.options("--no-generator"))
+    bare = ("--no-generator", "--generative.sentences", "0")
+    code, _, err = quoth("train", "pixar", nameless, *world.options(*bare))
     assert code == 2 and "has a name (title, name, identifiers)" in err
     code, _, err = quoth("train", "pixar", tmp_path / "nowhere.quoth")
     assert code == 3

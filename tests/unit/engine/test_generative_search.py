@@ -56,7 +56,7 @@ def open_engine(folder: Path, tiny: Path) -> Iterator[Open]:
     def make(**sections: dict[str, Any]) -> Engine:
         settings = {
             "dense": {"encoder": str(tiny)},
-            "generative": {"generator": "none"} | sections.pop("generative", {}),
+            "generative": {"generator": "none", "sentences": 0} | sections.pop("generative", {}),
             **sections,
         }
         opened.append(Engine.open(folder, settings=[settings]))
@@ -247,7 +247,8 @@ def test_new_documents_are_named_as_the_training_chose(
         engine.add_documents(_some())
         install()
         with engine._writing() as (store, _config):
-            chosen = GenerativeConfig(generator="none", sources=("title", "identifiers"))
+            sources = ("title", "identifiers")
+            chosen = GenerativeConfig(generator="none", sources=sources, sentences=0)
             store_generative(store, chosen, PixarBuildConfig(temperature=0.5, seed=7))
     with Engine.open(folder) as engine:
         assert engine.config.generative == chosen

@@ -212,9 +212,10 @@ def pixar(
 ) -> None:
     """Train generative search: queries become identifiers of documents, phrase by phrase.
 
-    A document's identifiers are its titles, the queries that quoth learn wrote, or else
+    A document's identifiers are its sentences, and the queries that quoth learn wrote, or else
     pseudo-queries written now. New documents join later without training. If interrupted, run the
-    same command again to resume. It ends with a report on held-out queries.
+    same command again to resume. It ends with a report on held-out queries. Training starts from a
+    model trained across collections; --pixar.train false --no-generator uses that as it is.
     """
     from quoth.cli.train_reports import render_generative
     from quoth.engine.models import missing_neural

@@ -19,7 +19,7 @@ def require_names(context: JobContext, names: Sequence[Names]) -> None:
         raise ConfigError(
             f"no document of {context.folder} has a name ({sources}); let some be written (leave"
             f" out --no-generator, or run quoth learn {context.folder}), or name fields with"
-            " --generative.sources"
+            " --generative.sources, or let sentences be names with --generative.sentences"
         )
 
 

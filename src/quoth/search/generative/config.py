@@ -43,7 +43,7 @@ class GenerativeConfig(DecodeConfig, title="generative"):
     """Longest such name, in words; a longer sentence is cut into clauses."""
 
     titled: bool = True
-    """Put the document's title before each sentence that names it."""
+    """Put the document's title before each sentence that names it, instead of being a name."""
 
     per_document: AtLeastOne = 200
     """Most identifiers of a document."""

@@ -47,7 +47,8 @@ def name_documents(
 ) -> Iterator[tuple[int, str]]:
     """Return the texts that name documents, by row: as many as allowed, first sources first.
 
-    Sentences come after all sources.
+    Sentences come after all sources. Where they bear the title, it is no name of its own: documents
+    that share it would tie for every query that is like it.
     """
     kept: dict[int, Sequence[str]] = {}
     if IDENTIFIERS in config.sources:
@@ -56,12 +57,15 @@ def name_documents(
         if identify is not None and bare:
             kept.update(zip(bare, identify([documents[row] for row in bare]), strict=True))
     for row, document in documents.items():
+        sentences = name_sentences(document, config)
+        borne = TITLES if sentences and config.titled else ()
         texts = [
             " ".join(text.split())
             for source in config.sources
+            if source not in borne
             for text in (kept[row] if source == IDENTIFIERS else document.fields.get(source, ()))
         ]
-        texts += name_sentences(document, config)
+        texts += sentences
         distinct = [text for text in dict.fromkeys(texts) if text]
         yield from ((row, text) for text in distinct[: config.per_document])
 

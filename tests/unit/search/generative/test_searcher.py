@@ -308,7 +308,7 @@ def test_sentences_name_a_document_after_its_sources(
     assert _names(plain, model)[row] == {"barn owl", *whole}
     pieces = {"the raven watches.", "the mouse hides,", "and the hen is at", "rest at dusk."}
     assert _names(cut, model)[row] == {"barn owl", *pieces}
-    assert _names(titled, model)[row] == {"barn owl", *(f"barn owl {each}" for each in whole)}
+    assert _names(titled, model)[row] == {f"barn owl {each}" for each in whole}
     assert _names(few, model)[row] == {"barn owl", "the raven watches."}
 
 
