@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from quoth.text.passages import split_sentences
+from quoth.text.blocks import split_sentences
 
 _BLOCK = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*+•#]|\d+[.)])\s)")
 _CLAUSE = re.compile(r"(?<=[,;:，；：、])\s+|\s+(?=[(\[])|\s+(?=[–—-]\s)")

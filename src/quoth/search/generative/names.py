@@ -12,8 +12,8 @@ from quoth.collection.store import Store
 from quoth.index.trie.trie import Sequences, Trie, spread
 from quoth.records import Document
 from quoth.search.generative.config import IDENTIFIERS, GenerativeConfig
+from quoth.text.blocks import count_words
 from quoth.text.clauses import cut_clauses
-from quoth.text.passages import count_words
 from quoth.vocabulary.identifiers import (
     Integers,
     OwnedSequences,
