@@ -47,7 +47,8 @@ from benchmarks.technical.wordings import (
     wish,
 )
 from quoth.records import Span
-from quoth.text.passages import PassageConfig, cut_text, split_sentences
+from quoth.text.blocks import split_sentences
+from quoth.text.passages import PassageConfig, cut_text
 
 OUT = CACHE / "questions.jsonl.gz"
 HELD_SOURCE = "technical-held"
