@@ -125,6 +125,7 @@ def test_compressed_text_is_read_as_it_is_uncompressed(read_bytes, name):
         (b"no archive", "cannot be read: Not a gzipped file"),
         (gzip.compress(bytes(2_000)), "more than 1,000 bytes unpacked, but max_file_bytes is"),
     ],
+    ids=["cut", "no archive", "bomb"],
 )
 def test_a_compressed_file_that_is_broken_or_a_bomb_is_reported(read_bytes, data, why):
     assert why in read_bytes("a.txt.gz", data, max_file_bytes=1_000).problem
