@@ -44,11 +44,17 @@ _EXTRAS = {
     "eval": "quoth evaluate, run and compare",
     "cluster": "shards on a Ray cluster",
     "parquet": "exporting and importing Parquet files",
+    "watch": "quoth watch, and quoth serve --watch",
+    "langchain": "a retriever for LangChain",
+    "llama-index": "a retriever for LlamaIndex",
+    "haystack": "a component for Haystack",
+    "pyterrier": "a transformer for PyTerrier",
 }
 _WEIGHTS = {
     "dynamic-vocabulary": "answers that quote",
     "query-generator": "quoth learn",
     "reader": "reranking, and finding answers",
+    "pixar": "the start of quoth train pixar",
 }
 _LOADED = {
     "tantivy": "tantivy",
@@ -66,6 +72,7 @@ _LOADED = {
     "ray": "ray",
     "ir-measures": "ir_measures",
     "pyarrow": "pyarrow",
+    "watchfiles": "watchfiles",
 }
 """Distributions whose import shows whether they work, with the module to import."""
 
