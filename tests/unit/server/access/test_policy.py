@@ -50,6 +50,11 @@ TABLE = {
     ("POST", "/documents"): "write",
     ("DELETE", "/documents"): "write",
     ("DELETE", "/documents/{docid:path}"): "write",
+    ("GET", "/access"): "read",
+    ("POST", "/files"): "write",
+    ("GET", "/job"): "read",
+    ("POST", "/job"): "write",
+    ("DELETE", "/job"): "write",
 }
 """What may be done, and what it takes; every other method of a path is refused."""
 
