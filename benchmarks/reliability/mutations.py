@@ -12,7 +12,7 @@ _BYTES = (b"\0", b"\xff", b"\xff\xfe", b"\xed\xa0\x80", b"\r\n", b"<", b"&", b"(
 def mutate(data: bytes, chance: random.Random, *, others: Sequence[bytes] = ()) -> bytes:
     """Change some bytes: flip, cut, repeat, insert, replace numbers, or splice with another file.
 
-    >>> mutate(b"the barn owl", random.Random(1)) != b"the barn owl"
+    >>> mutate(b"the barn owl", random.Random(0)) != b"the barn owl"
     True
     """
     for _time in range(chance.choice((1, 1, 2, 4, 16))):

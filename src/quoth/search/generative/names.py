@@ -73,9 +73,9 @@ def name_documents(
 def name_sentences(document: Document, config: GenerativeConfig) -> list[str]:
     """Cut the text of a document into sentences and clauses that name it, evenly spread over it.
 
-    >>> owl = Document("d", {"title": ("Owls",), "text": ("They see at night. They hear well.",)})
-    >>> name_sentences(owl, GenerativeConfig())
-    ['Owls They see at night.', 'Owls They hear well.']
+    >>> texts = {"title": ("Owls",), "text": ("They see at night. They hear mice well.",)}
+    >>> name_sentences(Document("d", texts), GenerativeConfig())
+    ['Owls They see at night.', 'Owls They hear mice well.']
     """
     title = _find_title(document) if config.titled else ""
     found = []
