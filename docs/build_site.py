@@ -33,6 +33,7 @@ NAVIGATION = """
       - Use the page: docs/page.md
       - Use with other libraries: docs/integrations.md
       - Use more than one machine: docs/scale.md
+      - What Quoth survives: docs/reliability.md
       - Come from elsewhere: docs/coming_from.md
   - Reference:
       - Commands: reference/commands.md

@@ -19,7 +19,6 @@ from quoth.records import Document, Passage, Span
 _DOCID = "CAST(docid AS TEXT)"  # one flipped bit makes a blob of it
 _AMONG = "docid IN (SELECT value FROM json_each(?))"
 _MAX_READ_CHARACTERS = 16_000_000
-_MAX_KNOWN_ROWS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +41,6 @@ class StoreReader:
         self._read_signatures: dict[int, bytes] = {}
         self._read_characters = 0
         self._is_signed = False
-        self._known_rows: dict[str, int] = {}
-        self._rows_known_at: list[Any] = []
 
     def close(self) -> None:
         """Release the file."""
@@ -152,12 +149,8 @@ class StoreReader:
 
     def rows(self, docids: Sequence[str]) -> dict[str, int]:
         """Map docids to their newest rows, retired ones included as long as they are kept."""
-        known = self._live_rows_known()
-        unknown = [docid for docid in docids if docid not in known]
-        if unknown:
-            found = f"SELECT docid, row FROM documents WHERE removed IS NULL AND {_AMONG}"
-            known.update(self._db.all(found, (json.dumps(unknown),)))
-        rows = {docid: known[docid] for docid in docids if docid in known}
+        found = f"SELECT docid, row FROM documents WHERE removed IS NULL AND {_AMONG}"
+        rows: dict[str, int] = dict(self._db.all(found, (json.dumps(list(docids)),)))
         if len(rows) < len(set(docids)):
             gone = "SELECT docid, max(row) FROM documents WHERE removed IS NOT NULL"
             lost = json.dumps([docid for docid in docids if docid not in rows])
@@ -291,13 +284,6 @@ class StoreReader:
             there = "SELECT 1 FROM sqlite_master WHERE name = 'signatures'"
             self._is_signed = bool(self._db.all(there))
         return self._is_signed
-
-    def _live_rows_known(self) -> dict[str, int]:
-        """Return the rows that were looked up in the present state; another has another digest."""
-        state = self._db.all("SELECT digest FROM changes ORDER BY number DESC LIMIT 1")
-        if state != self._rows_known_at or len(self._known_rows) > _MAX_KNOWN_ROWS:
-            self._rows_known_at, self._known_rows = state, {}
-        return self._known_rows
 
     def _remember(self, read: Mapping[int, Document]) -> None:
         """Keep documents at hand, and forget all once they take too much memory."""

@@ -35,6 +35,8 @@ class DerivedFile:
     @classmethod
     def open(cls, path: Path, *, write: bool = False) -> Self:
         """Open the file; a writer creates it where it is missing."""
+        if not write and not path.exists():
+            raise Damaged(f"{path} cannot be read (it is missing)")
         with contextlib.ExitStack() as unless_opened:
             try:
                 if write:
