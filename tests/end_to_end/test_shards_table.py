@@ -11,8 +11,12 @@ from benchmarks.reliability import shards
 from quoth.cli.main import _MODULES
 
 KNOWN = {row["command"]: row for row in json.loads(shards.RESULTS.read_text())["commands"]}
-NOT_OF_A_COLLECTION = {"evaluate", "compare", "settings", "demo", "keys", "serve"}
-"""Commands that take none, and one that never ends (see tests/end_to_end/test_serve.py)."""
+NOT_OF_A_COLLECTION = {
+    *("evaluate", "compare", "settings", "demo", "keys", "completion", "man", "doctor"),
+    *("serve", "watch"),
+    *("sync", "export", "import"),
+}
+"""Commands that take none, two that never end, and three whose own tests try them on shards."""
 
 
 def _try_quick(answers: multiprocessing.Queue) -> None:  # type: ignore[type-arg]
