@@ -129,7 +129,7 @@ def test_bad_input_is_refused_and_nothing_written(
         (("shard", "--exchange", birds), 3, "is not a collection in shards"),
         (("merge", birds, "--out", out), 3, "is not a collection in shards"),
         (("merge", shards, "--out", birds), 3, "exists and is not empty"),
-        (("learn", shards), 3, "too few to learn from"),
+        (("learn", shards), 2, "too few to learn from"),
         (("search", shards, "owl", "--with", "dense"), 3, f'run "quoth encode {shards}"'),
     ):
         quoth(*arguments).assert_fails(code, expected)
