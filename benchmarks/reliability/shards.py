@@ -25,6 +25,9 @@ QUICK: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("remove", ("remove", "{c}", "d1")),
     ("search", ("search", "{c}", "owl", "--with", "lexical")),
     ("run", ("run", "{c}", "{w}/queries.tsv", "--out", "{w}/run.trec", "--with", "lexical")),
+    ("sync", ("sync", "{c}", "{w}/folder", "--no-encode")),
+    ("export", ("export", "{c}", "{w}/all.jsonl")),
+    ("import", ("import", "{c}", "{w}/new.jsonl", "--no-encode")),
     ("status", ("status", "{c}")),
     ("verify", ("verify", "{c}")),
     ("verify --repair", ("verify", "{c}", "--repair")),
@@ -80,6 +83,8 @@ def _try(name: str, arguments: tuple[str, ...]) -> Tried:
     with tempfile.TemporaryDirectory(prefix="quoth-shards-") as place:
         folder = Path(place)
         (folder / "queries.tsv").write_text("1\tbarn owl\n")
+        (folder / "folder").mkdir()
+        (folder / "folder" / "owl.txt").write_text("The owl came back at dusk.\n")
         if not arguments:
             preload(OPERATIONS[name])
         apart(lambda: prepare("shards" if arguments else "learnable shards", folder))

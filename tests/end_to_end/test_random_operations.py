@@ -51,8 +51,9 @@ class CollectionMachine(RuleBasedStateMachine):
         super().__init__()
         self._scratch = tempfile.TemporaryDirectory()
         self.folder = Path(self._scratch.name) / "c.quoth"
-        # Never compact, so that dead documents stay in the index and must be corrected for.
-        self.settings = [{"lexical": {"compact_share": 1.0}}]
+        # Never compact, so that dead documents stay in the index and must be corrected for; show
+        # every near-identical document, as the reference does.
+        self.settings = [{"lexical": {"compact_share": 1.0}, "duplicates": {"together": False}}]
         self.engine = Engine.open(self.folder, settings=self.settings)
         self.expected: dict[str, Document] = {}
         self.engine.add_documents([])

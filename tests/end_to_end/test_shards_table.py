@@ -14,9 +14,8 @@ KNOWN = {row["command"]: row for row in json.loads(shards.RESULTS.read_text())["
 NOT_OF_A_COLLECTION = {
     *("evaluate", "compare", "settings", "demo", "keys", "completion", "man", "doctor"),
     *("serve", "watch"),
-    *("sync", "export", "import"),
 }
-"""Commands that take none, two that never end, and three whose own tests try them on shards."""
+"""Commands that take none, and two that never end."""
 
 
 def _try_quick(answers: multiprocessing.Queue) -> None:  # type: ignore[type-arg]

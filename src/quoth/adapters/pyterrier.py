@@ -51,6 +51,7 @@ class QuothTransformer(pt.Transformer):  # type: ignore[misc,unused-ignore]
             k=self.num_results,
             where=self._where,
             searcher=self._searcher,
+            distinct=False,  # judgements know every document
         )
         return [
             {**topic, "docno": each.docid, "score": each.score, "rank": rank, "text": each.text}

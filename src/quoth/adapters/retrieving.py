@@ -43,10 +43,21 @@ def open_place(place: str, *, key: str | None = None) -> SearchEngine:
 
 
 def retrieve(
-    engine: SearchEngine, query: str, *, k: int, where: str = "", searcher: str = "auto"
+    engine: SearchEngine,
+    query: str,
+    *,
+    k: int,
+    where: str = "",
+    searcher: str = "auto",
+    distinct: bool | None = None,
 ) -> list[RetrievedText]:
-    """Find the best passages for a query, taken as plain words."""
-    request = SearchRequest(as_words(query), k=k, where=where, searcher=searcher, snippet_chars=0)
+    """Find the best passages for a query, taken as plain words.
+
+    Near-identical documents come once where `distinct`; None is as the collection is set.
+    """
+    request = SearchRequest(
+        as_words(query), k=k, where=where, searcher=searcher, snippet_chars=0, distinct=distinct
+    )
     return [_text_of(each) for each in engine.find(request).hits]
 
 

@@ -13,12 +13,13 @@ from quoth.cli.commands.arguments import (
     AsJson,
     Collection,
     ConfigFile,
+    NoEncode,
     RayAddress,
     joining,
     open_engine,
     read_layers,
 )
-from quoth.cli.commands.sync import NoEncode, run_sync
+from quoth.cli.commands.sync import run_sync
 from quoth.cli.options import with_settings
 from quoth.cli.problems import Problems
 from quoth.cli.vectors import encode_if_quick

@@ -24,6 +24,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard out
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="A TOML file with settings.", metavar="FILE")
 ]
+NoEncode = Annotated[
+    bool,
+    typer.Option(
+        "--no-encode",
+        help="Leave vectors to quoth encode, even where they take less than a minute.",
+        metavar="",
+    ),
+]
 Depth = Annotated[int, typer.Option("-k", min=1, max=10_000, help="Hits per query.", metavar="N")]
 Where = Annotated[
     str,

@@ -12,7 +12,13 @@ from typing import Annotated
 import typer
 
 from quoth.cli import show
-from quoth.cli.commands.arguments import AsJson, Collection, ConfigFile, open_engine
+from quoth.cli.commands.arguments import (
+    AsJson,
+    Collection,
+    ConfigFile,
+    NoEncode,
+    open_engine,
+)
 from quoth.cli.options import with_settings
 from quoth.errors import ConfigError
 from quoth.records import Problem
@@ -117,14 +123,7 @@ def import_(
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at the first bad record.", metavar="")
     ] = False,
-    no_encode: Annotated[
-        bool,
-        typer.Option(
-            "--no-encode",
-            help="Leave vectors to quoth encode, even where they take less than a minute.",
-            metavar="",
-        ),
-    ] = False,
+    no_encode: NoEncode = False,
     config: ConfigFile = None,
     as_json: AsJson = False,
     settings: Mapping[str, str],

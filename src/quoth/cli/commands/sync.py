@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from quoth.cli import show
-from quoth.cli.commands.arguments import AsJson, Collection, ConfigFile, open_engine
+from quoth.cli.commands.arguments import (
+    AsJson,
+    Collection,
+    ConfigFile,
+    NoEncode,
+    open_engine,
+)
 from quoth.cli.options import with_settings
 from quoth.cli.problems import Problems
 from quoth.cli.vectors import encode_if_quick
@@ -40,14 +46,6 @@ Folders = Annotated[
 ]
 Yes = Annotated[
     bool, typer.Option("--yes", help="Remove without asking, however much it is.", metavar="")
-]
-NoEncode = Annotated[
-    bool,
-    typer.Option(
-        "--no-encode",
-        help="Leave vectors to quoth encode, even where they take less than a minute.",
-        metavar="",
-    ),
 ]
 
 

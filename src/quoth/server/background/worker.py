@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any, TextIO
 
 from quoth.errors import QuothError
-from quoth.shards.opening import open_engine, require_whole
+from quoth.shards.opening import open_engine
 
 ENCODE, LEARN = KINDS = ("encode", "learn")
 _EVERY_SECONDS = 0.2
@@ -77,10 +77,10 @@ def do(request: Mapping[str, Any], teller: _Teller) -> str:
             calibration = engine.encode()
             vectors = engine.status()["indexes"]["dense"]["vectors"]
             return f"{vectors:,} vectors; {calibration.reason}"
-        from quoth.jobs.learn.job import learn
         from quoth.jobs.learn.plan import LearnRequest
+        from quoth.jobs.learn.sharded import learn_any
 
-        outcome = learn(require_whole(engine, what="learning"), LearnRequest(), note=teller.note)
+        outcome = learn_any(engine, LearnRequest(), note=teller.note)
         assert outcome.report is not None
         return "learned before with these settings" if outcome.is_old else "the report is ready"
 
