@@ -51,8 +51,8 @@ def similarity(first: bytes, second: bytes) -> float:
     if first == second:
         return 1.0
     own, other = set(read_hashes(first)), set(read_hashes(second))
-    smallest = heapq.nsmallest(SKETCH_SIZE, own | other)
-    return sum(each in own and each in other for each in smallest) / len(smallest)
+    smallest = sorted(own | other)[:SKETCH_SIZE]
+    return len((own & other).intersection(smallest)) / len(smallest)
 
 
 def read_hashes(signature: bytes) -> array[int]:
