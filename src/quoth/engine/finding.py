@@ -186,7 +186,7 @@ class Finder:
             passage, document = best[found.row], found.document
             snippet = cut(passage) if passage and most else None
             if passage and (place := find_place(document, passage, within=_marked(snippet))):
-                passage = replace(passage, place=place)
+                passage = _at_place(passage, place)
             hit = Hit(hit.docid, hit.score, passage)
             signature = signatures.get(found.row, b"")
             title, metadata = document.title, document.metadata
@@ -217,6 +217,12 @@ class Finder:
             looked = self._searchers.attention(request.searcher, ranking.query, documents)
             told = [replace(each, attention=look) for each, look in zip(told, looked, strict=True)]
         return told
+
+
+def _at_place(passage: Passage, place: str) -> Passage:
+    """Add where a passage is to be found; several times as fast as `replace`."""
+    span, text, instance = passage.span, passage.text, passage.instance
+    return Passage(passage.docid, passage.field, span, text, instance, place)
 
 
 def _marked(snippet: Snippet | None) -> Span | None:
