@@ -194,7 +194,7 @@ def _check_quotation(page: Any, address: str) -> None:
     said = quotation.evaluate(QUOTED)
     expect(page.locator("#source mark")).to_have_count(1)
     assert page.locator("#source mark").text_content() == said
-    docid, _, field = page.locator("#source .origin bdi").text_content().partition(" · ")
+    docid, field = page.locator("#source .origin bdi").all_text_contents()
     numbers = re.findall(r"\d+", page.locator("#source .span").text_content())
     with Client(address) as client:
         (text,) = client.document(docid).fields[field]

@@ -1,8 +1,8 @@
 """A stand-in for the server, for tests of the page alone: the fixed interface, canned answers.
 
 What a query says decides how it is answered: "hostile" finds documents that attack the page,
-"nothing" finds none, "broken", "busy", "often" and "garbled" fail. Tests hold back answers by
-closing `gate`.
+"nothing" finds none, "owll" is misspelt, "broken", "busy", "often" and "garbled" fail. Tests
+hold back answers by closing `gate`.
 """
 
 from __future__ import annotations
@@ -52,10 +52,13 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
     "birds/barn-owl.md": {
         "fields": {"title": ["How the barn owl hunts"], "body": [OWL]},
         "metadata": {"year": 2021, "lang": "en", "tags": ["owls", "night"]},
+        "place": "§ By ear",
     },
     "birds/hearing.md": {
         "fields": {"title": ["Hearing in the dark"], "body": [HEARING]},
         "metadata": {"year": 2018, "lang": "en"},
+        "place": "p. 12",
+        "also": ["talks/hearing.md", "mail/2018/hearing.md"],
     },
     "birds/raven.md": {
         "fields": {"title": ["What ravens know"], "body": [RAVEN]},
@@ -67,6 +70,8 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
             "body": [HOSTILE],
         },
         "metadata": {"<i>key</i>": '"><script>window.attacked = 4</script>'},
+        "place": "<script>window.attacked = 5</script> \u202eecalp",
+        "also": ["<img src=x onerror='window.attacked = 6'>"],
     },
     "long": {"fields": {"title": ["t" * 5000], "body": [LONG]}, "metadata": {"x": "y" * 9000}},
 }
@@ -78,16 +83,19 @@ def make_hit(rank: int, docid: str, words: tuple[str, ...] = ()) -> dict[str, An
     text = document["fields"]["body"][0]
     found = (re.search(rf"\b{re.escape(word)}\w*", text[:2000], re.IGNORECASE) for word in words)
     highlights = [each.span() for each in found if each]
+    place = {"place": document.get("place", "")}
+    passage = {"field": "body", "instance": 0, "start": 0, "end": len(text), "text": text}
     return {
         "rank": rank,
         "docid": docid,
         "score": 9.25 / rank,
         "title": document["fields"]["title"][0],
-        "passage": {"field": "body", "instance": 0, "start": 0, "end": len(text), "text": text},
+        "passage": passage | place,
         "snippet": {"text": text, "start": 0, "end": len(text), "highlights": highlights},
         "metadata": document["metadata"],
         "found_by": {},
         "explanation": None,
+        "also": document.get("also", []),
     }
 
 
@@ -115,7 +123,8 @@ def search(body: dict[str, Any]) -> dict[str, Any]:
             }
     kept = hits[body["offset"] : body["offset"] + body["k"]]
     seconds = {"search": 0.0042}
-    told = {"query": query, "searcher": searcher, "seconds": seconds}
+    better = query.replace("owll", "owl") if "owll" in query else ""
+    told = {"query": query, "searcher": searcher, "seconds": seconds, "did_you_mean": better}
     return {**told, "offset": body["offset"], "k": body["k"], "hits": kept}
 
 
@@ -176,6 +185,7 @@ def answer(question: str) -> dict[str, Any]:
                     "quoted": token,
                     "sentence": sentence,
                     "sentence_start": passage["text"].index(sentence),
+                    "place": passage["place"],
                 }
             )
         text += token

@@ -29,6 +29,14 @@ class StoredDocument:
     document: Document
 
 
+@dataclass(frozen=True, slots=True)
+class SignedRow:
+    """A document's row, and what tells near-identical ones; None where none was stored."""
+
+    row: int
+    signature: bytes | None
+
+
 class StoreReader:
     """What can be asked of the documents on disk; `Store` adds opening and writing."""
 
@@ -157,6 +165,16 @@ class StoreReader:
             rows.update(self._db.all(f"{gone} AND {_AMONG} GROUP BY docid", (lost,)))
         return rows
 
+    def signed_rows(self, docids: Sequence[str]) -> dict[str, SignedRow]:
+        """Map docids of live documents to their rows and what tells near-identical ones."""
+        signature, joined = self._joined_signature()
+        found = self._db.all(
+            f"SELECT docid, row, {signature} FROM documents{joined}"
+            f" WHERE removed IS NULL AND {_AMONG}",
+            (json.dumps(list(docids)),),
+        )
+        return {docid: SignedRow(row, signature) for docid, row, signature in found}
+
     @property
     def last_row(self) -> int:
         """The highest row that a document ever had, 0 before the first."""
@@ -266,9 +284,7 @@ class StoreReader:
     # Inner workings --------------------------------------------------------------------------
 
     def _fetch(self, rows: Sequence[int]) -> dict[int, Document]:
-        signature, joined = "NULL", ""
-        if self._has_signatures():
-            signature, joined = "signature", " LEFT JOIN signatures USING (row)"
+        signature, joined = self._joined_signature()
         found = self._db.all(
             f"SELECT row, {_DOCID}, content, {signature} FROM documents{joined}"
             " WHERE row IN (SELECT value FROM json_each(?))",
@@ -278,12 +294,14 @@ class StoreReader:
         self._read_signatures.update({each[0]: each[3] for each in found if each[3] is not None})
         return {row: self._read(row, docid, content) for row, docid, content, _ in found}
 
-    def _has_signatures(self) -> bool:
-        """Whether documents have signatures; none was added since there are any, where not."""
+    def _joined_signature(self) -> tuple[str, str]:
+        """Write what selects signatures, and joins them; none was added where there is no table."""
         if not self._is_signed:
             there = "SELECT 1 FROM sqlite_master WHERE name = 'signatures'"
             self._is_signed = bool(self._db.all(there))
-        return self._is_signed
+        if not self._is_signed:
+            return "NULL", ""
+        return "signature", " LEFT JOIN signatures USING (row)"
 
     def _remember(self, read: Mapping[int, Document]) -> None:
         """Keep documents at hand, and forget all once they take too much memory."""

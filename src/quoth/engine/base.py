@@ -15,7 +15,7 @@ from quoth.answer.config import AnswerConfig, DecodingConfig
 from quoth.engine.answering import AnswerInProgress, Asking
 from quoth.engine.finding import CutSnippet
 from quoth.records import Answer, Document, Hit, Passage, SearchRequest, ShownHits, Snippet
-from quoth.search.duplicates import MOST_REACH, find_distinct
+from quoth.search.duplicates import MOST_REACH
 from quoth.search.duplicates_config import DuplicatesConfig
 from quoth.search.searcher import Progress
 from quoth.settings.config import Config, Values, build_config
@@ -104,17 +104,16 @@ class EngineBase(ABC):
         """
         config = self._duplicates
         wanted = config.together if request.distinct is None else request.distinct
-        if not wanted or request.reach > MOST_REACH:
-            return self._find(request)
-        return find_distinct(request, self._find, least=config.similarity)
+        is_together = wanted and request.reach <= MOST_REACH
+        return self._find(request, least=config.similarity if is_together else None)
 
     @functools.cached_property
     def _duplicates(self) -> DuplicatesConfig:
         return build_config(*self._given).duplicates
 
     @abstractmethod
-    def _find(self, request: SearchRequest) -> ShownHits:
-        """Find the hits of a request, each document for itself."""
+    def _find(self, request: SearchRequest, *, least: float | None) -> ShownHits:
+        """Find the hits of a request, those that are at least so similar together; None: each."""
 
     @abstractmethod
     def decide(self, searcher: str, rerank: bool | None) -> tuple[str, bool]:

@@ -141,8 +141,8 @@ class Engine(EngineBase):
 
     # Searching -------------------------------------------------------------------------------
 
-    def _find(self, request: SearchRequest) -> ShownHits:
-        """Find the hits of a request, each document for itself, with all that is shown of them.
+    def _find(self, request: SearchRequest, *, least: float | None) -> ShownHits:
+        """Find the hits of a request, with all that is shown of them.
 
         Scores are those of the ranking; one that is explained is the sum of its parts.
         """
@@ -150,7 +150,9 @@ class Engine(EngineBase):
         if (searcher, rerank) != (request.searcher, request.rerank):
             request = replace(request, searcher=searcher, rerank=rerank)
         with self._timed("search"):
-            found, better = self._read(lambda store: self._finder(store).answer(request), searcher)
+            found, better = self._read(
+                lambda store: self._finder(store).answer(request, least=least), searcher
+            )
         by = self.config.rerank.by if rerank else ""
         return ShownHits(found, searcher, reranked_by=by, suggestion=better)
 

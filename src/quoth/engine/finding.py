@@ -12,10 +12,9 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from quoth.collection.content import document_texts
 from quoth.collection.store import Store
 from quoth.collection.store_reader import StoredDocument
-from quoth.engine.lookup import allowed_rows, find_newest, stored_hits
+from quoth.engine.lookup import HitDocuments, allowed_rows, find_newest, sign, stored_hits
 from quoth.engine.searchers import Searchers
 from quoth.records import (
     Document,
@@ -28,6 +27,7 @@ from quoth.records import (
     Snippet,
     Span,
 )
+from quoth.search.duplicates import DistinctPage, choose_distinct
 from quoth.search.hybrid.searcher import HybridSearcher
 from quoth.search.lexical.searcher import LexicalSearcher
 from quoth.search.lexical.suggestions import correct_query
@@ -36,11 +36,13 @@ from quoth.search.rerank import RerankingSearcher
 from quoth.search.searcher import Searcher, Timed, untimed
 from quoth.search.snippets import make_snippet
 from quoth.text.places import find_place
-from quoth.text.signatures import make_signature
 from quoth.vocabulary.statistics import EVERYTHING
 
 CutSnippet = Callable[[Passage], Snippet]
 """Cuts what is shown of a passage, around the words of a query."""
+
+_STEADY = ("lexical", "dense")
+"""Searchers whose k best hits are the first of their 2k best; decoding goes by k."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,10 @@ class Ranking:
         """The query as searchers take it."""
         return Query("", self.request.query)
 
-    def find(self) -> tuple[Hit, ...]:
-        """Find the best hits, those before the page that was asked for included."""
-        found = self.using.search([self.query], k=self.request.reach, allowed=self.allowed)
+    def find(self, k: int | None = None) -> tuple[Hit, ...]:
+        """Find the k best hits; None: to the end of the page that was asked for."""
+        k = self.request.reach if k is None else k
+        found = self.using.search([self.query], k=k, allowed=self.allowed)
         return found.hits[self.query.qid]
 
     def with_finders(self, shown: Sequence[ShownHit]) -> list[ShownHit]:
@@ -96,6 +99,33 @@ class Ranking:
         ]
 
 
+class KeptRanking:
+    """A ranking of which ever more may be looked at; what it ranks anyway is searched for once."""
+
+    def __init__(self, ranking: Ranking) -> None:
+        self._ranking = ranking
+        self._found: tuple[Hit, ...] = ()
+        self._ranked = 0
+
+    def best(self, k: int) -> tuple[Hit, ...]:
+        """Return the k best hits, fewer where there are no more."""
+        if k > self._ranked:
+            self._ranked = self._depth(k)
+            self._found = self._ranking.find(self._ranked)
+        return self._found[:k]
+
+    def known(self, k: int) -> tuple[Hit, ...]:
+        """Return as many of the k best hits as were found so far."""
+        return self._found[:k]
+
+    def _depth(self, k: int) -> int:
+        """How many hits to search for: what is ranked anyway, and a margin the second time."""
+        using = self._ranking.using
+        if isinstance(using, HybridSearcher | RerankingSearcher):
+            return using.ranked(k)
+        return 2 * k if self._ranked and using.name in _STEADY else k
+
+
 class Finder:
     """Finds and shows hits in one state of a collection."""
 
@@ -106,22 +136,56 @@ class Finder:
 
     def find(self, request: SearchRequest) -> tuple[ShownHit, ...]:
         """Find hits `offset` + 1 to `offset` + k, with all that is shown of them."""
-        rerank = bool(request.rerank)
-        using = self._searchers.get(request.searcher, syntax=request.syntax, rerank=rerank)
-        ranking = Ranking(request, using, allowed_rows(self._store, request.where))
+        ranking = self._rank(request)
         with self._timed(f"search {request.searcher}"):
             found = ranking.find()
         with self._timed("show"):
             hits, stored = self._page(ranking, found)
             shown = self._show(request, hits, stored)
-        if shown and (request.explain or request.attention):
-            with self._timed("explain"):
-                shown = self._explain(ranking, shown, stored)
-        return tuple(ranking.with_finders(shown))
+        return tuple(ranking.with_finders(self._explain(ranking, shown, stored)))
 
-    def answer(self, request: SearchRequest) -> tuple[tuple[ShownHit, ...], str]:
-        """Find hits, and what the query should perhaps have been."""
-        return self.find(request), self.suggest(request)
+    def find_distinct(self, request: SearchRequest, *, least: float) -> tuple[ShownHit, ...]:
+        """Find hits, those that are at least so similar together; only the page is shown."""
+        ranking = self._rank(request)
+        kept, using = KeptRanking(ranking), ranking.using
+        documents = HitDocuments(self._store)
+
+        def best(k: int) -> Sequence[Hit]:
+            with self._timed(f"search {request.searcher}"):
+                found = kept.best(k)
+            if not isinstance(using, LexicalSearcher):
+                return found
+            # A page that has copies often has to be filled more than once.
+            stored = documents.read(found if k == request.reach else kept.known(2 * k))
+            return using.settle_ties(ranking.query, found, stored)
+
+        def signatures(hits: Sequence[Hit]) -> list[bytes]:
+            documents.look_up(kept.known(4 * request.reach))
+            return documents.signatures(hits)
+
+        page = choose_distinct(request, best, signatures=signatures, least=least)
+        with self._timed("show"):
+            hits = [each.best for each in page.groups]
+            stored = documents.read(hits)
+            shown = self._show(request, hits, stored)
+        shown = [
+            replace(each, rank=group.rank) for each, group in zip(shown, page.groups, strict=True)
+        ]
+        looked = replace(ranking, request=replace(request, offset=0, k=page.k))
+        told = looked.with_finders(self._explain(looked, shown, stored))
+        return number_distinct(told, page, after=request.offset)
+
+    def answer(
+        self, request: SearchRequest, *, least: float | None
+    ) -> tuple[tuple[ShownHit, ...], str]:
+        """Find hits, at least so similar ones together, and what the query should have been."""
+        found = self.find(request) if least is None else self.find_distinct(request, least=least)
+        return found, self.suggest(request)
+
+    def _rank(self, request: SearchRequest) -> Ranking:
+        rerank = bool(request.rerank)
+        using = self._searchers.get(request.searcher, syntax=request.syntax, rerank=rerank)
+        return Ranking(request, using, allowed_rows(self._store, request.where))
 
     def suggest(self, request: SearchRequest) -> str:
         """Write the query with words of the collection for those it lacks; empty without any."""
@@ -197,9 +261,7 @@ class Finder:
         """Return what tells near-identical documents; made here where none was stored."""
         stored = self._store.signatures([each.row for each in own])
         return {
-            each.row: stored[each.row]
-            if each.row in stored
-            else make_signature(document_texts(each.document))
+            each.row: stored[each.row] if each.row in stored else sign(each.document)
             for each in own
         }
 
@@ -209,13 +271,18 @@ class Finder:
         shown: Sequence[ShownHit],
         stored: Mapping[str, StoredDocument],
     ) -> list[ShownHit]:
+        """Add to hits what they are made of and where the encoder looked, as was asked for."""
         request, told = ranking.request, list(shown)
-        documents = [stored[each.hit.docid].document for each in shown]
-        if request.explain:
-            told = ranking.with_explanations(shown, documents)
-        if request.attention:
-            looked = self._searchers.attention(request.searcher, ranking.query, documents)
-            told = [replace(each, attention=look) for each, look in zip(told, looked, strict=True)]
+        if not shown or not (request.explain or request.attention):
+            return told
+        with self._timed("explain"):
+            documents = [stored[each.hit.docid].document for each in shown]
+            if request.explain:
+                told = ranking.with_explanations(shown, documents)
+            if request.attention:
+                looks = self._searchers.attention(request.searcher, ranking.query, documents)
+                pairs = zip(told, looks, strict=True)
+                told = [replace(each, attention=look) for each, look in pairs]
         return told
 
 
@@ -223,6 +290,17 @@ def _at_place(passage: Passage, place: str) -> Passage:
     """Add where a passage is to be found; several times as fast as `replace`."""
     span, text, instance = passage.span, passage.text, passage.instance
     return Passage(passage.docid, passage.field, span, text, instance, place)
+
+
+def number_distinct(
+    shown: Sequence[ShownHit], page: DistinctPage, *, after: int
+) -> tuple[ShownHit, ...]:
+    """Number the hits of a page from the one before it on, and add their other places."""
+    pairs = zip(shown, page.groups, strict=True)
+    return tuple(
+        replace(each, rank=rank, also=tuple(group.others))
+        for rank, (each, group) in enumerate(pairs, start=after + 1)
+    )
 
 
 def _marked(snippet: Snippet | None) -> Span | None:

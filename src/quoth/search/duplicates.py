@@ -1,15 +1,16 @@
 """Show near-identical documents once, at the place of the best of them, with their other places.
 
 Only hits are compared, by signatures that were made when documents were added, so a search costs a
-few microseconds more per hit. Where some fall together, further hits are found to fill the page.
+few microseconds more per hit. Where some fall together, a longer stretch of the same ranking is
+looked at to fill the page; what is shown of a hit is made for the page alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from quoth.records import SearchRequest, ShownHit, ShownHits
+from quoth.records import Hit, SearchRequest
 from quoth.text.signatures import read_hashes, similarity
 
 MOST_REACH = 200
@@ -18,48 +19,59 @@ MOST_REACH = 200
 _KEYS = 8  # two texts of similarity 0.9 share none of their 8 smallest hashes once in 10^7 times
 _MOST_ROUNDS = 4
 
+BestHits = Callable[[int], Sequence[Hit]]
+"""Returns the k best hits, fewer where there are no more."""
+
+ReadSignatures = Callable[[Sequence[Hit]], Sequence[bytes]]
+"""Returns what tells near-identical documents, for each hit."""
+
 
 @dataclass(slots=True)
 class Group:
-    """A hit, and the near-identical ones that were found after it."""
+    """A hit with its rank and signature, and the near-identical ones that were found after it."""
 
-    best: ShownHit
+    best: Hit
+    rank: int
+    signature: bytes
     others: list[str] = field(default_factory=list)
 
 
-def find_distinct(
-    request: SearchRequest, find: Callable[[SearchRequest], ShownHits], *, least: float
-) -> ShownHits:
-    """Find the hits of a request, near-identical documents together."""
-    wide = replace(request, offset=0, k=request.reach, distinct=True)
+@dataclass(frozen=True, slots=True)
+class DistinctPage:
+    """The groups of a page, and how many of the best hits were looked at for it."""
+
+    groups: Sequence[Group]
+    k: int
+
+
+def choose_distinct(
+    request: SearchRequest, best: BestHits, *, signatures: ReadSignatures, least: float
+) -> DistinctPage:
+    """Choose the hits of a page, near-identical documents together."""
+    wanted = request.reach
     for _round in range(_MOST_ROUNDS):
-        found = find(wide)
-        groups = group_hits(found.hits, least=least)
+        k, hits = wanted, best(wanted)
+        groups = group_hits(hits, signatures(hits), least=least)
         missing = request.reach - len(groups)
-        if missing <= 0 or len(found.hits) < wide.k:
+        if missing <= 0 or len(hits) < k:
             break
-        wide = replace(wide, k=wide.k + 2 * missing)
-    page = groups[request.offset : request.reach]
-    hits = [
-        replace(each.best, rank=rank, also=tuple(each.others))
-        for rank, each in enumerate(page, start=request.offset + 1)
-    ]
-    return replace(found, hits=tuple(hits))
+        wanted = k + 2 * missing
+    return DistinctPage(groups[request.offset : request.reach], k)
 
 
-def group_hits(hits: Sequence[ShownHit], *, least: float) -> list[Group]:
+def group_hits(hits: Sequence[Hit], signatures: Sequence[bytes], *, least: float) -> list[Group]:
     """Put hits that are at least so similar together, in the order of the best of each group."""
     groups: list[Group] = []
     by_hash: dict[int, list[Group]] = {}
-    for hit in hits:
-        keys = read_hashes(hit.signature)[:_KEYS]
+    for rank, (hit, signature) in enumerate(zip(hits, signatures, strict=True), start=1):
+        keys = read_hashes(signature)[:_KEYS]
         near = (group for key in keys for group in by_hash.get(key, ()))
         for group in near:
-            if similarity(group.best.signature, hit.signature) >= least:
-                group.others.append(hit.hit.docid)
+            if similarity(group.signature, signature) >= least:
+                group.others.append(hit.docid)
                 break
         else:
-            group = Group(hit)
+            group = Group(hit, rank, signature)
             groups.append(group)
             for key in keys:
                 by_hash.setdefault(key, []).append(group)

@@ -89,6 +89,11 @@ class RerankingSearcher:
             hits[query.qid] = tuple(sorted(ranked, key=lambda hit: (-hit.score, hit.docid))[:k])
         return Run(self.name, hits)
 
+    def ranked(self, k: int) -> int:
+        """How many hits have their final order where k are asked for: none costs a search more."""
+        reach = max(k, self._how.depth)
+        return self._first.ranked(reach) if isinstance(self._first, HybridSearcher) else reach
+
     def found_by(
         self, query: Query, docids: Sequence[str], *, k: int, allowed: set[int] | None
     ) -> dict[str, dict[str, RankAndScore]]:

@@ -11,7 +11,6 @@ collection as a whole, opens the folders themselves.
 from __future__ import annotations
 
 import functools
-import itertools
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -37,7 +36,6 @@ from quoth.records import (
     Query,
     Run,
     SearchRequest,
-    ShownHit,
     ShownHits,
 )
 from quoth.search.hybrid.calibration import Calibration
@@ -45,6 +43,7 @@ from quoth.search.merged import FanOut, MergedSearcher, ShardPort
 from quoth.search.searcher import Progress, Searcher, Timed, ignore_progress, untimed
 from quoth.settings.config import Config, Values, build_config
 from quoth.shards.encoding import encode_together
+from quoth.shards.finding import ShardFinder
 from quoth.shards.found import FoundRun, merge_sides, out_of_reach, read_shown, warn
 from quoth.shards.global_statistics import exchange_is_due
 from quoth.shards.port import LocalPort, ShardEngine
@@ -174,7 +173,7 @@ class ShardedEngine(EngineBase):
 
     # Searching -------------------------------------------------------------------------------
 
-    def _find(self, request: SearchRequest) -> ShownHits:
+    def _find(self, request: SearchRequest, *, least: float | None) -> ShownHits:
         """Find the hits within reach that a request asks for, with all that is shown of them."""
         searcher, rerank = self.decide(request.searcher, request.rerank)
         request = replace(request, searcher=searcher, rerank=rerank)
@@ -182,17 +181,18 @@ class ShardedEngine(EngineBase):
         def look() -> ShownHits:
             sides = self._sides(where=request.where, syntax=request.syntax)
             using = self._searcher(searcher, sides, rerank=rerank, syntax=request.syntax)
-            ranking = Ranking(request, using)
-            if isinstance(ranking.using, MergedSearcher) and self._is_apart:
-                hits: Sequence[ShownHit] = ranking.using.find(request)
-            else:
-                hits = self._find_in_steps(ranking, sides["lexical"])
-            ranks = itertools.count(request.offset + 1)
-            shown = ranking.with_finders([replace(each, rank=next(ranks)) for each in hits])
+            finder = ShardFinder(
+                Ranking(request, using),
+                sides["lexical"],
+                lambda docids: self.attention(request.query, docids, searcher=searcher),
+                self._timed,
+                is_apart=self._is_apart,
+            )
+            shown = finder.find() if least is None else finder.find_distinct(least=least)
             unreachable = out_of_reach(self.shards, sides.values())
             by = self.config.rerank.by if rerank else ""
             better = self._engines[0].suggest(request)
-            return ShownHits(tuple(shown), searcher, unreachable, by, better)
+            return ShownHits(shown, searcher, unreachable, by, better)
 
         with self._timed("search"):
             return self._read(look)
@@ -339,23 +339,6 @@ class ShardedEngine(EngineBase):
     @property
     def _wait(self) -> float:
         return build_config(*self._given).collection.wait_seconds
-
-    def _find_in_steps(self, ranking: Ranking, lexical: MergedSearcher) -> Sequence[ShownHit]:
-        """Find the best of all, then ask their shards alone for what is shown of them."""
-        request = ranking.request
-        with self._timed(f"search {request.searcher}"):
-            found = ranking.find()
-        with self._timed("show"):
-            shown: Sequence[ShownHit] = lexical.show(request, found[request.offset :])
-        docids = [each.hit.docid for each in shown]
-        if request.explain and shown:
-            with self._timed("explain"):
-                shown = ranking.with_explanations(shown, [Document(each, {}) for each in docids])
-        if request.attention and shown:
-            looks = self.attention(request.query, docids, searcher=request.searcher)
-            pairs = zip(shown, looks, strict=True)
-            shown = [replace(each, attention=look) for each, look in pairs]
-        return shown
 
     def _sides(self, *, where: str, syntax: bool) -> dict[str, MergedSearcher]:
         return merge_sides(self._fan_out, self.shards, where=where, syntax=syntax)

@@ -25,6 +25,7 @@ from quoth.records import (
     Run,
     SearchRequest,
     ShownHit,
+    ShownHits,
 )
 from quoth.search.hybrid.calibration import Calibration
 from quoth.search.searcher import Progress, ScoringSearcher, Timed, ignore_progress, untimed
@@ -59,6 +60,10 @@ class ShardEngine(Engine):
         self._looked_at: tuple[int, int] | None = None
 
     # For a port ------------------------------------------------------------------------------
+
+    def find_each(self, request: SearchRequest) -> ShownHits:
+        """Find hits, each document for itself: who asks all shards puts the same together."""
+        return self._find(request, least=None)
 
     def show(self, request: SearchRequest, hits: Sequence[Hit]) -> tuple[ShownHit, ...]:
         """Show hits that were found among all shards; what is gone is left out."""
@@ -215,7 +220,7 @@ class LocalPort:
     def find(self, request: SearchRequest) -> tuple[ShownHit, ...]:
         """Find the best documents of the shard, with all that is shown of them."""
         with self._having_turn(request.searcher):
-            return self.engine.find(request).hits
+            return self.engine.find_each(request).hits
 
     def show(self, request: SearchRequest, hits: Sequence[Hit]) -> tuple[ShownHit, ...]:
         """Show hits of the shard that were found for a request."""

@@ -74,6 +74,28 @@ def test_more_hits_take_no_more_statements(engine: Engine, statements: list[str]
     assert len(set(counts)) == 1, counts
 
 
+@pytest.mark.parametrize("searcher", ["lexical", "dense", "hybrid", "auto"])
+def test_pages_in_several_places_take_few_statements_too(
+    engine: Engine, statements: list[str], searcher: str, tmp_path: Path
+) -> None:
+    with Engine.open(tmp_path / "copies.quoth", settings=engine.given_settings) as copied:
+        copied.add_documents(
+            Document(
+                f"{at}-{place}",
+                {"text": ("owl at night " + " ".join(f"dusk{at}x{word}" for word in range(60)),)},
+            )
+            for at in range(20)
+            for place in "abc"
+        )
+        copied.encode()
+        with share_engine(copied, StageTimes())() as worker:
+            worker.find(SearchRequest("owl dusk1x1", searcher=searcher))  # opens everything
+            statements.clear()
+            found = worker.find(SearchRequest("owl at night", searcher=searcher))
+    assert len(found.hits) == 10 and all(len(each.also) == 2 for each in found.hits[:5])
+    assert 0 < len(statements) <= MOST_STATEMENTS, statements
+
+
 def test_a_hit_comes_with_all_that_is_shown_of_it(engine: Engine) -> None:
     request = SearchRequest(
         "night", k=2, offset=1, where="at < 9", searcher="hybrid", explain=True, attention=True

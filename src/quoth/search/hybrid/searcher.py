@@ -47,6 +47,10 @@ class HybridSearcher:
             fused = fuse(runs, self._config, weights=self._weights, ranges=self._ranges, k=k)
         return Run(self.name, fused.hits)
 
+    def ranked(self, k: int) -> int:
+        """How many hits have their final order where k are asked for: none costs a search more."""
+        return self._depth(k)
+
     def found_by(
         self, query: Query, docids: Sequence[str], *, k: int, allowed: set[int] | None
     ) -> dict[str, dict[str, RankAndScore]]:

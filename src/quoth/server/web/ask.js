@@ -3,6 +3,7 @@
 import { readError, stream } from "./api.js";
 import { openDocument } from "./document.js";
 import { failure, find, foreign, make, marked, message, replace } from "./dom.js";
+import { makeOrigin } from "./origin.js";
 import { nothingYet } from "./search.js";
 import { foldQuotations, hideSource, inviteToChoose, openSource } from "./source.js";
 import { hasMark, markEntry } from "./state.js";
@@ -207,12 +208,14 @@ function openCitation(citation, answer) {
   const at = sourceOf(citation, answer);
   const hit = answer.passages[at];
   const span = spanOf(citation);
-  const { field, instance, quoted } = citation;
+  const { field, instance, quoted, place } = citation;
   const alone = { field, instance, ...span, text: quoted };
   openSource({
     title: hit?.title,
     docid: citation.docid,
     passage: hit?.passage ?? alone,
+    place,
+    metadata: hit?.metadata,
     spans: [span],
     colour: at % COLOURS,
     number: citation.number,
@@ -236,9 +239,10 @@ function makeSources(answer) {
   const numbers = [...new Set(answer.citations.map((citation) => citation.number))];
   const cards = numbers.map((number) => {
     const quoted = answer.citations.filter((citation) => citation.number === number);
-    const { docid, field } = quoted[0];
+    const { docid, field, place } = quoted[0];
     const at = sourceOf(quoted[0], answer);
     const hit = answer.passages[at];
+    const open = () => openDocument(docid, hit?.passage ?? null, quoted.map(spanOf));
     return make(
       "li",
       { value: number, "data-source": at % COLOURS },
@@ -246,9 +250,9 @@ function makeSources(answer) {
       foreign(oneLine(hit?.title || docid, 120), "button", {
         type: "button",
         class: "title",
-        onclick: () => openDocument(docid, hit?.passage ?? null, quoted.map(spanOf)),
+        onclick: open,
       }),
-      make("p", { class: "origin" }, foreign(oneLine(`${docid} · ${field}`, 140))),
+      makeOrigin({ docid, field, place, metadata: hit?.metadata }, open),
       ...joinSentences(quoted).map(makeSentence),
     );
   });
@@ -309,6 +313,7 @@ function makeAbstention(answer) {
         class: "title",
         onclick: () => openDocument(hit.docid, hit.passage),
       }),
+      makeOrigin({ ...hit, ...hit.passage }, () => openDocument(hit.docid, hit.passage)),
       foreign(oneLine(hit.snippet?.text || hit.passage.text, 300), "p", { class: "snippet" }),
     ),
   );

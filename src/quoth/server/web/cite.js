@@ -23,38 +23,39 @@ export function readSource(hit) {
     year: /\b\d{4}\b/.exec(date)?.[0] ?? "",
     url: /^https?:\/\//.test(url) ? url : "",
     place: clean(hit.docid),
-    page: read("page"),
+    at: clean(hit.passage?.place ?? "") || (read("page") && `p. ${read("page")}`),
     quote: clean(hit.snippet?.text ?? hit.passage?.text ?? ""),
   };
 }
 
 /** Write a citation as plain text. */
-export function writePlain({ title, author, year, url, place, page }) {
+export function writePlain({ title, author, year, url, place, at }) {
   const dated = (text) => (year ? `${text} (${year})` : text);
   const head = author ? [dated(author), title] : [dated(title)];
   const where = url || (place === title ? "" : place);
-  return `${[...head, page && `p. ${page}`, where].filter(Boolean).join(". ")}.`;
+  return `${[...head, at, where].filter(Boolean).join(". ")}.`;
 }
 
 /** Write a quotation with its source in Markdown. */
-export function writeMarkdown({ title, author, year, url, place, page, quote }) {
+export function writeMarkdown({ title, author, year, url, place, at, quote }) {
   const name = escapeMarkdown(title);
   const linked = url ? `[${name}](<${url.replace(/[<>]/g, encodeURIComponent)}>)` : `*${name}*`;
   const by = [author, year].filter(Boolean).map(escapeMarkdown).join(", ");
-  const more = [by && ` (${by})`, page && `, p. ${page}`];
-  const at = url || place === title ? "" : `, \`${place.replaceAll("`", "'")}\``;
-  const source = `— ${linked}${more.filter(Boolean).join("")}${at}`;
+  const more = [by && ` (${by})`, at && `, ${escapeMarkdown(at)}`];
+  const where = url || place === title ? "" : `, \`${place.replaceAll("`", "'")}\``;
+  const source = `— ${linked}${more.filter(Boolean).join("")}${where}`;
   return quote ? `> ${escapeMarkdown(quote)}\n>\n> ${source}` : source;
 }
 
 /** Write an entry for BibTeX; empty where the metadata name neither author, year nor address. */
-export function writeBibtex({ key, title, author, year, url, page }) {
+export function writeBibtex({ key, title, author, year, url, at }) {
   if (!author && !year && !url) return "";
   const word = (text) => text.normalize("NFKD").replace(/[^A-Za-z0-9]+/g, "");
   const first = author ? author.split(/ and |,/)[0].split(" ").at(-1) : key.split("/").at(-1);
   const named = `${word(first).toLowerCase() || "document"}${year}`;
-  const pages = page ? { pages: page } : {};
-  const fields = { title: `{${escapeTex(title)}}`, author, year, url, ...pages };
+  const [, pages] = /^pp?\. (.+)$/.exec(at) ?? [];
+  const place = pages ? { pages: pages.replace("–", "--") } : { note: at };
+  const fields = { title: `{${escapeTex(title)}}`, author, year, url, ...place };
   const lines = Object.entries(fields)
     .filter(([, value]) => value)
     .map(([name, value]) => `  ${name} = {${name === "title" ? value : writeTex(name, value)}}`);

@@ -4,7 +4,7 @@ import { post } from "./api.js";
 import { failure, find, make, message, replace } from "./dom.js";
 import { clearFilterError, isFilterError, showFilterError } from "./filter.js";
 import { NAMES, makeHit } from "./hits.js";
-import { request, setAside, skeleton } from "./search.js";
+import { makeMeant, request, setAside, skeleton } from "./search.js";
 import { count, duration, oneLine } from "./text.js";
 
 let latest = null;
@@ -47,7 +47,9 @@ export async function showCompare(state, page) {
   clearFilterError();
   view.classList.remove("stale");
   const columns = sides.map((side, at) => makeColumn(side, at, { sides, state, page }));
-  replace(view, make("div", { class: "columns" }, ...columns));
+  const corrected = sides.map((side) => side.did_you_mean).find(Boolean);
+  const meant = makeMeant(corrected, { state, page });
+  replace(view, meant, make("div", { class: "columns" }, ...columns));
   page.tell(summary(sides));
 }
 

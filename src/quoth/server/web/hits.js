@@ -4,6 +4,7 @@ import { makeCite } from "./cite.js";
 import { openDocument } from "./document.js";
 import { find, foreign, make, marked, replace } from "./dom.js";
 import { showWhy } from "./explain.js";
+import { makeAlso, makeOrigin } from "./origin.js";
 import { oneLine, score } from "./text.js";
 
 const LONGEST_SNIPPET = 600;
@@ -25,8 +26,9 @@ export function makeHit(hit, { query, searcher, onFilter, beside = null }) {
     "li",
     { class: "hit", "data-docid": hit.docid, value: hit.rank },
     make("h3", {}, makeTitle(hit)),
-    makeOrigin(hit),
+    makeOrigin({ ...hit, ...hit.passage }, () => openAtMarks(hit)),
     makeSnippet(hit),
+    makeAlso(hit.also),
     make(
       "div",
       { class: "facts" },
@@ -51,10 +53,13 @@ function makeTitle(hit) {
   });
 }
 
-function makeOrigin(hit) {
-  const parts = [foreign(oneLine(hit.docid, 90))];
-  if (hit.passage) parts.push(" · ", foreign(oneLine(hit.passage.field, 40)));
-  return make("p", { class: "origin" }, ...parts);
+/** Open the document where the words of the snippet stand; without any, at the passage. */
+function openAtMarks({ docid, passage, snippet }) {
+  const marks = (snippet?.highlights ?? []).map(([start, end]) => ({
+    start: snippet.start + start,
+    end: snippet.start + end,
+  }));
+  openDocument(docid, passage, marks.length ? marks : null);
 }
 
 function makeSnippet(hit) {

@@ -14,6 +14,7 @@ export const SHORTCUTS = [
   ["d", "light or dark"],
   ["?", "these shortcuts"],
 ];
+const STOPS = ".title, .correction"; // where the arrows lead
 const MODE_KEYS = { s: "search", a: "ask", c: "compare", l: "learning", m: "manage", t: "stats" };
 
 /** Listen; `page` offers what the keys do. */
@@ -56,10 +57,10 @@ function press(event, page) {
 function walk(event) {
   if (event.target.matches("select, [role=region]")) return false;
   const view = document.querySelector(".view:not([hidden])");
-  const titles = [...view.querySelectorAll(".title")];
+  const titles = [...view.querySelectorAll(STOPS)];
   if (!titles.length) return false;
-  const within = event.target.closest?.(".hit, .sources li");
-  const at = titles.indexOf(within?.querySelector(".title") ?? null);
+  const within = event.target.closest?.(".hit, .sources li, .meant");
+  const at = titles.indexOf(within?.querySelector(STOPS) ?? null);
   const next = at + (event.key === "ArrowDown" ? 1 : -1);
   if (at <= 0 && event.key === "ArrowUp") return at === 0 ? focusQuery() : false;
   const chosen = titles[Math.min(next, titles.length - 1)];

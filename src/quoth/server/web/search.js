@@ -1,9 +1,10 @@
 // Search as you type: the latest query wins, older answers are never shown.
 
 import { post } from "./api.js";
-import { failure, find, make, message, replace } from "./dom.js";
+import { failure, find, foreign, make, message, replace } from "./dom.js";
 import { clearFilterError, isFilterError, showFilterError } from "./filter.js";
 import { makeHit } from "./hits.js";
+import { addressOf } from "./state.js";
 import { count, duration, oneLine } from "./text.js";
 
 const PAGE = 10;
@@ -69,14 +70,31 @@ export function request(state, offset, searcher = state.searcher) {
 }
 
 function showHits(view, found, { state, page }) {
+  const meant = makeMeant(found.did_you_mean, { state, page });
   if (!found.hits.length) {
-    replace(view, nothingYet(page) ?? nothing(state, page));
+    replace(view, meant, nothingYet(page) ?? nothing(state, page));
     page.tell(`Nothing found${outOfReach(found)}.`);
     return;
   }
   const list = make("ol", { class: "hits" });
-  replace(view, make("h2", { class: "unseen" }, "Hits"), list);
+  replace(view, meant, make("h2", { class: "unseen" }, "Hits"), list);
   append(list, found, { state, page, seconds: 0 });
+}
+
+/** Offer the query with its misspelt words corrected, as a link that searches for it. */
+export function makeMeant(query, { state, page }) {
+  if (!query || query === state.q) return null;
+  const link = foreign(oneLine(query, 200), "a", {
+    class: "correction",
+    href: addressOf({ ...state, q: query }),
+    onclick: (event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+      event.preventDefault();
+      page.go({ q: query });
+      if (matchMedia("(hover: hover)").matches) find("query").focus();
+    },
+  });
+  return make("p", { class: "meant" }, "Did you mean ", link, "?");
 }
 
 function sayFound(list, found, seconds) {

@@ -2,30 +2,26 @@
 
 import { openDocument } from "./document.js";
 import { find, foreign, make, marked, replace } from "./dom.js";
+import { makeOrigin } from "./origin.js";
 import { countCharacters, cutter, oneLine } from "./text.js";
 
 const AROUND = 1200;
 
 /** Show a passage beside the answer; `spans` are {start, end} in the field. */
-export function openSource({ title, docid, passage, spans, colour, number }) {
+export function openSource({ title, docid, passage, place, metadata, spans, colour, number }) {
   const aside = find("source");
   const body = find("source-body");
+  const open = () => openDocument(docid, passage, spans);
+  const origin = makeOrigin({ docid, field: passage.field, place, metadata }, open);
+  const characters = `characters ${spans[0].start}–${spans[0].end}`;
+  origin.append(make("span", { class: "span" }, characters));
   aside.dataset.source = colour;
   replace(find("source-title"), `[${number}] `, foreign(oneLine(title || docid, 120)));
   replace(
     body,
-    make(
-      "p",
-      { class: "origin" },
-      foreign(oneLine(`${docid} · ${passage.field}`, 140)),
-      make("span", { class: "span" }, `characters ${spans[0].start}–${spans[0].end}`),
-    ),
+    origin,
     make("p", { class: "passage", dir: "auto" }, ...markedAround(passage, spans)),
-    make(
-      "button",
-      { type: "button", class: "plain", onclick: () => openDocument(docid, passage, spans) },
-      "Open the whole document",
-    ),
+    make("button", { type: "button", class: "plain", onclick: open }, "Open the whole document"),
   );
   aside.hidden = false;
   aside.classList.remove("waiting-for-choice");
