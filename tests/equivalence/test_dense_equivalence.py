@@ -105,7 +105,7 @@ def test_any_history_gives_what_brute_force_gives(
             elif what == "reopen":
                 index = open_index(Path(name), config)
             elif what == "graph":
-                index.build_graph()
+                index.build_approximate()
             else:
                 {"compact": index.compact, "tidy": index.compact_if_due}[what]()
             assert index.rows().tolist() == truth.rows()
@@ -221,7 +221,7 @@ class Large:
         rows, units = np.arange(21_000) // 2, np.arange(21_000, dtype=np.int32) % 2
         self.index = open_index(folder, self.config)
         self.index.add(rows[:20_000], units[:20_000], vectors[:20_000])
-        assert self.index.build_graph_if_due() and not self.index.build_graph_if_due()
+        assert self.index.build_approximate_if_due() and not self.index.build_approximate_if_due()
         self.index.remove(range(0, 10_000, 10))
         self.index.add(rows[20_000:], units[20_000:], vectors[20_000:])
         self.queries = make_vectors(100, 32, seed=7)
@@ -274,14 +274,14 @@ def test_the_graph_survives_compaction_and_grows(tmp_path: Path) -> None:
     large = Large(tmp_path)
     large.index.compact()
     large.exact = open_index(tmp_path, large.exact._config)
-    assert large.index._now.graph is not None and large.index.num_dead == 0
+    assert large.index._now.approximate is not None and large.index.num_dead == 0
     assert large.recall(allowed=None) >= 0.95
     vectors = make_vectors(3_000, 32, seed=8)
     rows = np.arange(20_000, 23_000)
     large.index.add(rows, np.zeros(3_000, dtype=np.int32), vectors)
-    nodes = large.index._now.graph.entry.num_nodes
-    assert large.index.build_graph_if_due()
-    assert large.index._now.graph is not None
-    assert large.index._now.graph.entry.num_nodes == nodes + 1_000 + 3_000
+    nodes = large.index._now.approximate.entry.num_nodes
+    assert large.index.build_approximate_if_due()
+    assert large.index._now.approximate is not None
+    assert large.index._now.approximate.entry.num_nodes == nodes + 1_000 + 3_000
     large.exact = open_index(tmp_path, large.exact._config)
     assert large.recall(allowed=None) >= 0.95
