@@ -50,7 +50,7 @@ Nodes = NDArray[np.int64]
 class Choice(NamedTuple):
     """Which nodes a search may find, and which places it has to score besides."""
 
-    count: int
+    num_nodes: int
     share: float
     bits: NDArray[np.uint8] | None
     """A bit per node, None where all are eligible."""
@@ -169,11 +169,11 @@ def top_k_through(
     config: DenseConfig,
 ) -> list[list[Found]]:
     """Find about the k best rows of each query among the chosen places, never fewer than exist."""
-    if choice.count < finder.few:
+    if choice.num_nodes < finder.few:
         return top_k_exact(vectors, np.flatnonzero(chosen), query_vectors, k=k)
     found: list[list[Found]] = [[] for _ in query_vectors]
     short, fetch = np.arange(len(query_vectors)), finder.first_fetch(k, config)
-    while len(short) and fetch <= SELECTIVE * choice.count:
+    while len(short) and fetch <= SELECTIVE * choice.num_nodes:
         nodes = finder.nearest(query_vectors[short], fetch, choice=choice, config=config)
         for at, each in zip(short, nodes, strict=True):
             places = np.sort(finder.places[each[each >= 0]])

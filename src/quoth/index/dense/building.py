@@ -112,8 +112,7 @@ class _CodesBuild:
 
     def _begin(self) -> BuildEntry:
         """Train on a sample, or take the centroids of the codes that stand; list the nodes."""
-        number, base = self._number + 1, self._now.growing(self._config)
-        assert base is None or isinstance(base, Codes)
+        number, base = self._number + 1, self._base()
         later = self._now.later(base)
         if base is None:
             places, trained = later, self._train(number, later)
@@ -123,6 +122,14 @@ class _CodesBuild:
         build = BuildEntry(number, len(places), first, BLOCK, trained)
         self._seals[build.places_name] = _write_places(self._now, build, places)
         return build
+
+    def _base(self) -> Codes | None:
+        """Return the codes that stand, if more can be added to them with the same centroids."""
+        base = self._now.growing(self._config)
+        if not isinstance(base, Codes):
+            return None
+        name = base.entry.trained.name
+        return base if seal_file(self._folder / name) == self._seals[name] else None
 
     def _train(self, number: int, places: Places) -> TrainedEntry:
         self._progress("training centroids", 0, 0)
