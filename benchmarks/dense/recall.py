@@ -116,7 +116,7 @@ def measure(
     index = DenseIndex.open(folder, model=MODEL, config=exact_config)
     index.add(*content)
     start = time.perf_counter()
-    index.build_graph()
+    index.build_approximate()
     seconds = time.perf_counter() - start
     exact = DenseIndex.open(folder, model=MODEL, config=exact_config)
     truth = _search(exact, queries)[0]

@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -105,9 +105,17 @@ def save_artifact(folder: Path, artifact: Artifact, *, name: str = FILE_NAME) ->
 
 
 def open_artifact(
-    folder: Path, *, kind: str, version: int, name: str = FILE_NAME
+    folder: Path,
+    *,
+    kind: str,
+    version: int,
+    name: str = FILE_NAME,
+    others: Collection[int] = (),
 ) -> Artifact | None:
-    """Read `artifact.json`; None where there is none, an error where it cannot be trusted."""
+    """Read `artifact.json`; None where there is none, an error where it cannot be trusted.
+
+    `others` are further versions that are read.
+    """
     path = folder / name
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -126,7 +134,7 @@ def open_artifact(
         raise Damaged(f"{path} cannot be read as an artifact description ({error})") from error
     if seal != _seal_content(content):
         raise Damaged(f"{path} was altered: its content does not match its own checksum")
-    if (found.kind, found.version) != (kind, version):
+    if found.kind != kind or found.version not in (version, *others):
         raise FormatMismatch(
             f"{path} describes a {found.kind} of format {found.version}, "
             f"but this Quoth reads a {kind} of format {version}"

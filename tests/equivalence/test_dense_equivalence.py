@@ -1,9 +1,8 @@
-"""The dense index gives what brute force gives, whatever its history; its graph nearly so."""
+"""The dense index gives what brute force gives, whatever its history; graph and codes nearly."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import fsum
@@ -105,7 +104,7 @@ def test_any_history_gives_what_brute_force_gives(
             elif what == "reopen":
                 index = open_index(Path(name), config)
             elif what == "graph":
-                index.build_graph()
+                index.build_approximate()
             else:
                 {"compact": index.compact, "tidy": index.compact_if_due}[what]()
             assert index.rows().tolist() == truth.rows()
@@ -213,15 +212,17 @@ def test_less_precision_finds_nearly_the_same(tmp_path: Path, storage: str, boun
 
 
 class Large:
-    """20,000 vectors with a graph; then 2,000 rows are removed and 1,000 vectors added."""
+    """20,000 vectors with graph or codes; then 2,000 are removed and 1,000 added."""
 
-    def __init__(self, folder: Path) -> None:
-        self.config = DenseConfig(exact_limit=1_000, hnsw_neighbours=16, hnsw_build_depth=64)
+    def __init__(self, folder: Path, kind: str) -> None:
+        self.config = DenseConfig(
+            exact_limit=1_000, index=kind, hnsw_neighbours=16, hnsw_build_depth=64
+        )
         vectors = make_vectors(21_000, 32, seed=6)
         rows, units = np.arange(21_000) // 2, np.arange(21_000, dtype=np.int32) % 2
         self.index = open_index(folder, self.config)
         self.index.add(rows[:20_000], units[:20_000], vectors[:20_000])
-        assert self.index.build_graph_if_due() and not self.index.build_graph_if_due()
+        assert self.index.build_approximate_if_due() and not self.index.build_approximate_if_due()
         self.index.remove(range(0, 10_000, 10))
         self.index.add(rows[20_000:], units[20_000:], vectors[20_000:])
         self.queries = make_vectors(100, 32, seed=7)
@@ -237,18 +238,21 @@ class Large:
         return recall(found, expected)
 
 
-@pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Large]:
-    yield Large(tmp_path_factory.mktemp("large"))
+KINDS = ("hnsw", "ivfpq")
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def large(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Large:
+    return Large(tmp_path_factory.mktemp("large"), request.param)
 
 
 @pytest.mark.parametrize("step", [None, 2, 5, 40, 1_000])
-def test_the_graph_finds_nearly_all_whatever_is_allowed(large: Large, step: int | None) -> None:
+def test_nearly_all_is_found_whatever_is_allowed(large: Large, step: int | None) -> None:
     allowed = None if step is None else set(range(1, 10_500, step))
     assert large.recall(allowed=allowed) >= 0.95
 
 
-def test_a_hit_has_the_same_score_through_the_graph(large: Large) -> None:
+def test_a_hit_has_the_same_score_however_it_was_found(large: Large) -> None:
     found = large.index.top_k(large.queries, 10, allowed=None)
     scores = [{(e.row, e.unit): e.score for e in each} for each in found]
     every = large.exact.top_k(large.queries, 200, allowed=None)
@@ -258,7 +262,7 @@ def test_a_hit_has_the_same_score_through_the_graph(large: Large) -> None:
         assert all(hits[each.row, each.unit] == each.score for each in same)
 
 
-def test_what_came_after_the_graph_is_found_exactly(large: Large) -> None:
+def test_what_came_later_is_found_exactly(large: Large) -> None:
     late = set(range(10_000, 10_500))
     found = large.index.top_k(large.queries, 10, allowed=late)
     assert found == large.exact.top_k(large.queries, 10, allowed=late)
@@ -270,18 +274,19 @@ def test_many_hits_are_still_as_many_as_asked(large: Large) -> None:
     assert found == large.exact.top_k(large.queries[:1], 3_000, allowed=None)[0]
 
 
-def test_the_graph_survives_compaction_and_grows(tmp_path: Path) -> None:
-    large = Large(tmp_path)
+@pytest.mark.parametrize("kind", KINDS)
+def test_graph_and_codes_survive_compaction_and_grow(tmp_path: Path, kind: str) -> None:
+    large = Large(tmp_path, kind)
     large.index.compact()
     large.exact = open_index(tmp_path, large.exact._config)
-    assert large.index._now.graph is not None and large.index.num_dead == 0
+    assert large.index._now.approximate is not None and large.index.num_dead == 0
     assert large.recall(allowed=None) >= 0.95
     vectors = make_vectors(3_000, 32, seed=8)
     rows = np.arange(20_000, 23_000)
     large.index.add(rows, np.zeros(3_000, dtype=np.int32), vectors)
-    nodes = large.index._now.graph.entry.num_nodes
-    assert large.index.build_graph_if_due()
-    assert large.index._now.graph is not None
-    assert large.index._now.graph.entry.num_nodes == nodes + 1_000 + 3_000
+    nodes = large.index._now.approximate.entry.num_nodes
+    assert large.index.build_approximate_if_due()
+    assert large.index._now.approximate is not None
+    assert large.index._now.approximate.entry.num_nodes == nodes + 1_000 + 3_000
     large.exact = open_index(tmp_path, large.exact._config)
     assert large.recall(allowed=None) >= 0.95

@@ -23,7 +23,7 @@ from quoth.errors import CollectionError, Damaged, StorageFull
 from quoth.open_files import out_of_files, says_out_of_files
 from quoth.storage_failures import says_storage_failed, storage_failed
 
-_OURS = re.compile(r"(segment|removed|graph|places)-\d{6,}\.[a-z.]+")
+_OURS = re.compile(r"(segment|removed|graph|places|trained|block|ivfpq)-\d{6,}\.[a-z.]+")
 _DISK_FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
 
 

@@ -4,14 +4,18 @@ A document version is a row; its content never changes, so keeping up means addi
 missing and removing those that are gone. Each add is one immutable segment, each state one
 `artifact.json`, written last: a killed write leaves the state before it, and files that the next
 write deletes. Readers map what they opened and keep it. Up to `exact_limit` vectors search is
-exact; beyond, an HNSW graph stands in, which `build_graph_if_due` keeps up (see graph.py).
+exact; beyond, a graph (graph.py) or short codes (ivfpq.py) find candidates, which
+`build_approximate_if_due` keeps up.
 
     artifact.json
     segment-000001.codes.npy     numbers as stored, (N, D)
     segment-000001.labels.npy    row, unit and scale of each, (N,)
     removed-000002.npy           rows that no longer count
     graph-000003.faiss           the graph
-    places-000003.npy            which vector each of its nodes stands for
+    ivfpq-000003.faiss           or the codes
+    places-000003.npy            which vector each of their nodes stands for
+    trained-000003.faiss         centroids of the codes
+    block-000004.npy             codes of a build that is not finished
 """
 
 from __future__ import annotations
@@ -32,30 +36,28 @@ from quoth.artifact import (
     FileSeal,
     find_damage,
     save_artifact,
-    seal_file,
     sync_folder,
 )
 from quoth.errors import CollectionError, Damaged, IndexMismatch, IndexMoved, OutOfFiles
+from quoth.index.dense.approximate import open_places
+from quoth.index.dense.building import Progress, build_steps
 from quoth.index.dense.config import DenseConfig
 from quoth.index.dense.files import (
     explain,
     make_folder,
     sweep,
-    sync_file,
     write_array,
 )
-from quoth.index.dense.graph import build_graph
 from quoth.index.dense.rank import Found
 from quoth.index.dense.scan import block_size
 from quoth.index.dense.snapshot import DenseSnapshot
 from quoth.index.dense.state import (
     DenseState,
-    GraphEntry,
     RemovedEntry,
     SegmentEntry,
     read_state,
 )
-from quoth.index.dense.storage import CODE_TYPES, Codes, Floats, Quantised, dequantise, quantise
+from quoth.index.dense.storage import CODE_TYPES, Codes, Floats, Quantised, quantise
 from quoth.index.dense.vectors import LABEL, Places
 
 MOST_SEGMENTS = 64
@@ -66,6 +68,10 @@ _ROW = np.dtype("<i8")
 
 Rows = NDArray[np.int64]
 Units = NDArray[np.int32]
+
+
+def _ignore(_what: str, _done: int, _total: int) -> None:
+    """Be told of progress, and do nothing."""
 
 
 class DenseIndex:
@@ -198,27 +204,27 @@ class DenseIndex:
             with self._writing():
                 self._compact()
 
-    def build_graph_if_due(self) -> bool:
-        """Build or extend the graph where search wants it; tells whether it did.
+    def build_approximate_if_due(self, *, progress: Progress = _ignore) -> bool:
+        """Build or extend the graph or the codes where search wants them; tells whether it did.
 
-        About a millisecond per vector. Until then, and where FAISS is absent, search is exact.
+        Until then, and where FAISS is absent, search is exact. Codes that were being built when
+        the process ended are gone on with.
         """
-        is_due = self._now.graph_is_due(self._config)
+        is_due = self._now.approximate_is_due(self._config)
         if is_due:
-            self.build_graph()
+            self.build_approximate(progress=progress)
         return is_due
 
-    def build_graph(self) -> None:
-        """Bring the graph up to date: extend it, or build it anew where it is unfit for that."""
+    def build_approximate(self, *, progress: Progress = _ignore) -> None:
+        """Bring the graph or the codes up to date, whether or not search wants them."""
         if self.num_vectors == 0:
             return
         with self._writing():
-            base = self._graph_to_extend()
-            later = np.flatnonzero(self._now.live) if base is None else self._now.later()
-            self._write_graph(base, later)
+            for step in build_steps(self._now, self._config, progress=progress):
+                self._save(step.number, step.files, **step.fields)
 
     def find_damage(self) -> tuple[str, ...]:
-        """Read every recorded file and say which are missing or altered, the graph's included."""
+        """Read every recorded file, those of graph and codes too, and say what is wrong."""
         try:
             state = read_state(self._folder)
         except OutOfFiles:
@@ -277,9 +283,9 @@ class DenseIndex:
         number, places = self._number(), np.flatnonzero(self._now.live)
         entry = SegmentEntry(number, len(places), self._now.vectors.longest)
         files = self._copy(entry, places) if len(places) else {}
-        graph = self._move_graph(number, files) if self._keeps_graph() else None
-        segments = (entry,) if len(places) else ()
-        self._save(number, files, segments=segments, removed=None, graph=graph)
+        nodes = self._move_nodes(number, files)
+        segments, last = (entry,) if len(places) else (), number + (nodes["build"] is not None)
+        self._save(last, files, segments=segments, removed=None, **nodes)
 
     def _copy(self, entry: SegmentEntry, places: Places) -> dict[str, FileSeal]:
         """Write the vectors at some places as a new segment."""
@@ -293,57 +299,21 @@ class DenseIndex:
             entry.labels_name: self._write(entry.labels_name, labels, dtype=LABEL, shape=shape[:1]),
         }
 
-    def _keeps_graph(self) -> bool:
-        return self._now.graph is not None and self.num_vectors > self._config.exact_limit
-
-    def _move_graph(self, number: int, files: dict[str, FileSeal]) -> GraphEntry:
-        """Tie the nodes of the graph to where compaction puts their vectors."""
-        assert self._now.graph is not None
-        moved = np.where(self._now.live, np.cumsum(self._now.live) - 1, -1)
-        old = self._now.graph.places
-        places = np.where(old >= 0, moved[old], -1)
-        entry = replace(self._now.graph.entry, places_number=number)
-        files[entry.places_name] = self._write(
-            entry.places_name, [places], dtype=_ROW, shape=places.shape
-        )
-        return entry
-
-    def _graph_to_extend(self) -> GraphEntry | None:
-        graph = self._now.graph
-        if graph is None or not self._now.graph_can_grow(self._config) or graph.index is None:
-            return None
-        return graph.entry
-
-    def _write_graph(self, base: GraphEntry | None, later: Places) -> None:
-        """Write a graph of the vectors at some places, on top of another or of none."""
-        number, config = self._number(), self._config
-        before = self._now.graph.places if base and self._now.graph else np.empty(0, dtype=np.int64)
-        places = np.concatenate([before, later])
-        entry = GraphEntry(
-            number, number, len(places), config.hnsw_neighbours, config.hnsw_build_depth
-        )
-        path = self._folder / entry.name
-        build_graph(
-            path,
-            self._dequantised(later),
-            width=self._now.state.width,
-            neighbours=config.hnsw_neighbours,
-            build_depth=config.hnsw_build_depth,
-            extend=self._folder / base.name if base else None,
-        )
-        sync_file(path)
-        seals = {
-            entry.name: seal_file(path),
-            entry.places_name: self._write(
-                entry.places_name, [places], dtype=_ROW, shape=places.shape
-            ),
-        }
-        self._save(number, seals, graph=entry)
-
-    def _dequantised(self, places: Places) -> Iterator[Floats]:
-        vectors = self._now.vectors
-        for block in vectors.blocks(places, num_vectors=block_size(vectors.width)):
-            yield dequantise(block.codes, block.labels["scale"])
+    def _move_nodes(self, number: int, files: dict[str, FileSeal]) -> dict[str, Any]:
+        """Tie the nodes of graph and codes to where compaction puts their vectors."""
+        state, live = self._now.state, self._now.live
+        keeps = self._config.choose_index(self.num_vectors) != "exact"
+        entries = {"graph": state.graph, "codes": state.codes, "build": state.build}
+        moved: dict[str, Any] = dict.fromkeys(entries)
+        for name, entry in entries.items():
+            old = open_places(self._folder, state, entry) if keeps and entry else None
+            if entry is None or old is None:
+                continue
+            places = np.where((old >= 0) & live[old], (np.cumsum(live) - 1)[old], -1)
+            moved[name] = replace(entry, places_number=number + (name == "build"))
+            path = moved[name].places_name
+            files[path] = self._write(path, [places], dtype=_ROW, shape=places.shape)
+        return moved
 
     def _save(self, number: int, files: Mapping[str, FileSeal], **changes: Any) -> None:
         """Make a new state the current one, in one step, and delete what it no longer names."""

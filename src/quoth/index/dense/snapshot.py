@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 from quoth.artifact import require_uncut
 from quoth.errors import Damaged
+from quoth.index.dense.approximate import ApproximateIndex, Choice, open_places, top_k_through
 from quoth.index.dense.config import DenseConfig
 from quoth.index.dense.files import map_array
-from quoth.index.dense.graph import SELECTIVE, Graph, open_graph, top_k_through_graph
+from quoth.index.dense.graph import Graph
+from quoth.index.dense.ivfpq import Codes
 from quoth.index.dense.rank import Found
 from quoth.index.dense.scan import top_k_exact
-from quoth.index.dense.state import DenseState, find_problems
+from quoth.index.dense.state import DenseState, GraphEntry, find_problems
 from quoth.index.dense.storage import Floats
 from quoth.index.dense.vectors import StoredVectors
 
@@ -40,6 +42,8 @@ class DenseSnapshot:
     @cached_property
     def live(self) -> Mask:
         """Which places hold a vector of a row that was not removed."""
+        if not len(self._removed):  # spares reading the row of every place
+            return np.ones(len(self.vectors), dtype=bool)
         return ~np.isin(self.vectors.rows, self._removed)
 
     @cached_property
@@ -53,47 +57,63 @@ class DenseSnapshot:
         return self._removed
 
     @cached_property
-    def graph(self) -> Graph | None:
-        """The graph, None where there is none or it is damaged."""
-        return open_graph(self.folder, self.state)
+    def approximate(self) -> ApproximateIndex | None:
+        """The graph or the codes, None where there are none or they are damaged."""
+        entry = self.state.graph or self.state.codes
+        places = open_places(self.folder, self.state, entry) if entry else None
+        if entry is None or places is None:
+            return None
+        if isinstance(entry, GraphEntry):
+            return Graph(self.folder, self.state, places, entry=entry)
+        return Codes(self.folder, self.state, places, entry=entry)
 
     def top_k(
         self, query_vectors: Floats, k: int, *, allowed: set[int] | None, config: DenseConfig
     ) -> list[list[Found]]:
-        """Find the k best rows of each query, through the graph where the index is large."""
+        """Find the k best rows of each query, approximately where the index is large."""
         require_uncut(self.folder, self._mapped)
         chosen = self._choose(allowed)
-        if self.state.num_vectors > config.exact_limit:
-            if self.graph is not None and self.graph.index is not None:
-                depth = config.hnsw_search_depth
-                return top_k_through_graph(
-                    self.graph, self.vectors, chosen, query_vectors, k=k, depth=depth
+        if config.choose_index(self.state.num_vectors) != "exact":
+            finder = self.approximate
+            if finder is not None and finder.index is not None:
+                choice = self._live_choice if allowed is None else finder.choose(chosen)
+                return top_k_through(
+                    finder, self.vectors, chosen, query_vectors, choice=choice, k=k, config=config
                 )
-            _logger.debug("%s has no usable graph yet; searching exactly", self.folder)
+            _logger.debug("%s has no usable graph or codes yet; searching exactly", self.folder)
         return top_k_exact(self.vectors, np.flatnonzero(chosen), query_vectors, k=k)
 
-    def graph_is_due(self, config: DenseConfig) -> bool:
-        """Whether a graph is wanted and none stands, or the one that stands has fallen behind."""
-        if self.state.num_vectors <= config.exact_limit:
+    def approximate_is_due(self, config: DenseConfig) -> bool:
+        """Whether a graph or codes are wanted, and none stand or those have fallen behind."""
+        if config.choose_index(self.state.num_vectors) == "exact":
             return False
-        if not self.graph_can_grow(config):
+        finder = self.approximate
+        if finder is None or self.state.build is not None or not self._fits(finder, config):
             return True
-        return bool(self.later().size > SELECTIVE * self.state.num_vectors)
+        return self.later(finder).size > finder.most_later
 
-    def graph_can_grow(self, config: DenseConfig) -> bool:
-        """Whether the graph is whole, built as configured, and most of its nodes are live."""
-        graph = self.graph
-        if graph is None or graph.is_damaged:
-            return False
-        settings = graph.entry.neighbours, graph.entry.build_depth
-        if settings != (config.hnsw_neighbours, config.hnsw_build_depth):
-            return False
-        return bool(1 - graph.eligible(self.live).mean() <= config.compact_share)
+    def growing(self, config: DenseConfig) -> ApproximateIndex | None:
+        """Return the graph or the codes, if new vectors can be added to them."""
+        finder = self.approximate
+        if finder is None or not self._fits(finder, config) or finder.index is None:
+            return None
+        return finder
 
-    def later(self) -> Rows:
-        """Live places that the graph does not cover."""
-        covered = self.graph.covers if self.graph else np.zeros(len(self.vectors), dtype=bool)
-        return np.flatnonzero(self.live & ~covered)
+    def _fits(self, finder: ApproximateIndex, config: DenseConfig) -> bool:
+        """Whether an index is whole, built as configured, and most of its nodes are live."""
+        if finder.is_damaged or not finder.is_as_configured(config, self.state.num_vectors):
+            return False
+        return 1 - finder.live_share(self.live) <= config.compact_share
+
+    def later(self, finder: ApproximateIndex | None) -> Rows:
+        """Live places that an index does not cover."""
+        return np.flatnonzero(self.live if finder is None else self.live & ~finder.covers)
+
+    @cached_property
+    def _live_choice(self) -> Choice:
+        """What a search without a filter may find; every such search asks for it."""
+        assert self.approximate is not None
+        return self.approximate.choose(self.live)
 
     def _choose(self, allowed: set[int] | None) -> Mask:
         """Which places may be found: live, and of an allowed row."""
@@ -103,7 +123,7 @@ class DenseSnapshot:
         return self.live & np.isin(self.vectors.rows, rows)
 
     def _require_whole(self) -> None:
-        """Compare sizes with those recorded; the graph can be built again, so it may be missing."""
+        """Compare sizes with those recorded; graph and codes can be built again."""
         problems = find_problems(self.folder, self.state, self.state.needed_names)
         if problems:
             raise Damaged("; ".join(problems))

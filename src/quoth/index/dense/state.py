@@ -16,6 +16,10 @@ from quoth.errors import Damaged
 
 KIND = "dense index"
 VERSION = 1
+CODES_VERSION = 2
+"""Format of an index with codes, which earlier versions of Quoth cannot keep up."""
+
+_OF_CODES = {"codes", "build"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,87 @@ class GraphEntry:
         """File of the place of each node, -1 where compaction dropped it."""
         return f"places-{self.places_number:06d}.npy"
 
+    @property
+    def names(self) -> set[str]:
+        """All files."""
+        return {self.name, self.places_name}
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedEntry:
+    """The centroids of an IVF-PQ index, learnt from a sample."""
+
+    number: int
+    lists: int
+    code_bytes: int
+    asked_bytes: int
+    num_vectors: int
+    """Live vectors at the time."""
+
+    @property
+    def name(self) -> str:
+        """File of an index without vectors, in FAISS's format."""
+        return f"trained-{self.number:06d}.faiss"
+
+
+@dataclass(frozen=True, slots=True)
+class CodesEntry:
+    """The IVF-PQ index, and where in the segments each of its nodes now is."""
+
+    number: int
+    places_number: int
+    num_nodes: int
+    trained: TrainedEntry
+
+    @property
+    def name(self) -> str:
+        """File of the codes, in FAISS's format."""
+        return f"ivfpq-{self.number:06d}.faiss"
+
+    @property
+    def places_name(self) -> str:
+        """File of the place of each node, -1 where compaction dropped it."""
+        return f"places-{self.places_number:06d}.npy"
+
+    @property
+    def names(self) -> set[str]:
+        """All files."""
+        return {self.name, self.places_name, self.trained.name}
+
+
+@dataclass(frozen=True, slots=True)
+class BuildEntry:
+    """An IVF-PQ index that is being built: trained, and some of its vectors encoded."""
+
+    places_number: int
+    num_nodes: int
+    first_node: int
+    """Nodes before it are those of the index that stands."""
+
+    block_size: int
+    trained: TrainedEntry
+    blocks: tuple[int, ...] = ()
+
+    @property
+    def places_name(self) -> str:
+        """File of the place of each node, -1 where compaction dropped it."""
+        return f"places-{self.places_number:06d}.npy"
+
+    @property
+    def next_node(self) -> int:
+        """The node that the next block begins with."""
+        return self.first_node + self.block_size * len(self.blocks)
+
+    @property
+    def block_names(self) -> list[str]:
+        """Files of list and code of each node, from the first on."""
+        return [f"block-{number:06d}.npy" for number in self.blocks]
+
+    @property
+    def names(self) -> set[str]:
+        """All files."""
+        return {self.places_name, self.trained.name, *self.block_names}
+
 
 @dataclass(frozen=True, slots=True)
 class DenseState:
@@ -86,6 +171,8 @@ class DenseState:
     segments: tuple[SegmentEntry, ...] = ()
     removed: RemovedEntry | None = None
     graph: GraphEntry | None = None
+    codes: CodesEntry | None = None
+    build: BuildEntry | None = None
     files: Mapping[str, FileSeal] = field(default_factory=dict)
 
     @property
@@ -110,17 +197,22 @@ class DenseState:
         return names | ({self.removed.name} if self.removed else set())
 
     @property
-    def graph_names(self) -> set[str]:
+    def built_names(self) -> set[str]:
         """Files that can be built again from the others."""
-        return {self.graph.name, self.graph.places_name} if self.graph else set()
+        entries = (self.graph, self.codes, self.build)
+        return {name for each in entries if each for name in each.names}
 
     def to_artifact(self) -> Artifact:
         """Describe the state as it is saved, with the seals of the files it names and no others."""
         config = asdict(self)
         del config["files"], config["change"]
-        names = self.needed_names | self.graph_names
+        for name in _OF_CODES:
+            if config[name] is None:
+                del config[name]
+        version = CODES_VERSION if any(name in config for name in _OF_CODES) else VERSION
+        names = self.needed_names | self.built_names
         files = {name: seal for name, seal in self.files.items() if name in names}
-        return Artifact(KIND, VERSION, self.change, config, files)
+        return Artifact(KIND, version, self.change, config, files)
 
     @classmethod
     def from_artifact(cls, artifact: Artifact) -> Self:
@@ -129,7 +221,17 @@ class DenseState:
         config["segments"] = tuple(SegmentEntry(**each) for each in config["segments"])
         for name, kind in (("removed", RemovedEntry), ("graph", GraphEntry)):
             config[name] = kind(**config[name]) if config[name] else None
+        for name in _OF_CODES & config.keys():
+            config[name] = _read_codes(name, config[name])
         return cls(**config, change=artifact.change, files=artifact.files)
+
+
+def _read_codes(name: str, saved: Mapping[str, Any]) -> CodesEntry | BuildEntry:
+    """Read what is saved of an IVF-PQ index, finished or not."""
+    trained = TrainedEntry(**saved["trained"])
+    if name == "codes":
+        return CodesEntry(**{**saved, "trained": trained})
+    return BuildEntry(**{**saved, "trained": trained, "blocks": tuple(saved["blocks"])})
 
 
 def find_problems(folder: Path, state: DenseState, names: set[str]) -> tuple[str, ...]:
@@ -140,7 +242,7 @@ def find_problems(folder: Path, state: DenseState, names: set[str]) -> tuple[str
 
 def read_state(folder: Path) -> DenseState | None:
     """Read the recorded state, None where none was finished."""
-    artifact = open_artifact(folder, kind=KIND, version=VERSION)
+    artifact = open_artifact(folder, kind=KIND, version=VERSION, others=(CODES_VERSION,))
     if artifact is None:
         return None
     try:

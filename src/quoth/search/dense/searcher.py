@@ -210,7 +210,7 @@ class DenseSearcher:
             self._record.begin(upto, log=store.log_digest(upto))
             self._add(index, missing, encode, progress)
         index.compact_if_due()
-        index.build_graph_if_due()
+        index.build_approximate_if_due(progress=progress)
         index.record_change(upto, log=store.log_digest(upto))
         self._record.compact(live)
         self.close()

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quoth.artifact import save_artifact
 from quoth.errors import (
     CollectionError,
     ConfigError,
@@ -27,6 +28,7 @@ from quoth.errors import (
     MissingExtra,
     StorageFull,
 )
+from quoth.index.dense import building
 from quoth.index.dense import files as dense_files
 from quoth.index.dense import index as dense
 from quoth.index.dense.config import STORAGES, DenseConfig
@@ -133,7 +135,7 @@ def test_nothing_is_created_before_the_first_write(tmp_path: Path) -> None:
     assert index.top_k(make_vectors([1]), 5, allowed=None) == [[]]
     index.remove([1, 2])
     index.compact()
-    assert not index.build_graph_if_due() and not index.compact_if_due()
+    assert not index.build_approximate_if_due() and not index.compact_if_due()
     index.add(np.empty(0, np.int64), np.empty(0, np.int32), np.empty((0, WIDTH), np.float32))
     assert (index.rows().tolist(), index.num_vectors, index.change) == ([], 0, 0)
     assert index.find_damage() == () and list(tmp_path.iterdir()) == []
@@ -296,7 +298,7 @@ def damaged(tmp_path: Path) -> Path:
     """An index with every kind of file, to be damaged."""
     index = open_index(tmp_path, GRAPH)
     add_rows(index, range(60))
-    index.build_graph()
+    index.build_approximate()
     add_rows(index, range(60, 64))
     index.remove([1, 61])
     assert len(files(tmp_path)) == 7
@@ -321,7 +323,7 @@ def test_damage_is_noticed_and_named(
             assert [name in problem for problem in index.find_damage()] == [True]
             if name.startswith(("graph", "places")):
                 assert index.top_k(queries, 5, allowed=None) == expected
-                assert index.build_graph_if_due()
+                assert index.build_approximate_if_due()
                 assert index.find_damage() == ()
                 assert index.top_k(queries, 5, allowed=None) == expected
 
@@ -350,7 +352,7 @@ def test_a_description_of_something_else_is_damage(tmp_path: Path) -> None:
     index = open_index(tmp_path)
     add_rows(index, range(3))
     artifact = index._now.state.to_artifact()
-    dense.save_artifact(tmp_path, replace(artifact, config={"segments": []}))
+    save_artifact(tmp_path, replace(artifact, config={"segments": []}))
     with pytest.raises(Damaged, match="does not describe a dense index"):
         open_index(tmp_path)
 
@@ -414,7 +416,7 @@ def test_the_same_work_gives_the_same_graph(tmp_path: Path) -> None:
     for name in "ab":
         index = open_index(tmp_path / name, GRAPH)
         add_rows(index, range(300))
-        assert index.build_graph_if_due()
+        assert index.build_approximate_if_due()
         made.append(next((tmp_path / name).glob("graph-*")).read_bytes())
     assert made[0] == made[1]
 
@@ -422,18 +424,18 @@ def test_the_same_work_gives_the_same_graph(tmp_path: Path) -> None:
 def test_the_graph_is_built_anew_when_outdated(tmp_path: Path) -> None:
     index = open_index(tmp_path, GRAPH)
     add_rows(index, range(100))
-    assert index.build_graph_if_due()
+    assert index.build_approximate_if_due()
     add_rows(index, range(100, 105))
-    assert not index.build_graph_if_due()
+    assert not index.build_approximate_if_due()
     index.remove(range(30))
-    assert index.build_graph_if_due()
-    assert index._now.graph is not None and index._now.graph.entry.num_nodes == 75
+    assert index.build_approximate_if_due()
+    assert index._now.approximate is not None and index._now.approximate.entry.num_nodes == 75
     other = open_index(tmp_path, replace(GRAPH, hnsw_neighbours=4))
-    assert other.build_graph_if_due() and not other.build_graph_if_due()
+    assert other.build_approximate_if_due() and not other.build_approximate_if_due()
     index = open_index(tmp_path, GRAPH)
     index.remove(range(95))
     index.compact()
-    assert not index.build_graph_if_due() and len(files(tmp_path)) == 2
+    assert not index.build_approximate_if_due() and len(files(tmp_path)) == 2
 
 
 def test_without_faiss_search_is_exact_and_building_says_what_to_install(
@@ -442,13 +444,13 @@ def test_without_faiss_search_is_exact_and_building_says_what_to_install(
     index, queries = open_index(tmp_path, GRAPH), make_vectors(range(5))
     add_rows(index, range(200))
     expected = index.top_k(queries, 5, allowed=None)
-    index.build_graph()
+    index.build_approximate()
     monkeypatch.setitem(sys.modules, "faiss", None)
     again = open_index(tmp_path, GRAPH)
     assert again.top_k(queries, 5, allowed=None) == expected
     add_rows(again, range(200, 250))
     with pytest.raises(MissingExtra, match=r'pip install "quoth\[neural\]"'):
-        again.build_graph_if_due()
+        again.build_approximate_if_due()
     assert again.num_vectors == 250
 
 
@@ -492,7 +494,7 @@ def _work() -> list[tuple[Callable[[DenseIndex], None], set[int]]]:
         (lambda index: add_rows(index, range(20)), {*range(20)}),
         (lambda index: index.remove([0, 1]), {*range(2, 20)}),
         (lambda index: add_rows(index, range(20, 25)), {*range(2, 25)}),
-        (lambda index: index.build_graph(), {*range(2, 25)}),
+        (lambda index: index.build_approximate(), {*range(2, 25)}),
         (lambda index: index.record_change(3), {*range(2, 25)}),
         (lambda index: index.compact(), {*range(2, 25)}),
         (lambda index: index.remove([24]), {*range(2, 24)}),
@@ -541,7 +543,7 @@ def _work_and_die(folder: Path, step: int) -> None:
         (os, "replace"),
         (os, "mkdir"),
         (Path, "unlink"),
-        (dense, "seal_file"),
+        (building, "seal_file"),
     ):
         _die_at(owner, name, countdown)
     index = open_index(folder / "dense", GRAPH)
