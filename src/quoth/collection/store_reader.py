@@ -98,9 +98,9 @@ class StoreReader:
     def passage_counts(self) -> Iterator[tuple[int, str, int]]:
         """Yield the row of each live document, each of its fields, and how many passages it has."""
         yield from self._db.all(
-            "SELECT row, CAST(name AS TEXT), count(*) FROM documents"
-            " JOIN passages ON document = row JOIN fields ON fields.id = field"
-            " WHERE removed IS NULL GROUP BY row, field ORDER BY row"
+            "SELECT documents.row, CAST(name AS TEXT), count(*) FROM documents"
+            " JOIN passages ON document = documents.row JOIN fields ON fields.id = field"
+            " WHERE removed IS NULL GROUP BY documents.row, field ORDER BY documents.row"
         )
 
     def fields(self) -> tuple[str, ...]:

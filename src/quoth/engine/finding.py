@@ -25,6 +25,7 @@ from quoth.records import (
     RankAndScore,
     SearchRequest,
     ShownHit,
+    ShownHits,
     Snippet,
     Span,
 )
@@ -119,9 +120,14 @@ class Finder:
                 shown = self._explain(ranking, shown, stored)
         return tuple(ranking.with_finders(shown))
 
-    def answer(self, request: SearchRequest) -> tuple[tuple[ShownHit, ...], str]:
-        """Find hits, and what the query should perhaps have been."""
-        return self.find(request), self.suggest(request)
+    def answer(self, request: SearchRequest) -> ShownHits:
+        """Find hits, what the query should perhaps have been, and what was not looked at."""
+        return ShownHits(
+            self.find(request),
+            request.searcher,
+            suggestion=self.suggest(request),
+            incomplete=self._searchers.coverage(request.searcher),
+        )
 
     def suggest(self, request: SearchRequest) -> str:
         """Write the query with words of the collection for those it lacks; empty without any."""

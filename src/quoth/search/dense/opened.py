@@ -57,6 +57,11 @@ class OpenedVectors:
             self._unfinished = None if is_whole else _Unfinished(found, self._store.live_rows())
         return self._index
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether not everything is encoded yet, or something that is gone is still held."""
+        return self.index is not None and self._unfinished is not None
+
     def look_for_newer(self) -> None:
         """Open the newest state where not everything was there when it was looked last."""
         if self._unfinished is not None and stamp(self._folder) != self._unfinished.opened:
@@ -64,17 +69,14 @@ class OpenedVectors:
 
     def allow(self, allowed: set[int] | None) -> set[int] | None:
         """Leave out documents that are gone, which an index that is behind may still hold."""
-        if self.index is None or self._unfinished is None:
+        if not self.is_partial or self._unfinished is None:
             return allowed
         live = self._unfinished.live
         return live if allowed is None else allowed & live
 
     def lacking(self, docids: Sequence[str]) -> frozenset[str]:
         """Say which of these documents have no vector yet."""
-        held = self.index.rows()
-        if self._unfinished is None:
-            return frozenset()
-        rows = self._store.rows(docids)
+        held, rows = self.index.rows(), self._store.rows(docids)
         known = np.isin([rows.get(docid, -1) for docid in docids], held).tolist()
         return frozenset(docid for docid, has in zip(docids, known, strict=True) if not has)
 

@@ -89,6 +89,11 @@ class DenseSearcher:
             hits[query.qid] = tuple(sorted(ranked, key=lambda hit: (-hit.score, hit.docid))[:k])
         return Run(self.name, hits)
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether not everything is encoded yet."""
+        return self._opened.is_partial
+
     def lacking(self, docids: Sequence[str]) -> frozenset[str]:
         """Say which of these documents have no vector yet."""
         return self._opened.lacking(docids)
