@@ -98,7 +98,9 @@ def take_vectors(engine: Engine, encoded: tuple[Any, Any, Any]) -> None:
     stored = {each.row: each.document for each in store.live_documents()}
     usual = np.array([body in stored[row].fields for row in rows.tolist()])
     check_vectors(dense, stored, (rows[usual], units[usual], vectors[usual]))
-    index = DenseIndex.open(dense.folder, model=dense._encoder.identity(), config=dense._config)
+    index = DenseIndex.open(
+        dense.folder, model=dense._encoder.identity(), config=engine.config.dense
+    )
     index.add(rows[usual], units[usual], vectors[usual])
 
 

@@ -264,6 +264,7 @@ class ShownHits:
 
     `reranked_by` says who put the best of them into a new order; it is empty where nobody did.
     `suggestion` is the query with corrections for words that no document has, empty without any.
+    `incomplete` says how much was searched by vectors, while not all are there; empty otherwise.
     """
 
     hits: tuple[ShownHit, ...]
@@ -271,6 +272,7 @@ class ShownHits:
     unreachable: tuple[OutOfReach, ...] = ()
     reranked_by: str = ""
     suggestion: str = ""
+    incomplete: str = ""
 
     def _repr_html_(self) -> str:
         by = f"{self.searcher}, reranked by {self.reranked_by}" if self.reranked_by else ""

@@ -38,7 +38,7 @@ from quoth.jobs.ray import ClusterHelp
 from quoth.models.pixar.pixar import Pixar
 from quoth.models.pretrained import digest_weights
 from quoth.records import Query
-from quoth.search.dense import searcher
+from quoth.search.dense import filling
 from quoth.search.searcher import ignore_progress
 from quoth.shards.opening import open_engine
 from quoth.shards.ray_add import add_with_cluster
@@ -239,7 +239,7 @@ def test_vectors_made_on_a_cluster_that_loses_a_node_are_those_made_here(
     monkeypatch: pytest.MonkeyPatch,
     count: int,
 ) -> None:
-    monkeypatch.setattr(searcher, "CHUNK", 8)
+    monkeypatch.setattr(filling, "CHUNK", 8)
     settings = [{"dense": {"encoder": str(models[0])}}]
     for name in ("here", "there"):
         if count:

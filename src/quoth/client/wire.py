@@ -94,7 +94,8 @@ def read_hits(record: Mapping[str, Any]) -> ShownHits:
     unreachable = tuple(OutOfReach(**each) for each in record["unreachable"])
     hits = tuple(map(_read_hit, record["hits"]))
     by, better = record.get("reranked_by", ""), record.get("did_you_mean", "")
-    return ShownHits(hits, record["searcher"], unreachable, by, better)
+    missing = record.get("incomplete", "")
+    return ShownHits(hits, record["searcher"], unreachable, by, better, missing)
 
 
 def _read_hit(record: Mapping[str, Any]) -> ShownHit:

@@ -103,6 +103,14 @@ class StoreReader:
             )
         )
 
+    def passage_counts(self) -> Iterator[tuple[int, str, int]]:
+        """Yield the row of each live document, each of its fields, and how many passages it has."""
+        yield from self._db.all(
+            "SELECT documents.row, CAST(name AS TEXT), count(*) FROM documents"
+            " JOIN passages ON document = documents.row JOIN fields ON fields.id = field"
+            " WHERE removed IS NULL GROUP BY documents.row, field ORDER BY documents.row"
+        )
+
     def fields(self) -> tuple[str, ...]:
         """Names of all fields ever seen, in order of first appearance."""
         return tuple(
@@ -181,9 +189,10 @@ class StoreReader:
         found = self._db.all("SELECT seq FROM sqlite_sequence WHERE name = 'documents'")
         return int(found[0][0]) if found else 0
 
-    def live_rows(self) -> set[int]:
-        """Return the rows of all live documents."""
-        return {row for (row,) in self._db.all("SELECT row FROM documents WHERE removed IS NULL")}
+    def live_rows(self, *, after: int = 0) -> set[int]:
+        """Return the rows of all live documents that were added after a change."""
+        found = "SELECT row FROM documents WHERE removed IS NULL AND added > ?"
+        return {row for (row,) in self._db.all(found, (after,))}
 
     def live_documents(self) -> Iterator[StoredDocument]:
         """Yield all live documents in row order, without holding them."""

@@ -150,11 +150,11 @@ class Engine(EngineBase):
         if (searcher, rerank) != (request.searcher, request.rerank):
             request = replace(request, searcher=searcher, rerank=rerank)
         with self._timed("search"):
-            found, better = self._read(
+            found = self._read(
                 lambda store: self._finder(store).answer(request, least=least), searcher
             )
         by = self.config.rerank.by if rerank else ""
-        return ShownHits(found, searcher, reranked_by=by, suggestion=better)
+        return replace(found, reranked_by=by)
 
     def decide(self, searcher: str, rerank: bool | None) -> tuple[str, bool]:
         """Return the searcher that a name stands for, and whether its hits are reranked."""

@@ -24,6 +24,7 @@ from quoth.records import (
     RankAndScore,
     SearchRequest,
     ShownHit,
+    ShownHits,
     Snippet,
     Span,
 )
@@ -175,12 +176,15 @@ class Finder:
         told = looked.with_finders(self._explain(looked, shown, stored))
         return number_distinct(told, page, after=request.offset)
 
-    def answer(
-        self, request: SearchRequest, *, least: float | None
-    ) -> tuple[tuple[ShownHit, ...], str]:
-        """Find hits, at least so similar ones together, and what the query should have been."""
+    def answer(self, request: SearchRequest, *, least: float | None) -> ShownHits:
+        """Find hits, at least so similar ones together, and say what else there is to know."""
         found = self.find(request) if least is None else self.find_distinct(request, least=least)
-        return found, self.suggest(request)
+        return ShownHits(
+            found,
+            request.searcher,
+            suggestion=self.suggest(request),
+            incomplete=self._searchers.coverage(request.searcher),
+        )
 
     def _rank(self, request: SearchRequest) -> Ranking:
         rerank = bool(request.rerank)

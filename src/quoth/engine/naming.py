@@ -1,24 +1,58 @@
-"""Name new documents for generative search: pseudo-queries that a query generator writes."""
+"""Open generative search, and name new documents for it: a query generator writes their names."""
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quoth.collection.store import Store
+from quoth.engine.models import missing_neural
 from quoth.errors import ConfigError
 from quoth.records import Document
+from quoth.search.generative.config import NO_GENERATOR
+from quoth.search.generative.state import TRIE
 from quoth.settings.config import Config
 from quoth.settings.stored import stored_build
 from quoth.text.passages import cut_document
 
 if TYPE_CHECKING:
     from quoth.models.query_generator.generator import QueryGenerator
+    from quoth.search.generative.files import GenerativeModel
+    from quoth.search.generative.searcher import GenerativeSearcher
 
 LoadGenerator = Callable[[str], "QueryGenerator"]
+LoadGenerative = Callable[[Path], "GenerativeModel"]
 
 _logger = logging.getLogger(__name__)
+
+
+def open_generative(
+    folder: Path,
+    store: Store,
+    config: Config,
+    *,
+    load: LoadGenerative,
+    load_generator: LoadGenerator,
+    turn: AbstractContextManager[object] | None,
+) -> GenerativeSearcher:
+    """Search by the model in a folder; `turn` is held while one that engines share is at work."""
+    try:
+        from quoth.search.generative.searcher import GenerativeSearcher
+    except ImportError as error:
+        raise missing_neural(error, what="generative models") from error
+    names = functools.partial(name_documents, config, store, load=load_generator)
+    return GenerativeSearcher(
+        folder / TRIE,
+        store,
+        load_model=functools.partial(load, folder),
+        config=config.generative,
+        identify=None if config.generative.generator == NO_GENERATOR else names,
+        turn=turn,
+    )
 
 
 def name_documents(

@@ -35,17 +35,17 @@ class CanEncode(Protocol):
 
 
 def encode_if_quick(engine: CanEncode) -> float | None:
-    """Encode a collection that has no vectors if that is quick; else return the seconds it takes.
+    """Encode a collection that lacks vectors if that is quick; else return the seconds it takes.
 
     None says that nothing is left to do, or that it cannot be done here.
     """
     if not can_encode():
         return None
     status = engine.status()
-    if not status["documents"] or "dense" in status["indexes"]:
+    dense = status["indexes"].get("dense")
+    if not status["documents"] or (dense is not None and not dense.get("unfinished")):
         return None
-    cores = os.cpu_count() or 1
-    seconds = expected_seconds(status["documents"], status["passages"], cores=cores)
+    seconds = remaining_seconds(status, cores=os.cpu_count() or 1)
     if seconds > MOST_SECONDS:
         return seconds
     engine.encode()
@@ -57,9 +57,12 @@ def remaining_seconds(status: Mapping[str, Any], *, cores: int) -> float:
     documents, passages = int(status["documents"]), int(status["passages"])
     if not documents:
         return 0.0
-    held = int(status["indexes"].get("dense", {}).get("documents", 0)) / documents
+    dense = status["indexes"].get("dense", {})
+    held = int(dense.get("documents", 0)) / documents * passages
+    if dense.get("unfinished"):  # some documents have no more than their opening
+        held = min(int(dense["vectors"]), passages)
     whole = expected_seconds(documents, passages, cores=cores)
-    return whole - held * passages / (_PASSAGES_PER_SECOND * cores)
+    return whole - held / (_PASSAGES_PER_SECOND * cores)
 
 
 def expected_seconds(documents: int, passages: int, *, cores: int) -> float:

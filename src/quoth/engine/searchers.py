@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -11,9 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from quoth.collection.store import Store
 from quoth.engine.calibrating import RerankingTrial
-from quoth.engine.calibration_file import HYBRID, read_calibration, save_calibration
+from quoth.engine.calibration_file import (
+    HYBRID,
+    fusion_weights,
+    read_calibration,
+    save_calibration,
+)
 from quoth.engine.models import can_encode, missing_neural
-from quoth.engine.naming import LoadGenerator, name_documents
+from quoth.engine.naming import LoadGenerative, LoadGenerator, open_generative
 from quoth.engine.passages import BY_VECTORS, PassageChooser
 from quoth.engine.reranking import (
     LoadReranker,
@@ -23,16 +27,18 @@ from quoth.engine.reranking import (
     share_of,
     usual_width,
 )
-from quoth.errors import CollectionError, ConfigError, IndexMismatch, MissingExtra, OutOfFiles
-from quoth.index.dense.state import read_state
+from quoth.engine.writing import follow_if_possible
+from quoth.errors import CollectionError, ConfigError, MissingExtra
 from quoth.records import Attention, Document, Query
-from quoth.search.generative.config import NO_GENERATOR
+from quoth.search.dense.coverage import Stamp, stamp
+from quoth.search.dense.on_disk import VectorsOnDisk
+from quoth.search.dense.unfinished import UnfinishedVectors
 from quoth.search.generative.state import TRIE, find_model, is_index_current
 from quoth.search.hybrid.calibration import Calibration
 from quoth.search.hybrid.searcher import HybridSearcher
 from quoth.search.lexical.searcher import LexicalSearcher
 from quoth.search.rerank import ReadHits, Reranking, RerankingSearcher, wanted_text
-from quoth.search.searcher import IndexedSearcher, Progress, Searcher, Timed, untimed
+from quoth.search.searcher import IndexedSearcher, KeptIndex, Progress, Searcher, Timed, untimed
 from quoth.settings.config import Config
 from quoth.text.passages import cut_document
 from quoth.text.words import Analyser
@@ -40,7 +46,6 @@ from quoth.text.words import Analyser
 if TYPE_CHECKING:
     from quoth.models.glow.encoded import Encoder
     from quoth.search.dense.searcher import DenseSearcher
-    from quoth.search.generative.files import GenerativeModel
     from quoth.search.generative.searcher import GenerativeSearcher
 
 NAMES = ("lexical", "dense", "hybrid", "generative")
@@ -50,9 +55,7 @@ AUTO = "auto"
 """The searcher to name where the collection may choose."""
 
 LoadEncoder = Callable[[Config], "Encoder"]
-LoadGenerative = Callable[[Path], "GenerativeModel"]
 
-_logger = logging.getLogger(__name__)
 _S = TypeVar("_S", bound=Searcher)
 
 
@@ -88,12 +91,17 @@ class Searchers:
         self._timed = timed
         self._exchanged = exchanged
         self._made: dict[tuple[str, bool], Searcher] = {}
+        encoder = Path(config.dense.encoder)
+        own = folder / "dense" / (encoder.name or encoder.resolve().name)
+        self._vectors = VectorsOnDisk(own, store)
+        self._fused_of = self._look_at_fused()
 
     def get(self, name: str, *, syntax: bool, rerank: bool = False) -> Searcher:
         """Return a searcher by name; with `syntax`, its queries may use + - quotes and field:.
 
         With `rerank`, a model that reads them puts its best hits into a new order.
         """
+        self._forget_fusion_of_before()
         if rerank:
             read = functools.partial(self.passages.read_hits, name, syntax=syntax)
             first = self.get(name, syntax=syntax)
@@ -114,11 +122,10 @@ class Searchers:
         return self._once("lexical", syntax, lambda: self._make_lexical(syntax=syntax))
 
     def dense(self) -> DenseSearcher:
-        """Return the vector searcher of a collection that has been encoded."""
-        if not self.is_encoded:
-            found = "unfinished vectors" if self._dense_folder.exists() else "no vectors yet"
+        """Return the vector searcher of a collection that has vectors."""
+        if not self.has_vectors:
             raise CollectionError(
-                f"{self._folder} has {found} of {self._config.dense.encoder}; run"
+                f"{self._folder} has no vectors yet of {self._config.dense.encoder}; run"
                 f' "quoth encode {self._folder}"'
             )
         return self.dense_side()
@@ -140,7 +147,7 @@ class Searchers:
         """Return the best searcher that the collection has for the name `auto`, else the name."""
         if name != AUTO:
             return name
-        return "hybrid" if can_encode() and self.is_encoded else "lexical"
+        return "hybrid" if can_encode() and self.has_vectors else "lexical"
 
     def decide(self, name: str, rerank: bool | None) -> tuple[str, bool]:
         """Return the searcher that a name stands for, and whether its hits are reranked.
@@ -152,6 +159,10 @@ class Searchers:
             return chosen, rerank
         can = name == AUTO and chosen == "hybrid" and find_reranker(self._config.rerank) is not None
         return chosen, can and self.rerank_share > 0.0
+
+    def decide_as_whole(self, rerank: bool | None) -> tuple[str, bool]:
+        """Decide what `auto` stands for where unfinished vectors are of no use."""
+        return self.decide(AUTO if self.is_encoded else "lexical", rerank)
 
     @functools.cached_property
     def rerank_share(self) -> float:
@@ -180,14 +191,16 @@ class Searchers:
         read_document = self.passages.read_document
         return make_trial(self._config, self.load_reranker, read=read, read_document=read_document)
 
-    def kept(self, *, lost: Collection[str] = ()) -> Iterator[IndexedSearcher]:
-        """Yield the searchers whose index is kept in step with the documents.
+    def kept(self, *, lost: Collection[str] = ()) -> Iterator[KeptIndex]:
+        """Yield the indexes that are kept in step with the documents, and unfinished vectors.
 
         `lost` names folders in the collection whose index was taken away to be made anew.
         """
         yield self.lexical(syntax=True)
-        if self.is_encoded or self._dense_folder.relative_to(self._folder).as_posix() in lost:
+        if self.is_encoded or self._vectors.folder.relative_to(self._folder).as_posix() in lost:
             yield self.dense_side()
+        elif self.has_vectors:
+            yield UnfinishedVectors(self.dense_side())
         if self.has_generative:
             yield self.generative()
 
@@ -195,7 +208,7 @@ class Searchers:
         """Whether the indexes that a way of searching needs hold everything up to a change."""
         if not self.lexical(syntax=True).is_current(change):
             return False
-        if self._uses_dense(searcher) and not self._has_current_vectors(change):
+        if self._uses_dense(searcher) and not self._vectors.are_current(change):
             return False
         return not self._uses_generative(searcher) or self._has_current_names(change)
 
@@ -210,16 +223,17 @@ class Searchers:
     def follow_writing(self, store: Store, *, progress: Progress) -> None:
         """Bring every index up to date; some wait where their model cannot be used."""
         self.catch_up(store, searcher="lexical", progress=progress)
-        if self.is_encoded and not self._has_current_vectors(store.change):
-            _try("vectors", lambda: self.dense_side().catch_up(store, progress=progress))
+        if self.is_encoded and not self._vectors.are_current(store.change):
+            follow_if_possible("vectors", self.dense_side, store, progress)
         if self.has_generative and not self._has_current_names(store.change):
-            _try("identifiers", lambda: self.generative().catch_up(store, progress=progress))
+            follow_if_possible("identifiers", self.generative, store, progress)
 
     def describe(self) -> dict[str, dict[str, Any]]:
         """Describe every index that is kept."""
         described = {"lexical": self.lexical(syntax=True).describe()}
-        if self.is_encoded:
-            described["dense"] = _describe(self.dense_side)
+        if self.has_vectors:
+            unfinished = {} if self.is_encoded else {"unfinished": True}
+            described["dense"] = _describe(self.dense_side) | unfinished
         if self.has_generative:
             described["generative"] = _describe(self.generative)
         return described
@@ -245,17 +259,20 @@ class Searchers:
 
     @property
     def is_encoded(self) -> bool:
-        """Whether the collection has vectors of the configured encoder, completely at least once.
+        """Whether the collection had all vectors of the configured encoder at least once."""
+        return self._vectors.were_finished
 
-        A damaged index counts as one; whoever uses it says so.
-        """
-        try:
-            state = read_state(self._dense_folder)
-        except OutOfFiles:
-            raise
-        except CollectionError:
-            return True
-        return state is not None and (state.change > 0 or not state.segments)
+    @property
+    def has_vectors(self) -> bool:
+        """Whether there are vectors to search by, be it that an encoding is still under way."""
+        return self._vectors.are_usable
+
+    def coverage(self, searcher: str) -> str:
+        """Say how much a way of searching sees by vectors; empty where it is everything."""
+        if searcher not in BY_VECTORS or self.is_encoded:
+            return ""
+        found = self.dense().coverage()
+        return f'{found}; "quoth encode {self._folder}" finishes them' if found else ""
 
     @property
     def has_generative(self) -> bool:
@@ -265,28 +282,18 @@ class Searchers:
     @property
     def calibration(self) -> Calibration | None:
         """What was found out about fusing, None before that or for another encoder."""
-        return read_calibration(self._folder / HYBRID, encoder=self._model())
+        return read_calibration(self._folder / HYBRID, encoder=self._vectors.model())
 
     def keep_calibration(self, calibration: Calibration) -> None:
         """Save what was found out about fusing."""
         folder, change = self._folder / HYBRID, self._store.change
-        save_calibration(folder, calibration, encoder=self._model(), change=change)
+        save_calibration(folder, calibration, encoder=self._vectors.model(), change=change)
 
     def close(self) -> None:
         """Close all that were made."""
         for searcher in self._made.values():
             searcher.close()
         self._made = {}
-
-    @property
-    def _dense_folder(self) -> Path:
-        encoder = Path(self._config.dense.encoder)
-        return self._folder / "dense" / (encoder.name or encoder.resolve().name)
-
-    def _has_current_vectors(self, change: int) -> bool:
-        """Whether all is encoded, told without the libraries that encoding needs."""
-        state, log = read_state(self._dense_folder), self._store.log_digest(change)
-        return state is not None and (state.change, state.log) == (change, log)
 
     def _has_current_names(self, change: int) -> bool:
         """Whether all have their identifiers, told without the libraries that search by them."""
@@ -306,10 +313,17 @@ class Searchers:
     def _find_generative(self) -> Path | None:
         return find_model(self._folder, self._config.generative.model)
 
-    def _model(self) -> dict[str, Any] | None:
-        """Describe the model that made the vectors, to tell its calibration from another's."""
-        state = read_state(self._dense_folder)
-        return None if state is None else dict(state.model)
+    def _look_at_fused(self) -> tuple[Stamp | None, Stamp | None]:
+        return stamp(self._folder / HYBRID), stamp(self._vectors.folder)
+
+    def _forget_fusion_of_before(self) -> None:
+        """Fuse anew where an encoding that is under way has come further, or has calibrated."""
+        found = self._look_at_fused()
+        if found != self._fused_of:
+            self._fused_of = found
+            self.__dict__.pop("rerank_share", None)
+            sides = ("lexical", "dense", "generative")
+            self._made = {key: each for key, each in self._made.items() if key[0] in sides}
 
     def _once(self, name: str, syntax: bool, make: Callable[[], _S]) -> _S:
         if (name, syntax) not in self._made:
@@ -332,7 +346,7 @@ class Searchers:
         except ImportError as error:
             raise missing_neural(error) from error
         return DenseSearcher(
-            self._dense_folder,
+            self._vectors.folder,
             self._store,
             load_encoder=functools.partial(self._load_encoder, self._config),
             config=self._config.dense,
@@ -348,20 +362,12 @@ class Searchers:
                 f"{self._folder} has no model {config.model or 'for generative search'} yet; run"
                 f' "quoth train pixar {self._folder}"'
             )
-        try:
-            from quoth.search.generative.searcher import GenerativeSearcher
-        except ImportError as error:
-            raise missing_neural(error, what="generative models") from error
-        return GenerativeSearcher(
-            folder / TRIE,
+        return open_generative(
+            folder,
             self._store,
-            load_model=functools.partial(self._load_generative, folder),
-            config=config,
-            identify=None
-            if config.generator == NO_GENERATOR
-            else functools.partial(
-                name_documents, self._config, self._store, load=self._load_generator
-            ),
+            self._config,
+            load=self._load_generative,
+            load_generator=self._load_generator,
             turn=self._turn,
         )
 
@@ -373,24 +379,16 @@ class Searchers:
         sides = [side("lexical"), side("dense")]
         config = self._config.fusion
         found = self.calibration
-        weights = config.weights("lexical", ["dense"])
-        if found and config.method == "calibrated":
-            weights = dict(found.weights)
-        if self._uses_generative("hybrid"):
+        fuses_generative = self._uses_generative("hybrid")
+        if fuses_generative:
             sides.append(side("generative"))
-            weights = config.with_generative(weights)
+        weights = fusion_weights(
+            config, found, has_all=self.is_encoded, generative=fuses_generative
+        )
         ranges = found.usual_ranges() if found else None
         return HybridSearcher(
             sides, config=config, weights=weights, ranges=ranges, timed=self._timed
         )
-
-
-def _try(what: str, catch_up: Callable[[], None]) -> None:
-    """Bring an index up to date, or say why it has to wait."""
-    try:
-        catch_up()
-    except (MissingExtra, IndexMismatch) as error:
-        _logger.warning("the documents are kept, their %s are not up to date: %s", what, error)
 
 
 def _describe(give: Callable[[], IndexedSearcher]) -> dict[str, Any]:

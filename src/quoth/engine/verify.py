@@ -17,7 +17,7 @@ from quoth.collection.store import Store
 from quoth.engine.calibration_file import HYBRID, read_calibration
 from quoth.errors import Damaged, FormatMismatch
 from quoth.search.generative.state import FOLDER as GENERATIVE
-from quoth.search.searcher import IndexedSearcher, Progress
+from quoth.search.searcher import KeptIndex, Progress
 from quoth.settings.config import STORED_SECTIONS, Config, as_values
 from quoth.settings.stored import MODELS, sealed_models
 from quoth.sqlite_reading import can_write_beside
@@ -94,7 +94,7 @@ def only_reads(folder: Path, *, repair: bool) -> bool:
 def verify(
     store: Store,
     config: Config,
-    searchers: Iterable[IndexedSearcher],
+    searchers: Iterable[KeptIndex],
     *,
     repair: bool,
     progress: Progress,

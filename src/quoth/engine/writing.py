@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from quoth.artifact import FILE_NAME as ARTIFACT
@@ -15,14 +16,18 @@ from quoth.errors import (
     CollectionError,
     Damaged,
     IndexMismatch,
+    MissingExtra,
     OutOfFiles,
     StorageFailed,
     StorageFull,
 )
 from quoth.interruption import Interruption, check_interruption, interruptible
+from quoth.search.searcher import KeptIndex, Progress
 from quoth.settings.config import STORED_SECTIONS, Config, as_values
 from quoth.settings.stored import store_answer
 from quoth.sqlite_reading import can_write_beside
+
+_logger = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
@@ -104,3 +109,13 @@ def install_model(collection: Path, model: Path, *, wait_seconds: float) -> None
         contextlib.closing(Store.create(collection)) as store,
     ):
         store_answer(store, kept)
+
+
+def follow_if_possible(
+    what: str, give: Callable[[], KeptIndex], store: Store, progress: Progress
+) -> None:
+    """Bring an index up to date, or log why it has to wait."""
+    try:
+        give().catch_up(store, progress=progress)
+    except (MissingExtra, IndexMismatch) as error:
+        _logger.warning("the documents are kept, their %s are not up to date: %s", what, error)

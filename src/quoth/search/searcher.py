@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from quoth.collection.store import Store
 from quoth.records import Document, Part, Query, Run
@@ -50,17 +50,29 @@ class ScoringSearcher(Searcher, Protocol):
         ...
 
 
-class IndexedSearcher(Searcher, Protocol):
-    """A searcher with an index of its own, which it keeps in step with the store."""
+@runtime_checkable
+class PartialSearcher(Protocol):
+    """A searcher that can be used before its index holds every document."""
+
+    name: str
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the index may lack documents."""
+        ...
+
+    def lacking(self, docids: Sequence[str]) -> frozenset[str]:
+        """Say which of these documents the index does not hold yet."""
+        ...
+
+
+class KeptIndex(Protocol):
+    """An index that is kept in step with the store."""
 
     folder: Path
 
     def is_current(self, change: int) -> bool:
         """Whether the index on disk holds everything up to a change."""
-        ...
-
-    def describe(self) -> dict[str, Any]:
-        """Say what the index holds and how it was built."""
         ...
 
     def catch_up(self, store: Store, *, progress: Progress) -> None:
@@ -80,6 +92,14 @@ class IndexedSearcher(Searcher, Protocol):
 
     def num_behind(self, store: Store) -> int:
         """Count the changes that catching up would bring; 0 too where it must start over."""
+        ...
+
+
+class IndexedSearcher(Searcher, KeptIndex, Protocol):
+    """A searcher with an index of its own, which it keeps in step with the store."""
+
+    def describe(self) -> dict[str, Any]:
+        """Say what the index holds and how it was built."""
         ...
 
 

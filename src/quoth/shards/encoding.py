@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from queue import SimpleQueue
@@ -21,7 +21,8 @@ from quoth.records import Document, Passage
 from quoth.search.searcher import Progress, ignore_progress
 
 if TYPE_CHECKING:
-    from quoth.search.dense.searcher import DenseSearcher, EncodedChunk
+    from quoth.search.dense.filling import EncodedChunk, Stage
+    from quoth.search.dense.searcher import DenseSearcher
     from quoth.shards.port import ShardEngine
 
 
@@ -50,11 +51,13 @@ class _Encoding:
             for store, _dense in sides
         ]
         self._queues: list[SimpleQueue[EncodedChunk | _Stopped]] = [SimpleQueue() for _ in sides]
-        self._wanted: dict[int, Sequence[Sequence[int]]] = {}
+        self._wanted: dict[tuple[Stage, int], Sequence[Sequence[int]]] = {}
         self._told = threading.Condition()
 
     def run(self, progress: Progress) -> None:
-        """Fill every index."""
+        """Fill every index: the openings of all documents first, then the rest."""
+        from quoth.search.dense.filling import Stage
+
         with ThreadPoolExecutor(len(self._sides), thread_name_prefix="quoth-fill") as pool:
             filling = [
                 pool.submit(
@@ -66,8 +69,9 @@ class _Encoding:
                 for at, (store, dense) in enumerate(self._sides)
             ]
             try:
-                self._wait_until_asked(filling)
-                self._encode_all(progress)
+                for stage in Stage:
+                    self._wait_until_asked(filling, stage)
+                    self._encode_all(stage, progress)
             finally:
                 for each in self._queues:
                     each.put(_Stopped())
@@ -75,10 +79,12 @@ class _Encoding:
             for error in sorted(failed, key=lambda each: isinstance(each, _Stopped)):
                 raise error  # the first that is a cause
 
-    def _feed(self, at: int, chunks: Sequence[Sequence[int]]) -> Iterator[EncodedChunk]:
+    def _feed(
+        self, at: int, chunks: Sequence[Sequence[int]], stage: Stage
+    ) -> Iterator[EncodedChunk]:
         """Tell which rows a shard lacks, and pass on their vectors as they come."""
         with self._told:
-            self._wanted[at] = chunks
+            self._wanted[stage, at] = chunks
             self._told.notify()
         for _chunk in chunks:
             made = self._queues[at].get()
@@ -86,7 +92,7 @@ class _Encoding:
                 raise made
             yield made
 
-    def _wait_until_asked(self, filling: Sequence[Future[Any]]) -> None:
+    def _wait_until_asked(self, filling: Sequence[Future[Any]], stage: Stage) -> None:
         def notify(_future: Future[Any]) -> None:
             with self._told:
                 self._told.notify()
@@ -95,36 +101,40 @@ class _Encoding:
             future.add_done_callback(notify)
         with self._told:
             self._told.wait_for(
-                lambda: all(at in self._wanted or each.done() for at, each in enumerate(filling))
+                lambda: all(
+                    (stage, at) in self._wanted or each.done() for at, each in enumerate(filling)
+                )
             )
 
-    def _encode_all(self, progress: Progress) -> None:
-        from quoth.search.dense.searcher import CHUNK
+    def _encode_all(self, stage: Stage, progress: Progress) -> None:
+        """Encode one stage of all documents that lack it."""
+        from quoth.search.dense.filling import CHUNK
 
-        owners = [
-            (row, at) for at, chunks in self._wanted.items() for chunk in chunks for row in chunk
-        ]
+        with self._told:
+            wanted = {at: chunks for (each, at), chunks in self._wanted.items() if each is stage}
+        owners = [(row, at) for at, chunks in wanted.items() for chunk in chunks for row in chunk]
         if len({row for row, _at in owners}) < len(owners):  # written apart, and numbered apart
-            self._encode_apart()
+            self._encode_apart(wanted, stage)
             return
         owners.sort()
-        made = {at: _Waiting(chunks) for at, chunks in self._wanted.items()}
+        made = {at: _Waiting(chunks) for at, chunks in wanted.items()}
         for start in range(0, len(owners), CHUNK):
-            progress("encoding documents", start, len(owners))
+            progress(stage.value, start, len(owners))
             batch = dict(owners[start : start + CHUNK])
             together = _Together(self._readers, batch)
-            encoded = self._sides[0][1].encode_chunk(together, list(batch))
+            encoded = self._sides[0][1].encode_chunk(together, list(batch), stage)
             for at in sorted(set(batch.values())):
                 own = {row for row, owner in batch.items() if owner == at}
                 for chunk in made[at].take(_select(encoded, own), upto=max(own)):
                     self._queues[at].put(chunk)
-        progress("encoding documents", len(owners), len(owners))
+        if owners:
+            progress(stage.value, len(owners), len(owners))
 
-    def _encode_apart(self) -> None:
+    def _encode_apart(self, wanted: Mapping[int, Sequence[Sequence[int]]], stage: Stage) -> None:
         """Encode shard by shard, where rows of several shards cannot be told apart."""
-        for at, chunks in self._wanted.items():
+        for at, chunks in wanted.items():
             for chunk in chunks:
-                made = self._sides[at][1].encode_chunk(self._readers[at], chunk)
+                made = self._sides[at][1].encode_chunk(self._readers[at], chunk, stage)
                 self._queues[at].put(made)
 
 
@@ -151,9 +161,9 @@ class _Waiting:
         self._last_rows = [chunk[-1] for chunk in chunks]
         self._parts: list[EncodedChunk] = []
 
-    def take(self, part: EncodedChunk, *, upto: int) -> Iterator[EncodedChunk]:
+    def take(self, stage: EncodedChunk, *, upto: int) -> Iterator[EncodedChunk]:
         """Take in what was encoded up to a row, and give what is complete with it."""
-        self._parts.append(part)
+        self._parts.append(stage)
         while self._last_rows and self._last_rows[0] <= upto:
             last, every = self._last_rows.pop(0), _join(self._parts)
             rows = set(every.rows)
@@ -180,11 +190,11 @@ def _select(chunk: EncodedChunk, rows: set[int]) -> EncodedChunk:
 def _join(parts: Sequence[EncodedChunk]) -> EncodedChunk:
     import numpy as np
 
-    every = [part.encoded for part in parts]
+    every = [stage.encoded for stage in parts]
     return replace(
         parts[0],
-        rows=tuple(row for part in parts for row in part.rows),
-        units=tuple(unit for part in parts for unit in part.units),
+        rows=tuple(row for stage in parts for row in stage.rows),
+        units=tuple(unit for stage in parts for unit in stage.units),
         encoded=replace(
             every[0],
             vectors=np.concatenate([each.vectors for each in every]),

@@ -201,7 +201,8 @@ class ShardedEngine(EngineBase):
         """Return the searcher that a name stands for, and whether its hits are reranked."""
         if searcher != AUTO:
             return searcher, bool(rerank)
-        return self._engines[0].with_searchers(lambda searchers: searchers.decide(searcher, rerank))
+        first = self._engines[0]  # shards go by vectors once all are there
+        return first.with_searchers(lambda own: own.decide_as_whole(rerank))
 
     def find_many(
         self,

@@ -22,7 +22,8 @@ from quoth.collection.shards import is_sharded
 from quoth.collection.store import FILE_NAME, Store
 from quoth.engine.engine import Engine
 from quoth.models.glow.encoded import Encoded
-from quoth.search.dense.searcher import DenseSearcher, EncodedChunk
+from quoth.search.dense.filling import EncodedChunk, Stage
+from quoth.search.dense.searcher import DenseSearcher
 from quoth.search.searcher import Progress
 from quoth.settings.config import Values
 from quoth.shards.engine import ShardedEngine
@@ -55,8 +56,8 @@ class _FillingEngine(Engine):
                 dense.discard()
             make = functools.partial(_open_worker, type(self), self.folder.resolve(), self._given)
 
-            def encode(chunks: Sequence[Sequence[int]]) -> Iterator[EncodedChunk]:
-                for made in map_in_order(make, chunks):
+            def encode(chunks: Sequence[Sequence[int]], stage: Stage) -> Iterator[EncodedChunk]:
+                for made in map_in_order(make, [(rows, stage) for rows in chunks]):
                     _tell_failed(made, store, note)
                     yield made.chunk
 
@@ -91,40 +92,45 @@ def fill_vectors(
 
 def _open_worker(
     kind: type[_FillingEngine], folder: Path, settings: Sequence[Values]
-) -> Callable[[Sequence[int]], _Made]:
+) -> Callable[[tuple[Sequence[int], Stage]], _Made]:
     """Open a collection on the machine of a worker; the encoder is loaded once."""
     store, dense = kind.open(folder, settings=settings).opened_dense()
-    return lambda rows: _encode_safely(dense, store, rows)
+    return lambda wanted: _encode_safely(dense, store, *wanted)
 
 
-def _encode_safely(dense: DenseSearcher, store: Store, rows: Sequence[int]) -> _Made:
+def _encode_safely(dense: DenseSearcher, store: Store, rows: Sequence[int], stage: Stage) -> _Made:
     """Encode a chunk; where that fails, row by row, to find out which are to blame.
 
     Those get a vector of zeros, which is near to nothing, so that they are not tried for ever.
     """
     try:
-        return _Made(dense.encode_chunk(store, rows), ())
+        return _Made(dense.encode_chunk(store, rows, stage), ())
     except _FAILURES:
         chunks, failed = [], []
         for row in rows:
             try:
-                chunks.append(dense.encode_chunk(store, [row]))
+                chunks.append(dense.encode_chunk(store, [row], stage))
             except _FAILURES as error:
                 failed.append((row, str(error)))
-        return _Made(_join(chunks, [row for row, _why in failed], width=dense.width), tuple(failed))
+        zeros = _zeros([row for row, _why in failed], stage, width=dense.width)
+        return _Made(_join([*chunks, zeros]), tuple(failed))
 
 
-def _join(chunks: Sequence[EncodedChunk], failed: Sequence[int], *, width: int) -> EncodedChunk:
-    """Join what was encoded with zeros for what was not."""
-    zeros = np.zeros((len(failed), width), dtype=np.float32)
-    none = (0,) * len(failed)
+def _zeros(rows: Sequence[int], stage: Stage, *, width: int) -> EncodedChunk:
+    """Make what stands for rows that could not be encoded."""
+    none = (0,) * len(rows)
+    vectors = np.zeros((len(rows), width), dtype=np.float32)
+    return EncodedChunk(tuple(rows), (stage.start,) * len(rows), Encoded(vectors, none, none))
+
+
+def _join(chunks: Sequence[EncodedChunk]) -> EncodedChunk:
     return EncodedChunk(
-        tuple(row for each in chunks for row in each.rows) + tuple(failed),
-        tuple(unit for each in chunks for unit in each.units) + none,
+        tuple(row for each in chunks for row in each.rows),
+        tuple(unit for each in chunks for unit in each.units),
         Encoded(
-            np.concatenate([*(each.encoded.vectors for each in chunks), zeros]),
-            tuple(count for each in chunks for count in each.encoded.lengths) + none,
-            tuple(count for each in chunks for count in each.encoded.cuts) + none,
+            np.concatenate([each.encoded.vectors for each in chunks]),
+            tuple(count for each in chunks for count in each.encoded.lengths),
+            tuple(count for each in chunks for count in each.encoded.cuts),
         ),
     )
 

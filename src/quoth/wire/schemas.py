@@ -96,7 +96,8 @@ class SearchResponse(BaseModel):
 
     `reranked_by` says who put the best of them into a new order, if anybody did; `unreachable`
     names the shards that the hits cannot be from. `did_you_mean` is the query with corrections for
-    words that no document has; empty without any.
+    words that no document has; empty without any. `incomplete` says how much was searched by
+    vectors while not all are there; empty otherwise.
     """
 
     query: str
@@ -106,6 +107,7 @@ class SearchResponse(BaseModel):
     k: int
     hits: list[HitBody]
     did_you_mean: str = ""
+    incomplete: str = ""
     seconds: dict[str, float] = {}
     unreachable: list[OutOfReachBody] = []
 

@@ -67,6 +67,7 @@ def _found(
         "k": request.k,
         "hits": [_hit(each) for each in found.hits],
         "did_you_mean": found.suggestion,
+        "incomplete": found.incomplete,
         "seconds": dict(seconds),
         "unreachable": _out_of_reach(found.unreachable),
     }

@@ -12,7 +12,7 @@ import pytest
 from quoth.errors import ConfigError
 from quoth.models.glow.encoded import Encoded
 from quoth.records import Document, Located, Problem
-from quoth.search.dense.searcher import EncodedChunk
+from quoth.search.dense.filling import EncodedChunk, Stage
 from quoth.settings.config import build_config
 from quoth.shards import ray_add, ray_encode
 from quoth.text.passages import PassageConfig, cut_document
@@ -66,19 +66,19 @@ class StubSearcher:
 
     width = 2
 
-    def encode_chunk(self, _store: Any, rows: Sequence[int]) -> EncodedChunk:
+    def encode_chunk(self, _store: Any, rows: Sequence[int], stage: Stage) -> EncodedChunk:
         if 3 in rows:
             raise RuntimeError("too odd")
         vectors = np.array([[row, 1.0] for row in rows], dtype=np.float32)
         ones = (1,) * len(rows)
-        return EncodedChunk(tuple(rows), (0,) * len(rows), Encoded(vectors, ones, ones))
+        return EncodedChunk(tuple(rows), (stage.start,) * len(rows), Encoded(vectors, ones, ones))
 
 
 def test_a_document_that_cannot_be_encoded_gets_zeros_and_is_told_of() -> None:
     encode: Any = ray_encode._encode_safely
-    whole = encode(StubSearcher(), None, [1, 2])
+    whole = encode(StubSearcher(), None, [1, 2], Stage.OPENING)
     assert (whole.chunk.rows, whole.failed) == ((1, 2), ())
-    made = encode(StubSearcher(), None, [1, 3, 2])
+    made = encode(StubSearcher(), None, [1, 3, 2], Stage.REST)
     assert made.failed == ((3, "too odd"),)
     assert dict(zip(made.chunk.rows, made.chunk.encoded.vectors.tolist(), strict=True)) == {
         1: [1.0, 1.0],
@@ -86,3 +86,4 @@ def test_a_document_that_cannot_be_encoded_gets_zeros_and_is_told_of() -> None:
         3: [0.0, 0.0],
     }
     assert made.chunk.encoded.lengths == (1, 1, 0)
+    assert whole.chunk.units == (0, 0) and made.chunk.units == (1, 1, 1)

@@ -100,8 +100,9 @@ def _say_how_long(engine: OpenedEngine) -> None:
     seconds = remaining_seconds(engine.status(), cores=os.cpu_count() or 1)
     if seconds > MOST_SECONDS:
         show.note(
-            f"about {display.duration(seconds)} on this computer's processor; you may interrupt it"
-            " at any time and go on later, and search by words (BM25) meanwhile"
+            f"about {display.duration(seconds)} on this computer's processor, the opening of every"
+            " document first; search uses the vectors that are there, and you may interrupt this at"
+            " any time and resume it later"
         )
 
 
@@ -117,8 +118,9 @@ def encode(
 ) -> None:
     """Compute vectors for every document, and calibrate how they are fused with BM25.
 
-    If interrupted, run the same command again to resume. From then on, add and remove keep the
-    vectors up to date.
+    The opening of every document comes first, and search uses the vectors that are there. If
+    interrupted, run the same command again to resume. From then on, add and remove keep the vectors
+    up to date.
     """
     if ray:
         _fill_on_cluster(collection, ray, read_layers(config, settings))

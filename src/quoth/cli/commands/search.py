@@ -93,6 +93,8 @@ def _print_found(request: SearchRequest, found: ShownHits, *, as_json: bool) -> 
         show.print_hit(each, console)
     if not found.hits:
         show.note(_advise_on_nothing(request.query, request.where))
+    if found.incomplete:
+        show.note(found.incomplete)
     if found.suggestion:
         show.note(f"did you mean: {found.suggestion} (--fix searches for it)")
 

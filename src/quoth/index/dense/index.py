@@ -1,7 +1,7 @@
 """The dense index: the vectors of one model, by row, kept on disk and searched by inner product.
 
-A document version is a row; its content never changes, so keeping up means adding the rows that are
-missing and removing those that are gone. Each add is one immutable segment, each state one
+A document version is a row; its content never changes, so keeping up means adding the units that
+are missing and removing the rows that are gone. Each add is one immutable segment, each state one
 `artifact.json`, written last: a killed write leaves the state before it, and files that the next
 write deletes. Readers map what they opened and keep it. Up to `exact_limit` vectors search is
 exact; beyond, a graph (graph.py) or short codes (ivfpq.py) find candidates, which
@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -38,9 +37,16 @@ from quoth.artifact import (
     save_artifact,
     sync_folder,
 )
-from quoth.errors import CollectionError, Damaged, IndexMismatch, IndexMoved, OutOfFiles
+from quoth.errors import CollectionError, Damaged, IndexMoved, OutOfFiles
 from quoth.index.dense.approximate import open_places
 from quoth.index.dense.building import Progress, build_steps
+from quoth.index.dense.checks import (
+    Rows,
+    Units,
+    check_batch,
+    measure_longest,
+    require_same,
+)
 from quoth.index.dense.config import DenseConfig
 from quoth.index.dense.files import (
     explain,
@@ -57,7 +63,7 @@ from quoth.index.dense.state import (
     SegmentEntry,
     read_state,
 )
-from quoth.index.dense.storage import CODE_TYPES, Codes, Floats, Quantised, quantise
+from quoth.index.dense.storage import CODE_TYPES, Floats, Quantised, quantise
 from quoth.index.dense.vectors import LABEL, Places
 
 MOST_SEGMENTS = 64
@@ -65,9 +71,6 @@ MOST_SEGMENTS = 64
 
 _OPEN_ATTEMPTS = 10
 _ROW = np.dtype("<i8")
-
-Rows = NDArray[np.int64]
-Units = NDArray[np.int32]
 
 
 def _ignore(_what: str, _done: int, _total: int) -> None:
@@ -91,7 +94,7 @@ class DenseIndex:
         empty = DenseState(model=json.loads(json.dumps(model)), storage=config.storage)
         for _attempt in range(_OPEN_ATTEMPTS):
             state = read_state(folder) or empty
-            _require_same(folder, state, empty)
+            require_same(folder, state, empty)
             try:
                 return cls(DenseSnapshot(folder, state), config)
             except Damaged:
@@ -119,9 +122,19 @@ class DenseIndex:
         """Vectors of removed rows that still take up room."""
         return self._now.state.num_dead
 
+    @property
+    def num_segments(self) -> int:
+        """Batches of vectors, each of which costs every search a little."""
+        return len(self._now.state.segments)
+
     def rows(self) -> Rows:
         """Rows that are held, sorted."""
         return self._now.rows.copy()
+
+    def num_units(self) -> dict[int, int]:
+        """Say how many vectors each row has."""
+        rows, counts = np.unique(self._now.vectors.rows[self._now.live], return_counts=True)
+        return dict(zip(rows.tolist(), counts.tolist(), strict=True))
 
     def read(self, rows: Rows) -> tuple[Rows, Units, Quantised]:
         """Return the vectors of some rows as they are stored, each with its row and unit."""
@@ -151,22 +164,22 @@ class DenseIndex:
         return now.top_k(queries, k, allowed=allowed, config=self._config)
 
     def add(self, rows: Rows, units: Units, vectors: Floats) -> None:
-        """Add the vectors of new rows, all units of a row at once; durable when it returns."""
-        _check_batch(rows, units, vectors)
+        """Add the vectors of further units; durable when it returns."""
+        check_batch(rows, units, vectors)
         floats = np.ascontiguousarray(vectors, dtype=np.float32)
         self.add_stored(rows, units, quantise(floats, storage=self._now.state.storage))
 
     def add_stored(self, rows: Rows, units: Units, stored: Quantised) -> None:
         """Add vectors as another index of the same storage holds them, not rounded again."""
-        _check_batch(rows, units, stored.codes)
+        check_batch(rows, units, stored.codes)
         if len(rows) == 0:
             return
         width = self._now.state.width
         if width and stored.codes.shape[1] != width:
             raise ValueError(f"vectors are {stored.codes.shape[1]} wide, those held {width}")
         if np.isin(rows, self._now.rows).any():
-            raise ValueError("some rows are held already; a row is added once, with all its units")
-        longest = _measure(stored)
+            self._require_new(rows, units)
+        longest = measure_longest(stored)
         with self._writing():
             if np.isin(rows, self._now.removed).any():  # else the new ones would count as removed
                 self._compact()
@@ -235,6 +248,14 @@ class DenseIndex:
             is_lost = self._now.state != self._blank()
             return (f"{self._folder / FILE_NAME} is missing",) if is_lost else ()
         return find_damage(self._folder, state.to_artifact(), deep=True)
+
+    def _require_new(self, rows: Rows, units: Units) -> None:
+        """Refuse units that are held already."""
+        places = np.flatnonzero(self._now.live & np.isin(self._now.vectors.rows, rows))
+        blocks = self._now.vectors.blocks(places, num_vectors=max(1, len(places)))
+        held = [label for block in blocks for label in block.labels[["row", "unit"]].tolist()]
+        if not set(held).isdisjoint(zip(rows.tolist(), units.tolist(), strict=True)):
+            raise ValueError("some units are held already; a unit of a row is added once")
 
     def _blank(self) -> DenseState:
         """The state before the first write."""
@@ -324,43 +345,3 @@ class DenseIndex:
         state = DenseState.from_artifact(after.to_artifact())
         self._now = DenseSnapshot(self._folder, state)
         sweep(self._folder, keep=state.files)
-
-
-def _require_same(folder: Path, found: DenseState, wanted: DenseState) -> None:
-    """Refuse an index that was built for other vectors than those that will come."""
-    if found.model != wanted.model:
-        raise IndexMismatch(
-            f"{folder} holds vectors of the model {json.dumps(found.model)}, but"
-            f" {json.dumps(wanted.model)} is configured; encode again, or configure that model"
-        )
-    if found.storage != wanted.storage:
-        raise IndexMismatch(
-            f"{folder} holds vectors as {found.storage}, but dense.storage is {wanted.storage};"
-            f' encode again, or set dense.storage = "{found.storage}"'
-        )
-
-
-def _check_batch(rows: Rows, units: Units, vectors: Codes) -> None:
-    if vectors.ndim != 2 or rows.shape != units.shape or rows.shape != vectors.shape[:1]:
-        raise ValueError(
-            f"rows {rows.shape}, units {units.shape} and vectors {vectors.shape},"
-            " expected (N,), (N,) and (N, D)"
-        )
-    if len(rows) and (vectors.shape[1] == 0 or min(rows.min(), units.min()) < 0):
-        raise ValueError("vectors need a width, rows and units must not be negative")
-    if not np.isfinite(vectors).all():
-        raise ValueError("vectors hold numbers that are not finite")
-    order = np.lexsort((units, rows))
-    if ((np.diff(rows[order]) == 0) & (np.diff(units[order]) == 0)).any():
-        raise ValueError("a row has two vectors of the same unit")
-
-
-def _measure(stored: Quantised) -> float:
-    """Length of the longest vector as stored; an error where one cannot be stored."""
-    longest, size = 0.0, block_size(2 * stored.codes.shape[1])
-    for at in range(0, len(stored.codes), size):
-        squares = np.square(stored.codes[at : at + size].astype(np.float64)).sum(axis=1)
-        longest = max(longest, float((np.sqrt(squares) * stored.scales[at : at + size]).max()))
-    if not math.isfinite(longest):
-        raise ValueError("vectors hold numbers that are too large to be stored")
-    return longest

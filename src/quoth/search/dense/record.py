@@ -1,8 +1,9 @@
 """What a dense index read of each document, in a small log beside its vectors.
 
 Lines of JSON, each on disk before the vectors it speaks of: `{"upto": 9, "log": "…"}` opens an
-encoding and names the history its rows belong to; `[[row, subwords, cut], …]` is one chunk of it.
-Rows that the index does not hold are passed over, and so is a line that a kill cut short.
+encoding and names the history its rows belong to; `[[row, subwords, cut], …]` is one chunk of it,
+with the first unit as a fourth number where it is not the document's first one. Rows that the index
+does not hold are passed over, and so is a line that a kill cut short.
 """
 
 from __future__ import annotations
@@ -38,14 +39,21 @@ class EncodingRecord:
         """Record, durably, which history is about to be encoded."""
         self._append({"upto": upto, "log": log})
 
-    def note(self, rows: Sequence[int], lengths: Sequence[int], cuts: Sequence[int]) -> None:
-        """Record how many subwords of each row are read and cut; a row may have several units."""
+    def note(
+        self,
+        rows: Sequence[int],
+        lengths: Sequence[int],
+        cuts: Sequence[int],
+        *,
+        start: int = 0,
+    ) -> None:
+        """Record how many subwords are read and cut of each row, of its units from `start` on."""
         totals: dict[int, list[int]] = {}
         for row, length, cut in zip(rows, lengths, cuts, strict=True):
             own = totals.setdefault(row, [row, 0, 0])
             own[1] += length
             own[2] += cut
-        self._append(list(totals.values()))
+        self._append([[*own, start] if start else own for own in totals.values()])
 
     def is_of_history(self, store: History) -> bool:
         """Whether every encoding so far was of this store's history."""
@@ -78,9 +86,15 @@ class EncodingRecord:
         self._path.unlink(missing_ok=True)
 
     def by_row(self) -> dict[int, tuple[int, int]]:
-        """Return subwords read and cut by row; a row that was encoded twice counts as the last."""
-        chunks = (line for line in self._lines() if isinstance(line, list))
-        return {row: (length, cut) for chunk in chunks for row, length, cut in chunk}
+        """Return subwords read and cut by row; units that were encoded twice count as the last."""
+        parts: dict[int, dict[int, tuple[int, int]]] = {}
+        for chunk in (line for line in self._lines() if isinstance(line, list)):
+            for row, length, cut, *start in chunk:
+                parts.setdefault(row, {})[start[0] if start else 0] = (length, cut)
+        return {
+            row: (sum(own[0] for own in each.values()), sum(own[1] for own in each.values()))
+            for row, each in parts.items()
+        }
 
     def _lines(self) -> Iterator[Any]:
         if not self._path.exists():

@@ -1,10 +1,11 @@
 """Search by vectors: documents and queries encoded by one model, compared by cosine.
 
 A document has one vector per unit (a passage of its body with its other fields, or the whole) and
-scores as its best unit. A row's content never changes, so catching up is encoding the rows that are
-missing and dropping those that are gone; each chunk is durable before the next, and a killed
-encoding resumes where it stopped. The encoder is loaded when first needed: what an index holds, and
-whether it is current and whole, is told without it.
+scores as its best unit. A row's content never changes, so catching up is encoding the units that
+are missing (`filling.py`) and dropping the rows that are gone. Until all are encoded, search goes
+by the vectors that are there: it looks for newer ones on disk before each search, and says which
+documents have none. The encoder is loaded when first needed: what an index holds, and whether it is
+current and whole, is told without it.
 """
 
 from __future__ import annotations
@@ -12,22 +13,22 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from quoth.collection.batch import CutDocument
 from quoth.collection.store import Store
-from quoth.errors import CollectionError, IndexMismatch, IndexMoved, OutOfFiles
+from quoth.errors import CollectionError, IndexMoved, OutOfFiles
 from quoth.index.dense.config import DenseConfig
 from quoth.index.dense.index import DenseIndex
 from quoth.index.dense.rank import Found
-from quoth.index.dense.state import DenseState, read_state
+from quoth.index.dense.state import read_state
 from quoth.models.glow.weights import CountedWords
 from quoth.records import Attention, Document, Hit, Part, Passage, Query, Run
+from quoth.search.dense.coverage import Coverage
+from quoth.search.dense.filling import EncodeChunks, EncodedChunk, Stage, fill_index
+from quoth.search.dense.opened import OpenedVectors
 from quoth.search.dense.record import EncodingRecord
 from quoth.search.dense.units import UnitSource, body_passages, cut_units
 from quoth.search.dense.words import OpenCounts, UnitWords
@@ -35,26 +36,10 @@ from quoth.search.searcher import Progress
 from quoth.text.words import Analyser
 
 if TYPE_CHECKING:
-    from quoth.models.glow.encoded import Encoded, Encoder, Vectors
-
-CHUNK = 128
-"""Documents that are encoded together, and then made durable."""
+    from quoth.models.glow.encoded import Encoder, Vectors
 
 LoadEncoder = Callable[[], "Encoder"]
 """Loads the model, which takes seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class EncodedChunk:
-    """The vectors of some rows, each with the unit of its document that it stands for."""
-
-    rows: tuple[int, ...]
-    units: tuple[int, ...]
-    encoded: Encoded
-
-
-EncodeChunks = Callable[[Sequence[Sequence[int]]], Iterator[EncodedChunk]]
-"""Encodes rows chunk by chunk, in the order given."""
 
 
 class DenseSearcher:
@@ -76,11 +61,12 @@ class DenseSearcher:
         self.folder = folder
         self._store = store
         self._load_encoder = load_encoder
-        self._config = config
         self._words = UnitWords(store, counts, analyser)
         self._cut = cut
         self._record = EncodingRecord(folder)
-        self._index: DenseIndex | None = None
+        self._opened = OpenedVectors(
+            folder, store, config=config, identify=lambda: self._words.identify(self._encoder)
+        )
         self._asked: dict[tuple[str, ...], Vectors] = {}
 
     # Searching -------------------------------------------------------------------------------
@@ -90,6 +76,8 @@ class DenseSearcher:
 
         A query without text finds nothing.
         """
+        self._opened.look_for_newer()
+        allowed = self._opened.allow(allowed)
         asked = [query for query in queries if query.text.strip()]
         found = self._top_with_ties(asked, k, allowed) if asked else []
         docids = self._store.docids(sorted({each.row for hits in found for each in hits}))
@@ -100,6 +88,19 @@ class DenseSearcher:
             ranked = [Hit(docids[each.row], each.score) for each in best]
             hits[query.qid] = tuple(sorted(ranked, key=lambda hit: (-hit.score, hit.docid))[:k])
         return Run(self.name, hits)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether not everything is encoded yet."""
+        return self._opened.is_partial
+
+    def lacking(self, docids: Sequence[str]) -> frozenset[str]:
+        """Say which of these documents have no vector yet."""
+        return self._opened.lacking(docids)
+
+    def coverage(self) -> Coverage | None:
+        """Say how much is encoded; None where everything is."""
+        return self._opened.coverage(self._encoder.config)
 
     def explain(
         self,
@@ -163,7 +164,7 @@ class DenseSearcher:
 
     def describe(self) -> dict[str, Any]:
         """Say what the index holds, which model made it, and how much of the text it cut."""
-        index, state = self._open_as_is()
+        index, state = self._opened.open_as_is()
         rows = index.rows().tolist()
         return {
             "change": index.change,
@@ -176,7 +177,8 @@ class DenseSearcher:
 
     def close(self) -> None:
         """Let go of the opened state."""
-        self._index, self._asked = None, {}
+        self._opened.close()
+        self._asked = {}
 
     def refresh(self) -> None:
         """Look at the newest state on disk from now on."""
@@ -192,35 +194,41 @@ class DenseSearcher:
     def catch_up(self, store: Store, *, progress: Progress) -> None:
         """Encode what is missing, drop what is gone."""
 
-        def encode(chunks: Sequence[Sequence[int]]) -> Iterator[EncodedChunk]:
-            return (self.encode_chunk(store, rows) for rows in chunks)
+        def encode(chunks: Sequence[Sequence[int]], stage: Stage) -> Iterator[EncodedChunk]:
+            return (self.encode_chunk(store, rows, stage) for rows in chunks)
 
         self.fill(store, encode=encode, progress=progress)
 
     def fill(self, store: Store, *, encode: EncodeChunks, progress: Progress) -> None:
         """Catch up with vectors that are made elsewhere."""
-        index = self._open_index()
-        upto = store.change
-        if not self._is_of_this_history(index, store):
+        index, upto, whole_upto = self._opened.open_anew(), store.change, 0
+        if self._is_of_this_history(index, store):
+            whole_upto = index.change
+        else:
             self._forget_all(index)  # rows of another history mean other documents
         live = store.live_rows()
-        held = set(index.rows().tolist())
-        index.remove(sorted(held - live))
-        if missing := sorted(live - held):
-            self._record.begin(upto, log=store.log_digest(upto))
-            self._add(index, missing, encode, progress)
+        index.remove(sorted(set(index.rows().tolist()) - live))
+        fill_index(
+            index,
+            self._record,
+            store,
+            whole_upto=whole_upto,
+            encode=encode,
+            count_units=lambda rows: self._count_units(store, rows),
+            progress=progress,
+        )
         index.compact_if_due()
         index.build_approximate_if_due(progress=progress)
         index.record_change(upto, log=store.log_digest(upto))
         self._record.compact(live)
         self.close()
 
-    def encode_chunk(self, store: UnitSource, wanted: Sequence[int]) -> EncodedChunk:
-        """Encode the units of some rows; what is not there any more is left out."""
+    def encode_chunk(self, store: UnitSource, wanted: Sequence[int], stage: Stage) -> EncodedChunk:
+        """Encode the units of some rows that a stage asks for; what is gone is left out."""
         rows, units, texts = [], [], []
         for row, document in sorted(store.documents(wanted).items()):
-            passages = store.passages(document, row)
-            for unit, fields in enumerate(self._units(document, passages)):
+            own = list(self._units(document, store.passages(document, row)))
+            for unit, fields in enumerate(stage.of(own), start=stage.start):
                 rows.append(row)
                 units.append(unit)
                 texts.append(fields)
@@ -244,13 +252,13 @@ class DenseSearcher:
 
     def is_foreign(self) -> bool:
         """Whether the vectors on disk cannot be used with the configured model and storage."""
-        return self._find_difference() != ""
+        return self._opened.find_difference() != ""
 
     def find_damage(self, store: Store, *, progress: Progress) -> tuple[str, ...]:
         """Check every checksum of the index, and the index against the store."""
         progress("checking vectors", 0, 0)
         try:
-            index, _state = self._open_as_is()
+            index, _state = self._opened.open_as_is()
         except OutOfFiles:
             raise
         except CollectionError as error:
@@ -270,7 +278,7 @@ class DenseSearcher:
     def num_behind(self, store: Store) -> int:
         """Count the changes that catching up would bring."""
         try:
-            index, _state = self._open_as_is()
+            index, _state = self._opened.open_as_is()
         except CollectionError:
             return 0  # damage, which `find_damage` tells of
         is_ours = index.change <= store.change and self._is_of_this_history(index, store)
@@ -288,7 +296,7 @@ class DenseSearcher:
         """Find the k best rows of each query and all that tie with the last: docids decide."""
         vectors, depth = self._encode(queries), k + 1
         while True:
-            found = self._opened().top_k(vectors, depth, allowed=allowed)
+            found = self._opened.index.top_k(vectors, depth, allowed=allowed)
             if all(len(hits) < depth or hits[-1].score < hits[k - 1].score for hits in found):
                 return found
             depth *= 4
@@ -297,20 +305,14 @@ class DenseSearcher:
         """Find the best unit of each of these rows."""
         if not rows:
             return {}
-        (found,) = self._opened().top_k(self._encode([query]), len(rows), allowed=rows)
+        (found,) = self._opened.index.top_k(self._encode([query]), len(rows), allowed=rows)
         return {each.row: each for each in found}
 
-    def _add(
-        self, index: DenseIndex, missing: Sequence[int], encode: EncodeChunks, progress: Progress
-    ) -> None:
-        """Add rows chunk by chunk; each is durable before the next is waited for."""
-        progress("encoding documents", 0, len(missing))
-        chunks = [missing[start : start + CHUNK] for start in range(0, len(missing), CHUNK)]
-        for done, chunk in enumerate(encode(chunks), start=1):
-            self._record.note(chunk.rows, chunk.encoded.lengths, chunk.encoded.cuts)
-            rows, units = np.array(chunk.rows, np.int64), np.array(chunk.units, np.int32)
-            index.add(rows, units, chunk.encoded.vectors)
-            progress("encoding documents", min(done * CHUNK, len(missing)), len(missing))
+    def _count_units(self, store: UnitSource, rows: Sequence[int]) -> dict[int, int]:
+        return {
+            row: sum(1 for _unit in self._units(document, store.passages(document, row)))
+            for row, document in store.documents(rows).items()
+        }
 
     def _units(
         self, document: Document, passages: Sequence[Passage]
@@ -357,39 +359,3 @@ class DenseSearcher:
         index.remove(index.rows().tolist())
         index.compact()
         self._record.clear()
-
-    def _opened(self) -> DenseIndex:
-        if self._index is None:
-            self._index = self._open_index()
-        return self._index
-
-    def _open_index(self) -> DenseIndex:
-        if difference := self._find_difference():
-            raise IndexMismatch(
-                f"{self.folder} holds {difference}; run"
-                f' "quoth encode {self._store.path.parent}" with the same settings to encode the'
-                " documents again"
-            )
-        return DenseIndex.open(
-            self.folder, model=self._words.identify(self._encoder), config=self._config
-        )
-
-    def _open_as_is(self) -> tuple[DenseIndex, DenseState]:
-        """Open the index whichever model made it, to look at but not to search."""
-        found = read_state(self.folder) or DenseState({}, self._config.storage)
-        config = replace(self._config, storage=found.storage)
-        return DenseIndex.open(self.folder, model=found.model, config=config), found
-
-    def _find_difference(self) -> str:
-        """Say in what the vectors on disk differ from those that would be made now."""
-        state, model = read_state(self.folder), self._words.identify(self._encoder)
-        if state is None:
-            return ""
-        if state.storage != self._config.storage:
-            return f"vectors as {state.storage}, but dense.storage is {self._config.storage}"
-        was, now = state.model.get("name"), model.get("name")
-        if was != now:
-            return f"vectors of {was}, but {now} is configured"
-        if state.model.get("digest") != model.get("digest"):
-            return f"vectors of another model that was called {was}, too"
-        return "" if state.model == model else f"vectors of {was} with other settings"

@@ -1,4 +1,4 @@
-"""Join several runs into one, and say what a fused score is made of.
+"""Join several runs into one.
 
 Reciprocal rank fusion follows Cormack et al. 2009. The convex sum (Bruch et al. 2023) weighs scores
 instead of ranks; each run is normalised per query first, since scores of different searchers are
@@ -19,20 +19,29 @@ In `range` the floor is the score at the depth of the calibration, so that score
 how many hits are asked for. It divides by one number per searcher, learnt from the collection
 (`UsualRanges`): a query on which a searcher hardly tells documents apart then counts for little,
 where min_max would blow its noise up. Until that number is known, it does as min_max does.
+
+A searcher that does not hold a document yet, because its vectors are still being made, says nothing
+of it, good or bad: there the document gets what the other searchers give it on average, by weight
+(`estimate_unknown`). Counted as absent, it would sink below every document that is encoded.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from statistics import fmean
 
 from quoth.errors import ConfigError
-from quoth.records import Hit, Part, Passage, Run
+from quoth.records import Hit, Passage, Run
 from quoth.search.hybrid.fusion_config import FusionConfig
 
 FUSED = "fused"
+Unknown = Mapping[str, AbstractSet[str]]
+"""Documents that a run cannot hold, as its searcher does not have them yet, by the run's name."""
+
+NOBODY: Unknown = {}
 _SLACK = 1e-6  # by how much the sum of weights may differ from 1
 
 
@@ -51,15 +60,26 @@ def fuse(
     weights: Mapping[str, float],
     k: int,
     ranges: UsualRanges | None = None,
+    unknown: Unknown = NOBODY,
 ) -> Run:
-    """Fuse as configured; `weights` by run name count unless the method goes by ranks alone."""
+    """Fuse as configured; `weights` by run name count unless the method goes by ranks alone.
+
+    `unknown` names, by run, the documents that its searcher does not hold yet.
+    """
     if config.method == "rrf":
-        return reciprocal_rank(runs, constant=config.constant, k=k)
-    return convex(runs, weights=weights, normalise=config.normalise, ranges=ranges, k=k)
+        return reciprocal_rank(runs, constant=config.constant, k=k, unknown=unknown)
+    return convex(
+        runs, weights=weights, normalise=config.normalise, ranges=ranges, k=k, unknown=unknown
+    )
 
 
 def reciprocal_rank(
-    runs: Sequence[Run], *, constant: int = 60, k: int | None = None, name: str = FUSED
+    runs: Sequence[Run],
+    *,
+    constant: int = 60,
+    k: int | None = None,
+    name: str = FUSED,
+    unknown: Unknown = NOBODY,
 ) -> Run:
     """Score each document by the sum of 1 / (constant + rank) over the runs that found it.
 
@@ -76,7 +96,8 @@ def reciprocal_rank(
 
     def listen(run: Run, qid: str) -> _Voice:
         hits = run.hits.get(qid, ())
-        return _Voice(hits, [1.0 / (constant + rank) for rank in range(1, len(hits) + 1)], 0.0)
+        shares = [1.0 / (constant + rank) for rank in range(1, len(hits) + 1)]
+        return _Voice(hits, shares, 0.0, 1.0, unknown.get(run.name, frozenset()))
 
     return _join(runs, listen, k=k, name=name)
 
@@ -89,6 +110,7 @@ def convex(
     ranges: UsualRanges | None = None,
     k: int | None = None,
     name: str = FUSED,
+    unknown: Unknown = NOBODY,
 ) -> Run:
     """Score each document by the sum of weight · normalised score over the runs.
 
@@ -101,16 +123,16 @@ def convex(
     >>> [(hit.docid, hit.score) for hit in run.hits["q"]]  # y: 0.5 · (6 - 1) / (9 - 1)
     [('x', 0.5), ('z', 0.5), ('y', 0.3125)]
     """
-    find_scale = _find_normalisation(normalise, ranges)
-    _check_weights(weights, [run.name for run in runs])
+    find_scale = find_normalisation(normalise, ranges)
+    check_weights(weights, [run.name for run in runs])
 
     def listen(run: Run, qid: str) -> _Voice:
         weight = weights[run.name]
         hits = run.hits.get(qid, ()) if weight else ()
         scale = find_scale(run.name, [hit.score for hit in hits])
-        return _Voice(
-            hits, [weight * scale.apply(hit.score) for hit in hits], weight * scale.absent
-        )
+        shares = [weight * scale.apply(hit.score) for hit in hits]
+        lacks = unknown.get(run.name, frozenset())
+        return _Voice(hits, shares, weight * scale.absent, weight, lacks)
 
     return _join(runs, listen, k=k, name=name)
 
@@ -220,100 +242,6 @@ SCALES: Mapping[str, Callable[[Sequence[float]], Scale]] = {
 }
 
 
-# --- explanations --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """What one run says of one document, on the scale of its query; None where not found."""
-
-    run: str
-    score: float | None
-    rank: int | None
-    scale: Scale
-
-
-def find_standings(
-    runs: Sequence[Run],
-    *,
-    qid: str,
-    docid: str,
-    normalise: str,
-    ranges: UsualRanges | None = None,
-) -> tuple[Standing, ...]:
-    """Look a document up in the runs that are fused, each cut to the same depth.
-
-    >>> run = Run("dense", {"q": (Hit("x", 0.75), Hit("y", 0.25))})
-    >>> [(standing,)] = [find_standings([run], qid="q", docid="y", normalise="min_max")]
-    >>> standing.rank, standing.score, standing.scale.width
-    (2, 0.25, 0.5)
-    """
-    find_scale = _find_normalisation(normalise, ranges)
-    standings = []
-    for run in runs:
-        hits = run.hits.get(qid, ())
-        rank = next((rank for rank, hit in enumerate(hits, 1) if hit.docid == docid), None)
-        score = None if rank is None else hits[rank - 1].score
-        scale = find_scale(run.name, [hit.score for hit in hits])
-        standings.append(Standing(run.name, score, rank, scale))
-    return tuple(standings)
-
-
-def explain_fused(
-    standings: Sequence[Standing], config: FusionConfig, *, weights: Mapping[str, float]
-) -> Part:
-    """Say what a document's score in `fuse` is made of: one leaf per run, adding up to it.
-
-    What a searcher's own score is made of does not add up to its share here, so it is no sub-part.
-    """
-    if config.method == "rrf":
-        return explain_reciprocal_rank(standings, constant=config.constant)
-    return explain_convex(standings, weights=weights)
-
-
-def explain_reciprocal_rank(standings: Sequence[Standing], *, constant: int = 60) -> Part:
-    """Say what a document's score in `reciprocal_rank` is made of.
-
-    >>> standing = Standing("dense", 0.5, 3, min_max([0.9, 0.5]))
-    >>> explain_reciprocal_rank([standing]).parts[0].label
-    'dense: rank 3, 1 / (60 + 3)'
-    """
-    return _sum_up(
-        Part(f"{each.run}: not found", 0.0)
-        if each.rank is None
-        else Part(
-            f"{each.run}: rank {each.rank}, 1 / ({constant} + {each.rank})",
-            1.0 / (constant + each.rank),
-        )
-        for each in standings
-    )
-
-
-def explain_convex(standings: Sequence[Standing], *, weights: Mapping[str, float]) -> Part:
-    """Say what a document's score in `convex` is made of.
-
-    >>> standing = Standing("dense", 0.713, 3, min_max([0.9, 0.8, 0.713, 0.38]))
-    >>> explain_convex([standing], weights={"dense": 1.0}).parts[0].label
-    'dense: 0.713 scaled to 0.64, weight 1.00, rank 3'
-    """
-    _check_weights(weights, [each.run for each in standings])
-    return _sum_up(_explain_share(each, weights[each.run]) for each in standings)
-
-
-def _explain_share(standing: Standing, weight: float) -> Part:
-    scaled = standing.scale.apply(standing.score)
-    end = f"scaled to {scaled:.2f}, weight {weight:.2f}"
-    value = weight * scaled if weight else 0.0
-    if standing.score is None:
-        return Part(f"{standing.run}: not found, {end}", value)
-    return Part(f"{standing.run}: {standing.score:.3f} {end}, rank {standing.rank}", value)
-
-
-def _sum_up(parts: Iterable[Part]) -> Part:
-    leaves = tuple(parts)
-    return Part(FUSED, math.fsum(leaf.value for leaf in leaves), leaves)
-
-
 # --- joining -------------------------------------------------------------------------------------
 
 
@@ -324,6 +252,8 @@ class _Voice:
     hits: Sequence[Hit]
     shares: Sequence[float]
     absent: float
+    weight: float
+    unknown: AbstractSet[str]
 
 
 def _join(
@@ -342,10 +272,39 @@ def _add_up(voices: Sequence[_Voice], k: int | None) -> tuple[Hit, ...]:
             if hit.docid not in shares:
                 shares[hit.docid] = absent.copy()
             shares[hit.docid][at] = share
+    _estimate(voices, shares)
     scores = {docid: math.fsum(each) for docid, each in shares.items()}
     best = sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:k]
     passages = _choose_passages(voices, {docid for docid, _ in best})
     return tuple(Hit(docid, score, passages.get(docid)) for docid, score in best)
+
+
+def _estimate(voices: Sequence[_Voice], shares: dict[str, list[float]]) -> None:
+    """Replace what searchers say of documents they do not hold by what the others say."""
+    weights = [voice.weight for voice in voices]
+    for docid in frozenset().union(*(voice.unknown for voice in voices)) & shares.keys():
+        known = [
+            None if docid in voice.unknown else share
+            for voice, share in zip(voices, shares[docid], strict=True)
+        ]
+        shares[docid] = estimate_unknown(known, weights)
+
+
+def estimate_unknown(shares: Sequence[float | None], weights: Sequence[float]) -> list[float]:
+    """Give runs that do not know a document (None) what the others give it, by weight.
+
+    >>> estimate_unknown([0.25, None], [0.5, 0.5])  # as if it were as near as its words say
+    [0.25, 0.25]
+    >>> estimate_unknown([0.3, None], [0.75, 0.25])
+    [0.3, 0.1]
+    """
+    known = [at for at, share in enumerate(shares) if share is not None]
+    total = math.fsum(weights[at] for at in known)
+    mean = math.fsum(shares[at] or 0.0 for at in known) / total if total else 0.0
+    return [
+        weight * mean if share is None else share
+        for share, weight in zip(shares, weights, strict=True)
+    ]
 
 
 def _choose_passages(voices: Sequence[_Voice], docids: set[str]) -> dict[str, Passage]:
@@ -360,7 +319,7 @@ def _choose_passages(voices: Sequence[_Voice], docids: set[str]) -> dict[str, Pa
     return {docid: passage for docid, (_, passage) in chosen.items()}
 
 
-def _find_normalisation(
+def find_normalisation(
     normalise: str, ranges: UsualRanges | None
 ) -> Callable[[str, Sequence[float]], Scale]:
     """Return what finds the scale of a run, by its name and its scores of one query."""
@@ -378,7 +337,7 @@ def _find_normalisation(
     return lambda _, scores: SCALES[normalise](scores)
 
 
-def _check_weights(weights: Mapping[str, float], names: Sequence[str]) -> None:
+def check_weights(weights: Mapping[str, float], names: Sequence[str]) -> None:
     problems = [f"{name} is {weight}" for name, weight in weights.items() if not weight >= 0.0]
     if len(set(names)) < len(names):
         problems.append(f"two runs have one name: {', '.join(names)}")

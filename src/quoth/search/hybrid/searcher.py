@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from quoth.records import Document, Part, Query, RankAndScore, Run
-from quoth.search.hybrid.fusion import UsualRanges, explain_fused, find_standings, fuse
+from quoth.search.hybrid.explained import explain_fused, find_standings
+from quoth.search.hybrid.fusion import UsualRanges, fuse
 from quoth.search.hybrid.fusion_config import FusionConfig
-from quoth.search.searcher import Searcher, Timed, untimed
+from quoth.search.searcher import PartialSearcher, Searcher, Timed, untimed
 
 
 class HybridSearcher:
@@ -44,7 +45,14 @@ class HybridSearcher:
         """
         runs = self._runs(queries, k=k, allowed=allowed, silent=self._silent())
         with self._timed("fuse"):
-            fused = fuse(runs, self._config, weights=self._weights, ranges=self._ranges, k=k)
+            fused = fuse(
+                runs,
+                self._config,
+                weights=self._weights,
+                ranges=self._ranges,
+                k=k,
+                unknown=self._unknown(runs),
+            )
         return Run(self.name, fused.hits)
 
     def ranked(self, k: int) -> int:
@@ -72,6 +80,7 @@ class HybridSearcher:
     ) -> tuple[Part, ...]:
         """Say what each searcher adds to each score; k and rows as in the search it explains."""
         runs = self._runs([query], k=k, allowed=allowed)
+        unknown = self._unknown(runs)
         return tuple(
             explain_fused(
                 find_standings(
@@ -80,6 +89,7 @@ class HybridSearcher:
                     docid=document.docid,
                     normalise=self._config.normalise,
                     ranges=self._ranges,
+                    unknown=unknown,
                 ),
                 self._config,
                 weights=self._weights,
@@ -90,6 +100,16 @@ class HybridSearcher:
     def close(self) -> None:
         """Forget what was found; the searchers are closed by whoever made them."""
         self._kept = _KeptRuns((), 0, None)
+
+    def _unknown(self, runs: Sequence[Run]) -> dict[str, frozenset[str]]:
+        """Name what a side does not hold yet of the documents that the others found."""
+        silent = self._silent()
+        asked = [each for each in self._searchers if each.name not in silent]
+        partial = [each for each in asked if isinstance(each, PartialSearcher) and each.is_partial]
+        if not partial:
+            return {}
+        found = {hit.docid for run in runs for hits in run.hits.values() for hit in hits}
+        return {each.name: each.lacking(sorted(found)) for each in partial}
 
     def _depth(self, k: int) -> int:
         return max(k, self._config.depth)

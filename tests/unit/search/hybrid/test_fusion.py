@@ -12,15 +12,17 @@ from hypothesis import strategies as st
 
 from quoth.errors import ConfigError
 from quoth.records import Hit, Passage, Run, Span
+from quoth.search.hybrid.explained import (
+    explain_convex,
+    explain_fused,
+    explain_reciprocal_rank,
+    find_standings,
+)
 from quoth.search.hybrid.fusion import (
     SCALES,
     Scale,
     UsualRanges,
     convex,
-    explain_convex,
-    explain_fused,
-    explain_reciprocal_rank,
-    find_standings,
     fuse,
     measure_ranges,
     min_max,
@@ -339,3 +341,48 @@ class TestConfig:
         assert by_rank == reciprocal_rank([LEXICAL, DENSE], k=2)
         by_score = fuse([LEXICAL, DENSE], FusionConfig(method="convex"), weights=EVEN, k=2)
         assert by_score == convex([LEXICAL, DENSE], weights=EVEN, normalise="min_max", k=2)
+
+
+# --- what a searcher does not hold yet ------------------------------------------------------------
+
+
+def test_a_document_without_vectors_counts_as_its_words_say() -> None:
+    weights = {"lexical": 0.75, "dense": 0.25}
+    fused = convex([LEXICAL, DENSE], weights=weights, normalise="min_max", unknown={"dense": {"b"}})
+    by_words = (9.0 - 4.0) / (12.0 - 4.0)
+    assert scores_of(fused)["b"] == pytest.approx(0.75 * by_words + 0.25 * by_words)
+    plain = scores_of(convex([LEXICAL, DENSE], weights=weights, normalise="min_max"))
+    assert plain["b"] == pytest.approx(0.75 * by_words)
+    assert {docid: scores_of(fused)[docid] for docid in "acd"} == {d: plain[d] for d in "acd"}
+
+
+def test_ranks_of_a_document_without_vectors_count_twice() -> None:
+    fused = scores_of(reciprocal_rank([LEXICAL, DENSE], unknown={"dense": {"b", "nowhere"}}))
+    assert fused["b"] == pytest.approx(2 / (60 + 2)) and "nowhere" not in fused
+    assert fused["a"] == pytest.approx(1 / (60 + 1) + 1 / (60 + 3))
+
+
+@given(SCORES, SCORES, st.sets(st.sampled_from("abcdefgh")), st.sampled_from(["convex", "rrf"]))
+def test_explanations_add_up_where_vectors_are_missing(
+    words: Mapping[str, float], near: Mapping[str, float], lacks: set[str], method: str
+) -> None:
+    held = {docid: score for docid, score in near.items() if docid not in lacks}
+    sides = [run_of("lexical", **words), run_of("dense", **held)]
+    config = FusionConfig(method=method, normalise="min_max")
+    weights, unknown = {"lexical": 0.3, "dense": 0.7}, {"dense": lacks}
+    fused = fuse(sides, config, weights=weights, k=99, unknown=unknown)
+    for hit in fused.hits["q"]:
+        standings = find_standings(
+            sides, qid="q", docid=hit.docid, normalise="min_max", unknown=unknown
+        )
+        part = explain_fused(standings, config, weights=weights)
+        assert part.value == hit.score == math.fsum(leaf.value for leaf in part.parts)
+        assert ("not encoded yet" in part.parts[1].label) == (hit.docid in lacks)
+
+
+def test_with_every_document_unknown_to_vectors_the_order_is_that_of_words() -> None:
+    nothing = Run("dense", {"q": ()})
+    fused = convex(
+        [LEXICAL, nothing], weights=EVEN, normalise="range", unknown={"dense": set("abc")}
+    )
+    assert order_of(fused) == order_of(LEXICAL)
