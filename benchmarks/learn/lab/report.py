@@ -1,17 +1,18 @@
 """Sum up what the laboratory judged: every state against the encoder as it was.
 
-    python -m benchmarks.learn.lab.report OUT.json [MORE.json …]
+    python -m benchmarks.learn.lab.report OUT.json [MORE.json …] [--to rivals]
 
 Differences are paired by query. A state's mean is that of the collections' means; its interval is
 a bootstrap over the queries of each collection. *chosen*: of the states of one arm, the one that
 held-out queries like best, and only where its rise on them is beyond chance. *voices*: who else
-reads the first hits of the encoder as it was. Writes ../results/lab.json.
+reads the first hits of the encoder as it was. Writes ../results/lab.json, or a file of another
+name beside it.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from benchmarks.learn.lab.fusion import WIDTH, ndcg
 
-RESULTS = Path(__file__).parents[1] / "results" / "lab.json"
+RESULTS = Path(__file__).parents[1] / "results"
 RANKINGS = ("dense", "fused", "reranked")
 BEFORE = "before"
 JUDGES = ("generated fused", "items fused")
@@ -46,9 +47,13 @@ States = dict[str, dict[str, Quality]]
 
 def main() -> None:
     """Read what was judged, print and write the sums."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("judged", type=Path, nargs="+")
+    parser.add_argument("--to", default="lab")
+    given = parser.parse_args()
     rows: list[dict[str, Any]] = []
     voices: dict[str, Any] = {}
-    for path in map(Path, sys.argv[1:]):
+    for path in given.judged:
         content = json.loads(path.read_text())
         rows += content["rows"]
         voices |= content["voices"]
@@ -64,7 +69,7 @@ def main() -> None:
     table = ",\n".join(json.dumps(each) for each in tabulate(found))
     heard = [hear(voices, **each) for each in VOICES]
     spoken = ",\n".join(json.dumps(each) for each in heard)
-    RESULTS.write_text(
+    (RESULTS / f"{given.to}.json").write_text(
         f'{{"about": {json.dumps(about)},\n"states": [\n{text}\n],\n"voices": [\n{spoken}\n],\n'
         f'"sets": [\n{table}\n]}}\n'
     )

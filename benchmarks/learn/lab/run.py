@@ -162,6 +162,7 @@ class Bench:
             name: [[round(x, 3) for x in own] for own in each.tolist()]
             for name, each in voices.items()
         } | {"grades": grades, "ideal": test.ideal, "share": before.weighing.share}
+        self.save()
 
     def learn(self, arm: str, collection: Collection, material: Material) -> None:
         """Train one arm on one collection, and judge it."""
@@ -197,6 +198,10 @@ class Bench:
         means = {name: sum(own) / len(own) for name, own in judged.quality.items() if own}
         told = " ".join(f"{name} {mean:.4f}" for name, mean in means.items())
         self.say(f"{collection.name} {state}: {told}")
+        self.save()
+
+    def save(self) -> None:
+        """Write everything so far."""
         self.given.out.write_text(json.dumps(self.content))
 
 
