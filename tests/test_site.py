@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from browsing import needs_chromium, open_tab
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
@@ -45,6 +46,35 @@ def test_the_site_builds_and_no_link_is_broken(tmp_path: Path) -> None:
     for page in tmp_path.rglob("*.html"):
         loaded = re.findall(r'(?:src|href)="(https?://[^"]+)"', page.read_text(encoding="utf-8"))
         assert not [each for each in loaded if each.endswith((".js", ".css", ".woff2"))]
+
+
+def test_every_plot_is_made_from_results_and_stands_on_a_page() -> None:
+    plots = {each.name for each in (ROOT / "docs").glob("*.svg")}
+    pages = "".join(each.read_text(encoding="utf-8") for each in (ROOT / "docs").glob("*.md"))
+    shown = set(re.findall(r"!\[[^\]]+\]\((\w+\.svg)\)", pages))
+    assert plots and plots == shown
+    for name in plots:
+        text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+        assert text.startswith("<!-- made by docs/generate.py") and "aria-label=" in text
+        width, height = re.search(r'<svg [^>]*width="(\d+)" height="(\d+)"', text).groups()  # type: ignore[union-attr]
+        assert f'viewBox="0 0 {width} {height}"' in text  # so that no page blows it up
+
+
+@needs_chromium
+@pytest.mark.skipif(not HAS_MKDOCS, reason="the site needs mkdocs-material: pip install it")
+def test_plots_are_seen_on_the_built_pages(tmp_path: Path) -> None:
+    pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    assert site.build(tmp_path / "site") == 0
+    seen = {}
+    with open_tab() as tab:
+        for name in ("benchmarks", "reliability"):
+            tab.goto((tmp_path / "site" / "docs" / f"{name}.html").as_uri())
+            for image in tab.locator("article img[src$='.svg']").all():
+                image.scroll_into_view_if_needed()
+                shown = "each => each.complete && each.naturalWidth > 0 && each.clientWidth"
+                seen[image.get_attribute("src")] = image.evaluate(shown)
+    assert set(seen) == {each.name for each in (ROOT / "docs").glob("*.svg")}
+    assert all(300 <= width <= 800 for width in seen.values()), seen
 
 
 @pytest.mark.skipif(not HAS_MKDOCS, reason="the site needs mkdocs-material: pip install it")

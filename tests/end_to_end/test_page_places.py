@@ -67,6 +67,14 @@ def test_the_same_elsewhere_is_named_and_opens(
     expect(also.get_by_role("button", name="copies/3.md")).to_be_focused()
 
 
+def test_a_picture_of_places(browsing: Browsing, shoot: Callable[[Any, str], None]) -> None:
+    page = browsing.open("/?q=owll+hunt+night")
+    expect(page.locator(".meant")).to_be_visible()
+    expect(page.locator(".place")).to_have_count(2)
+    expect(page.locator(".also")).to_have_count(1)
+    shoot(page, "places")
+
+
 @pytest.mark.parametrize("mode", ["search", "compare"])
 def test_a_misspelt_word_is_corrected_by_a_link(browsing: Browsing, mode: str) -> None:
     page = browsing.open(f"/?mode={mode}&q=owll+hunt&where=year+>+2000")
@@ -202,9 +210,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield address
 
 
-def test_a_page_of_a_pdf_is_shown_and_opened(
-    tab: Any, reports: str, shoot: Callable[[Any, str], None]
-) -> None:
+def test_a_page_of_a_pdf_is_shown_and_opened(tab: Any, reports: str) -> None:
     browsing = Browsing(tab, reports)
     page = browsing.open("/?q=osprey")
     expect(page.locator(".hit")).to_have_count(1)

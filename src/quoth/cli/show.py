@@ -11,8 +11,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any, Literal, NoReturn
 
 from rich.console import Console, Group
@@ -198,6 +198,22 @@ class Bar:
                 self._progress.remove_task(self._task)
             self._what, self._task = what, self._progress.add_task(what, total=total or None)
         self._progress.update(self._task, completed=done, total=total or None)
+
+    @contextmanager
+    def put_away(self) -> Iterator[None]:
+        """Show no bar while the block runs, so that it may print and ask."""
+        self._progress.stop()
+        try:
+            yield
+        finally:
+            self._progress.start()
+
+
+@contextmanager
+def without_bar(progress: Callable[[str, int, int], None]) -> Iterator[None]:
+    """Put the progress bar of an engine away while the block runs, if that is what it has."""
+    with progress.put_away() if isinstance(progress, Bar) else nullcontext():
+        yield
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,8 +20,12 @@ from quoth.cli.commands.arguments import (
     With,
     open_engine,
 )
+from quoth.cli.keypress import agrees, is_interactive
 from quoth.cli.options import with_settings
 from quoth.records import SearchRequest, ShownHits
+
+if TYPE_CHECKING:
+    from quoth.shards.opening import OpenedEngine
 
 
 @with_settings(
@@ -60,7 +64,10 @@ def search(
     as_json: AsJson = False,
     settings: Mapping[str, str],
 ) -> None:
-    """Find documents, best first, with the words that matched."""
+    """Find documents, best first, with the words that matched.
+
+    On a terminal, a misspelt query is offered a correction: Enter or y searches for it.
+    """
     request = SearchRequest(
         query,
         k=k,
@@ -72,22 +79,36 @@ def search(
     )
     with open_engine(collection, config, settings) as engine:
         found = engine.find(request)
+        if found.suggestion and not (fix or as_json) and is_interactive():
+            fix = _offer(engine, request, found)
+            if not fix:
+                return
         if fix and found.suggestion:
             show.note(f"searching for: {found.suggestion}")
             request = replace(request, query=found.suggestion)
             found = engine.find(request)
-    _print_found(request, found, as_json=as_json)
-
-
-def _print_found(request: SearchRequest, found: ShownHits, *, as_json: bool) -> None:
-    """Print hits, and what to do where there are none or a word is unknown."""
-    for shard in found.unreachable:
-        show.note(str(shard))
     if as_json:
-        from quoth.wire.writing import search_response
+        _print_json(request, found)
+    else:
+        _print_hits(request, found)
+        _note_suggestion(found)
 
-        show.print_json(search_response(request, found).model_dump())
-        return
+
+def _offer(engine: OpenedEngine, request: SearchRequest, found: ShownHits) -> bool:
+    """Print hits, and ask whether the corrected query was meant."""
+    with show.without_bar(engine.progress):
+        _print_hits(request, found)
+        return agrees(f"did you mean: {found.suggestion}?")
+
+
+def _note_suggestion(found: ShownHits) -> None:
+    if found.suggestion:
+        show.note(f"did you mean: {found.suggestion} (--fix searches for it)")
+
+
+def _print_hits(request: SearchRequest, found: ShownHits) -> None:
+    """Print hits, and what to do where there are none."""
+    _note_unreachable(found)
     console = show.out()
     for each in found.hits:
         show.print_hit(each, console)
@@ -95,8 +116,18 @@ def _print_found(request: SearchRequest, found: ShownHits, *, as_json: bool) -> 
         show.note(_advise_on_nothing(request.query, request.where))
     if found.incomplete:
         show.note(found.incomplete)
-    if found.suggestion:
-        show.note(f"did you mean: {found.suggestion} (--fix searches for it)")
+
+
+def _print_json(request: SearchRequest, found: ShownHits) -> None:
+    from quoth.wire.writing import search_response
+
+    _note_unreachable(found)
+    show.print_json(search_response(request, found).model_dump())
+
+
+def _note_unreachable(found: ShownHits) -> None:
+    for shard in found.unreachable:
+        show.note(str(shard))
 
 
 def demo(
