@@ -76,6 +76,8 @@ def search(
             show.note(f"searching for: {found.suggestion}")
             request = replace(request, query=found.suggestion)
             found = engine.find(request)
+    if found.incomplete:
+        show.note(f'{found.incomplete}; "quoth encode {collection}" finishes them')
     _print_found(request, found, as_json=as_json)
 
 
@@ -93,8 +95,6 @@ def _print_found(request: SearchRequest, found: ShownHits, *, as_json: bool) -> 
         show.print_hit(each, console)
     if not found.hits:
         show.note(_advise_on_nothing(request.query, request.where))
-    if found.incomplete:
-        show.note(found.incomplete)
     if found.suggestion:
         show.note(f"did you mean: {found.suggestion} (--fix searches for it)")
 
