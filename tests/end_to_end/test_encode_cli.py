@@ -8,10 +8,14 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import Outcome, Quoth, make_runner, write_lines
 from tiny_encoder import save_tiny_encoder
+
+from quoth.index.dense.index import DenseIndex
+from quoth.search.dense import filling
 
 BIRDS = [
     {"_id": "owl", "title": "Barn owl", "text": "An owl hunts. The owl is a bird of the night."},
@@ -141,6 +145,33 @@ def test_adding_and_removing_keep_vectors_in_step(
     status = quoth("status", encoded, "--json").json()
     assert status["indexes"]["dense"]["documents"] == 3 and status["bytes"]["dense"] > 0
     assert quoth("verify", encoded).code == 0
+
+
+def test_an_interrupted_encoding_serves_search_and_says_what_is_missing(
+    birds: Path, quoth: Quoth, tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filling, "CHUNK", 2)
+    write, calls = DenseIndex.add, []
+
+    def stopping(*arguments: Any) -> None:
+        write(*arguments)
+        calls.append(1)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DenseIndex, "add", stopping)
+        assert quoth("encode", birds).code != 0 and calls == [1]
+    told = quoth("search", birds, "night", "--no-rerank")
+    assert told.code == 0 and "vectors cover 2 of 4 passages" in told.err
+    assert f'"quoth encode {birds}" finishes them' in told.err.replace("\n", " ")
+    found = quoth("search", birds, "night", "--json").json()
+    assert found["searcher"] == "hybrid" and found["incomplete"].startswith("vectors cover 2")
+    assert str(birds) not in found["incomplete"]
+    assert "unfinished: true" in quoth("status", birds).out
+    assert quoth("verify", birds).code == 0
+    assert quoth("encode", birds).code == 0
+    again = quoth("search", birds, "night")
+    assert again.code == 0 and "vectors cover" not in again.err
 
 
 def test_mistakes_are_explained(birds: Path, quoth: Quoth, tmp_path: Path) -> None:

@@ -271,8 +271,7 @@ class Searchers:
         """Say how much a way of searching sees by vectors; empty where it is everything."""
         if searcher not in BY_VECTORS or self.is_encoded:
             return ""
-        found = self.dense().coverage()
-        return f'{found}; "quoth encode {self._folder}" finishes them' if found else ""
+        return str(self.dense().coverage() or "")
 
     @property
     def has_generative(self) -> bool:

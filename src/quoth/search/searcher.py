@@ -61,6 +61,11 @@ class PartialSearcher(Protocol):
         """Whether the index may lack documents."""
         ...
 
+    @property
+    def held_share(self) -> float:
+        """The share of all documents that the index holds something of."""
+        ...
+
     def lacking(self, docids: Sequence[str]) -> frozenset[str]:
         """Say which of these documents the index does not hold yet."""
         ...

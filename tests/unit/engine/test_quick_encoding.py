@@ -52,6 +52,8 @@ def test_a_small_collection_is_encoded_and_a_large_one_left_with_what_it_takes()
 def test_nothing_is_done_where_there_is_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     empty, encoded, unable = Collection(0), Collection(9, dense={}), Collection(9)
     assert encode_if_quick(empty) is encode_if_quick(encoded) is None
+    unfinished = Collection(9, dense={"documents": 9, "vectors": 9, "unfinished": True})
+    assert encode_if_quick(unfinished) is None and unfinished.encoded == 1
     monkeypatch.setattr(quick_encoding, "can_encode", lambda: False)
     assert encode_if_quick(unable) is None
     assert empty.encoded == encoded.encoded == unable.encoded == 0
@@ -63,4 +65,7 @@ def test_what_is_encoded_already_takes_no_time() -> None:
     assert whole == expected_seconds(1000, 1400, cores=1)
     half = status | {"indexes": {"dense": {"documents": 500}}}
     assert remaining_seconds(half, cores=1) == pytest.approx(whole - 700 / 28)
+    openings = {"documents": 1000, "vectors": 1000, "unfinished": True}
+    left = remaining_seconds(status | {"indexes": {"dense": openings}}, cores=1)
+    assert left == pytest.approx(whole - 1000 / 28)
     assert remaining_seconds({"documents": 0, "passages": 0, "indexes": {}}, cores=1) == 0.0

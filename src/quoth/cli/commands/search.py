@@ -87,6 +87,8 @@ def search(
             show.note(f"searching for: {found.suggestion}")
             request = replace(request, query=found.suggestion)
             found = engine.find(request)
+    if found.incomplete:
+        show.note(f'{found.incomplete}; "quoth encode {collection}" finishes them')
     if as_json:
         _print_json(request, found)
     else:
@@ -114,8 +116,6 @@ def _print_hits(request: SearchRequest, found: ShownHits) -> None:
         show.print_hit(each, console)
     if not found.hits:
         show.note(_advise_on_nothing(request.query, request.where))
-    if found.incomplete:
-        show.note(found.incomplete)
 
 
 def _print_json(request: SearchRequest, found: ShownHits) -> None:

@@ -24,6 +24,7 @@ class _Unfinished:
 
     opened: Stamp | None
     live: set[int]
+    held_share: float
     num_units: int | None = None
 
 
@@ -54,8 +55,18 @@ class OpenedVectors:
             self._index = self.open_anew()
             holds = (self._index.change, self._index.log)
             is_whole = holds == (change, self._store.log_digest(change))
-            self._unfinished = None if is_whole else _Unfinished(found, self._store.live_rows())
+            self._unfinished = None if is_whole else self._look_at_unfinished(self._index, found)
         return self._index
+
+    def _look_at_unfinished(self, index: DenseIndex, opened: Stamp | None) -> _Unfinished:
+        live = self._store.live_rows()
+        held = len(live.intersection(index.rows().tolist()))
+        return _Unfinished(opened, live, held / max(1, len(live)))
+
+    @property
+    def held_share(self) -> float:
+        """The share of all documents that have a vector."""
+        return self._unfinished.held_share if self.is_partial and self._unfinished else 1.0
 
     @property
     def is_partial(self) -> bool:

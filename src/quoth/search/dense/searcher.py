@@ -94,6 +94,11 @@ class DenseSearcher:
         """Whether not everything is encoded yet."""
         return self._opened.is_partial
 
+    @property
+    def held_share(self) -> float:
+        """The share of all documents that have a vector."""
+        return self._opened.held_share
+
     def lacking(self, docids: Sequence[str]) -> frozenset[str]:
         """Say which of these documents have no vector yet."""
         return self._opened.lacking(docids)

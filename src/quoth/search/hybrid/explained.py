@@ -45,6 +45,7 @@ def find_standings(
 ) -> tuple[Standing, ...]:
     """Look a document up in the runs that are fused, each cut to the same depth.
 
+    >>> from quoth.records import Hit
     >>> run = Run("dense", {"q": (Hit("x", 0.75), Hit("y", 0.25))})
     >>> [(standing,)] = [find_standings([run], qid="q", docid="y", normalise="min_max")]
     >>> standing.rank, standing.score, standing.scale.width

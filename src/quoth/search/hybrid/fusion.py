@@ -22,7 +22,9 @@ where min_max would blow its noise up. Until that number is known, it does as mi
 
 A searcher that does not hold a document yet, because its vectors are still being made, says nothing
 of it, good or bad: there the document gets what the other searchers give it on average, by weight
-(`estimate_unknown`). Counted as absent, it would sink below every document that is encoded.
+(`estimate_unknown`). Counted as absent, it would sink below every document that is encoded. And the
+fewer documents a searcher holds, the less it weighs (`temper`): the best of a few that happen to be
+encoded may be far from the best of all.
 """
 
 from __future__ import annotations
@@ -135,6 +137,25 @@ def convex(
         return _Voice(hits, shares, weight * scale.absent, weight, lacks)
 
     return _join(runs, listen, k=k, name=name)
+
+
+def temper(weights: Mapping[str, float], shares: Mapping[str, float]) -> dict[str, float]:
+    """Weigh runs by the share of all documents that their searchers hold; the others gain.
+
+    >>> temper({"lexical": 0.5, "dense": 0.5}, {"dense": 0.5})
+    {'lexical': 0.75, 'dense': 0.25}
+    >>> temper({"lexical": 0.0, "dense": 1.0}, {"dense": 0.5})  # there is nobody to gain
+    {'lexical': 0.0, 'dense': 1.0}
+    """
+    kept = {name: weight * shares.get(name, 1.0) for name, weight in weights.items()}
+    lost = math.fsum(weights.values()) - math.fsum(kept.values())
+    whole = math.fsum(weight for name, weight in weights.items() if name not in shares)
+    if not lost or not whole:
+        return dict(weights)
+    return {
+        name: kept[name] if name in shares else weight + lost * weight / whole
+        for name, weight in weights.items()
+    }
 
 
 # --- scales: what makes scores comparable --------------------------------------------------------
@@ -295,8 +316,8 @@ def estimate_unknown(shares: Sequence[float | None], weights: Sequence[float]) -
 
     >>> estimate_unknown([0.25, None], [0.5, 0.5])  # as if it were as near as its words say
     [0.25, 0.25]
-    >>> estimate_unknown([0.3, None], [0.75, 0.25])
-    [0.3, 0.1]
+    >>> estimate_unknown([0.375, None], [0.75, 0.25])  # a third of the weight, a third of the share
+    [0.375, 0.125]
     """
     known = [at for at, share in enumerate(shares) if share is not None]
     total = math.fsum(weights[at] for at in known)
@@ -338,6 +359,7 @@ def find_normalisation(
 
 
 def check_weights(weights: Mapping[str, float], names: Sequence[str]) -> None:
+    """Refuse weights that are not one per run, of 0 or more, adding up to 1."""
     problems = [f"{name} is {weight}" for name, weight in weights.items() if not weight >= 0.0]
     if len(set(names)) < len(names):
         problems.append(f"two runs have one name: {', '.join(names)}")

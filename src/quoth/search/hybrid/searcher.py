@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from quoth.records import Document, Part, Query, RankAndScore, Run
 from quoth.search.hybrid.explained import explain_fused, find_standings
-from quoth.search.hybrid.fusion import UsualRanges, fuse
+from quoth.search.hybrid.fusion import UsualRanges, fuse, temper
 from quoth.search.hybrid.fusion_config import FusionConfig
 from quoth.search.searcher import PartialSearcher, Searcher, Timed, untimed
 
@@ -48,7 +48,7 @@ class HybridSearcher:
             fused = fuse(
                 runs,
                 self._config,
-                weights=self._weights,
+                weights=self._tempered(),
                 ranges=self._ranges,
                 k=k,
                 unknown=self._unknown(runs),
@@ -80,7 +80,7 @@ class HybridSearcher:
     ) -> tuple[Part, ...]:
         """Say what each searcher adds to each score; k and rows as in the search it explains."""
         runs = self._runs([query], k=k, allowed=allowed)
-        unknown = self._unknown(runs)
+        unknown, weights = self._unknown(runs), self._tempered()
         return tuple(
             explain_fused(
                 find_standings(
@@ -92,7 +92,7 @@ class HybridSearcher:
                     unknown=unknown,
                 ),
                 self._config,
-                weights=self._weights,
+                weights=weights,
             )
             for document in documents
         )
@@ -103,13 +103,22 @@ class HybridSearcher:
 
     def _unknown(self, runs: Sequence[Run]) -> dict[str, frozenset[str]]:
         """Name what a side does not hold yet of the documents that the others found."""
-        silent = self._silent()
-        asked = [each for each in self._searchers if each.name not in silent]
-        partial = [each for each in asked if isinstance(each, PartialSearcher) and each.is_partial]
+        partial = self._partial()
         if not partial:
             return {}
         found = {hit.docid for run in runs for hits in run.hits.values() for hit in hits}
         return {each.name: each.lacking(sorted(found)) for each in partial}
+
+    def _tempered(self) -> Mapping[str, float]:
+        """Weigh sides that lack documents less."""
+        shares = {each.name: each.held_share for each in self._partial()}
+        return temper(self._weights, shares) if shares else self._weights
+
+    def _partial(self) -> list[PartialSearcher]:
+        """List the sides that are asked and may lack documents."""
+        silent = self._silent()
+        asked = [each for each in self._searchers if each.name not in silent]
+        return [each for each in asked if isinstance(each, PartialSearcher) and each.is_partial]
 
     def _depth(self, k: int) -> int:
         return max(k, self._config.depth)

@@ -100,7 +100,8 @@ export function makeMeant(query, { state, page }) {
 function sayFound(list, found, seconds) {
   const time = seconds === null ? "" : ` in ${duration(seconds)}`;
   const number = count(list.childElementCount, "hit");
-  return `${number} by ${found.searcher} search${time}${outOfReach(found)}`;
+  const covered = found.incomplete ? `; ${found.incomplete}` : "";
+  return `${number} by ${found.searcher} search${time}${outOfReach(found)}${covered}`;
 }
 
 /** Say how many documents could not be searched, if any could not. */

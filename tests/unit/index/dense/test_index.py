@@ -165,6 +165,22 @@ def test_a_removed_row_can_come_back(tmp_path: Path) -> None:
     assert index.num_dead == 0
 
 
+def test_units_of_a_row_may_come_later_but_each_once(tmp_path: Path) -> None:
+    index = open_index(tmp_path)
+    vectors = make_vectors([1, 2, 3])
+
+    def add(rows: list[int], units: list[int], chosen: Any) -> None:
+        index.add(np.array(rows, dtype=np.int64), np.array(units, dtype=np.int32), chosen)
+
+    add([1, 2], [0, 0], vectors[:2])
+    add([1], [1], vectors[2:])
+    assert index.num_units() == {1: 2, 2: 1} and index.num_vectors == 3
+    for rows, units in ([2, 3], [0, 0]), ([1, 1], [1, 2]):
+        with pytest.raises(ValueError, match="a unit of a row is added once"):
+            add(rows, units, vectors[:2])
+    assert open_index(tmp_path).num_units() == {1: 2, 2: 1}
+
+
 def test_filtering_leaves_as_many_hits_as_there_are(tmp_path: Path) -> None:
     index = open_index(tmp_path)
     add_rows(index, range(100))

@@ -205,8 +205,8 @@ def test_a_query_without_text_finds_nothing(setting: Setting) -> None:
 # --- killed ---------------------------------------------------------------------------------------
 
 
-def _die_after_two_chunks(folder: Path, tiny: Path) -> None:
-    """Encode two documents at a time, and end the process as a kill would after two times."""
+def _die_after(num_chunks: int, folder: Path, tiny: Path) -> None:
+    """Encode two documents at a time, and end the process as a kill would after so many times."""
     dense_module.CHUNK = 2  # type: ignore[misc]
     setting = Setting(folder, tiny)
     add, calls = DenseIndex.add, []
@@ -214,15 +214,15 @@ def _die_after_two_chunks(folder: Path, tiny: Path) -> None:
     def dying(*arguments: Any) -> None:
         add(*arguments)
         calls.append(1)
-        if len(calls) == 2:
+        if len(calls) == num_chunks:
             os._exit(137)
 
     DenseIndex.add = dying  # type: ignore[method-assign]
     setting.catch_up()
 
 
-def _kill_after_two_chunks(setting: Setting, tiny: Path) -> None:
-    assert run_together(_die_after_two_chunks, [(setting.folder, tiny)]) == [137]
+def _kill_after(num_chunks: int, setting: Setting, tiny: Path) -> None:
+    assert run_together(_die_after, [(num_chunks, setting.folder, tiny)]) == [137]
 
 
 def test_a_killed_encoding_resumes_without_encoding_again_what_was_done(
@@ -230,7 +230,7 @@ def test_a_killed_encoding_resumes_without_encoding_again_what_was_done(
 ) -> None:
     monkeypatch.setattr(dense_module, "CHUNK", 2)
     setting.add(*(_document(f"d{at}", f"owl x {at}") for at in range(7)))
-    _kill_after_two_chunks(setting, tiny)
+    _kill_after(2, setting, tiny)
     assert not setting.searcher.is_current(setting.store.change)
     assert setting.catch_up() == 3  # 7 less two chunks of 2
     assert setting.searcher.is_current(setting.store.change)
@@ -239,6 +239,28 @@ def test_a_killed_encoding_resumes_without_encoding_again_what_was_done(
     setting.searcher.rebuild(setting.store, progress=ignore_progress)
     assert dict(setting.search("owl x 3")) == pytest.approx(found, abs=1e-6)
     assert len(found) == 7 and setting.searcher.describe()["subwords_cut"] == 0
+
+
+@pytest.mark.parametrize("num_chunks", [3, 6])  # among the openings, and after them
+def test_a_killed_encoding_ends_in_the_bytes_of_one_that_was_not(
+    setting: Setting, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_chunks: int
+) -> None:
+    monkeypatch.setattr(dense_module, "CHUNK", 2)
+    whole = Setting(tmp_path / "whole.quoth", tiny)
+    for each in (setting, whole):
+        each.add(*_some(10))
+    num_units = whole.catch_up()
+    whole.store.close()
+    _kill_after(num_chunks, setting, tiny)
+    assert setting.searcher.find_damage(setting.store, progress=ignore_progress) == ()
+    held = setting.searcher.describe()["vectors"]
+    assert 2 * min(num_chunks, 5) <= held < num_units
+    assert setting.catch_up() == num_units - held
+    files = [
+        {each.name: each.read_bytes() for each in (made.folder / "dense" / "tiny").glob("*.npy")}
+        for made in (setting, whole)
+    ]
+    assert files[0] == files[1] and len(files[0]) > 10
 
 
 def _interrupt(*_given: object, **_options: object) -> None:
@@ -449,11 +471,14 @@ def test_the_record_survives_torn_lines_and_stays_small(tmp_path: Path) -> None:
     assert record.totals({2}) == {"subwords": 7, "subwords_cut": 0, "documents_cut": 0}
     record.note([2], [8], [1])  # encoded again: the last counts
     assert record.totals({2}) == {"subwords": 8, "subwords_cut": 1, "documents_cut": 1}
+    record.note([2, 2], [4, 5], [0, 2], start=1)  # the rest of it
+    record.note([2], [9], [2], start=1)  # once more, as after a kill
+    assert record.totals({2}) == {"subwords": 8 + 9, "subwords_cut": 3, "documents_cut": 1}
     record.compact({1, 2, 3})
-    assert len(path.read_text().splitlines()) == 5
+    assert len(path.read_text().splitlines()) == 7
     record.compact({2})
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert lines == [{"upto": 7, "log": "log 7"}, [[2, 8, 1]]]
+    assert lines == [{"upto": 7, "log": "log 7"}, [[2, 17, 3]]]
     record.begin(8, log="another")
     assert not record.is_of_history(_History())
     record.clear()
