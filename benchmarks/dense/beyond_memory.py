@@ -2,7 +2,7 @@
 
     python -m benchmarks.hybrid.encode pack UNITS
     python -m benchmarks.dense.encode UNITS SHARDS
-    python -m benchmarks.dense.beyond_memory UNITS SHARDS [--sizes 100000,1000000]
+    python -m benchmarks.dense.beyond_memory UNITS SHARDS [--sizes 50000,1000000]
 
 The first table is of real vectors: the passages that were encoded, and queries of their own
 collections, one at a time, the three in turns. Times are processor time, which other work on the
@@ -59,8 +59,8 @@ def main() -> None:
     parser.add_argument("shards", type=Path)
     parser.add_argument("--data", type=Path, default=Path("../shared/data/ir"))
     parser.add_argument("--queries", type=int, default=500)
-    parser.add_argument("--sizes", default="100000,1000000")
-    parser.add_argument("--most-graph", type=int, default=100_000)
+    parser.add_argument("--sizes", default="50000,1000000")
+    parser.add_argument("--most-graph", type=int, default=50_000)
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
@@ -84,7 +84,7 @@ def main() -> None:
     for size in (int(each) for each in given.sizes.split(",") if each):
         kinds = KINDS if size <= given.most_graph else ("exact", "ivfpq")
         with tempfile.TemporaryDirectory() as scratch:
-            grown = measure_size(Path(scratch), vectors, size, queries[:100], kinds)
+            grown = measure_size(Path(scratch), vectors, size, queries[:CHUNK], kinds)
         content["sizes"].append(grown)
         logging.info("%s", grown)
     given.out.parent.mkdir(exist_ok=True)

@@ -65,6 +65,7 @@ def test_codes_follow_the_documents_and_are_repaired(tmp_path: Path, tiny: Path)
         engine.add_documents(_some(300))
         engine.encode()
         assert len(_codes(folder)) == 1 and ("coding vectors", 300, 300) in told
+        assert engine.status()["indexes"]["dense"]["index"] == "ivfpq"
         engine.add_documents([Document("new", {"text": ("raven watches a mouse",)})])
         assert engine.search("raven watches a mouse", searcher="dense")[0].docid == "new"
         gone = [hit.docid for hit in engine.search("owl barn", searcher="dense")]

@@ -171,6 +171,7 @@ class DenseSearcher:
             "vectors": index.num_vectors,
             "encoder": state.model.get("name", ""),
             "storage": state.storage,
+            "index": state.finder,
             **self._record.totals(set(rows)),
         }
 
