@@ -19,7 +19,7 @@ import platform
 import random
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, median
@@ -96,9 +96,10 @@ def join(encoded: dict[str, tuple[Any, Any, Any]]) -> tuple[Any, Any, Vectors]:
     return np.concatenate(rows), units, vectors
 
 
-def encode_queries(data: Path, count: int) -> Vectors:
-    """Draw queries of every collection alike, by a fixed seed, and encode them."""
+def encode_queries(data: Path, count: int, *, names: Collection[str] | None = None) -> Vectors:
+    """Draw queries of all named collections alike, by a fixed seed, and encode them."""
     folders = sorted(path for path in data.iterdir() if path.is_dir())
+    folders = [path for path in folders if names is None or path.name in names]
     texts: list[str] = []
     for folder in folders:
         own = [query.text for query in read_queries(folder / "queries.jsonl.gz")]

@@ -137,7 +137,7 @@ class ShardEngine(Engine):
             if anew and searchers.dense_side().is_foreign():
                 searchers.dense_side().discard()
             is_due = anew or searchers.is_encoded
-            has_all = is_due and searchers.dense_side().is_current(store.change)
+            has_all = is_due and searchers.dense_side().is_complete(store.change)
             yield (store, searchers.dense_side()) if is_due and not has_all else None
             searchers.close()
         self._let_go()

@@ -139,7 +139,7 @@ def _carry(
         moves.carry_documents(progress)
         for path in targets:
             _link_models(sources[0], path, answer=taken[0].setting("answer"))
-        _carry_vectors(taken, given, moves, progress=progress)
+        _carry_vectors(taken, given, moves, config=config, progress=progress)
 
 
 def _carry_source_files(collection: Path, target: Path) -> None:
@@ -226,7 +226,12 @@ def _numbered(at: int, store: Store) -> Iterator[tuple[int, StoredDocument]]:
 
 
 def _carry_vectors(
-    sources: Sequence[Store], targets: Sequence[Store], moves: _Moves, *, progress: Progress
+    sources: Sequence[Store],
+    targets: Sequence[Store],
+    moves: _Moves,
+    *,
+    config: Config,
+    progress: Progress,
 ) -> None:
     """Copy the vectors of every model that has them of all documents."""
     first = sources[0].path.parent / "dense"
@@ -249,7 +254,8 @@ def _carry_vectors(
                 new=moves.new[source, target],
             )
         for store in targets:
-            finish_vectors(store.path.parent / "dense" / name, folders[0], store)
+            folder = store.path.parent / "dense" / name
+            finish_vectors(folder, folders[0], store, config=config.dense, progress=progress)
 
 
 def _link_models(source: Path, target: Path, *, answer: dict[str, str] | None) -> None:

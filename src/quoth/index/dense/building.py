@@ -195,7 +195,11 @@ def _usable_build(now: DenseSnapshot, config: DenseConfig) -> BuildEntry | None:
         return None
     if build.first_node:
         base = now.growing(config)
-        if not isinstance(base, Codes) or base.entry.num_nodes != build.first_node:
+        stands = base.entry if isinstance(base, Codes) else None
+        if stands is None or (stands.num_nodes, stands.trained) != (
+            build.first_node,
+            build.trained,
+        ):
             return None
     files = {name: seal for name, seal in state.files.items() if name in build.names}
     damage = find_damage(now.folder, replace(state.to_artifact(), files=files), deep=True)

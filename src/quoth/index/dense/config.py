@@ -10,8 +10,8 @@ from quoth.constraints import AtLeastOne, AtLeastZero, CheckedConfig, OneOf, Ran
 STORAGES = ("fp32", "fp16", "int8")
 """Precisions in which vectors can be stored."""
 
-INDEXES = ("auto", "exact", "hnsw", "ivfpq")
-"""Ways to search many vectors, and the choice between them by their number."""
+INDEXES = ("auto", "hnsw", "ivfpq")
+"""What can find candidates among many vectors, and the choice by their number."""
 
 LEAST_CODED = 10_000
 """Fewer vectors are searched exactly rather than through codes, which need as many to train."""
@@ -31,12 +31,11 @@ class DenseConfig(CheckedConfig, title="dense"):
     """Up to this many vectors every search is exact; beyond, `index` says what finds candidates."""
 
     index: Annotated[str, OneOf(*INDEXES)] = "auto"
-    """What finds candidates beyond exact_limit: hnsw (a graph, vectors in memory), ivfpq (short
-    codes in memory, vectors on disk), exact (nothing), or auto: hnsw up to hnsw_limit vectors."""
+    """What finds candidates beyond exact_limit: hnsw, a graph with the vectors in memory; ivfpq,
+    codes in memory and vectors on disk; auto, hnsw up to hnsw_limit and ivfpq beyond."""
 
     hnsw_limit: AtLeastZero = 1_000_000
-    """Up to this many vectors auto takes a graph, which needs about a kilobyte of memory for each;
-    beyond, codes."""
+    """Up to this many vectors auto takes a graph, a kilobyte of memory each; beyond, codes."""
 
     hnsw_neighbours: Annotated[int, Range(2)] = 32
     """Links per vector in the graph: more find more, and take more memory."""
@@ -52,6 +51,9 @@ class DenseConfig(CheckedConfig, title="dense"):
 
     ivfpq_probe_share: Share = 0.0625
     """Share of the lists of codes that a query looks through: more find more, slower."""
+
+    ivfpq_least_probes: AtLeastOne = 32
+    """Lists that a query looks through at least: in a small collection a share of them is few."""
 
     ivfpq_rescored: AtLeastOne = 200
     """Candidates whose vectors are read from disk for each query and scored again."""

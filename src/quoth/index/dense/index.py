@@ -127,6 +127,11 @@ class DenseIndex:
         """Batches of vectors, each of which costs every search a little."""
         return len(self._now.state.segments)
 
+    @property
+    def approximate_is_due(self) -> bool:
+        """Whether search wants a graph or codes, and they are not there or have fallen behind."""
+        return self._now.approximate_is_due(self._config)
+
     def rows(self) -> Rows:
         """Rows that are held, sorted."""
         return self._now.rows.copy()
@@ -223,7 +228,7 @@ class DenseIndex:
         Until then, and where FAISS is absent, search is exact. Codes that were being built when
         the process ended are gone on with.
         """
-        is_due = self._now.approximate_is_due(self._config)
+        is_due = self.approximate_is_due
         if is_due:
             self.build_approximate(progress=progress)
         return is_due

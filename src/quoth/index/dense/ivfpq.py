@@ -73,9 +73,9 @@ class Codes(ApproximateIndex):
         """Look through the nearest lists, more of them where fewer nodes are eligible."""
         faiss = import_faiss("searching through codes")
         lists = self.entry.trained.lists
-        deeper = max(1.0, fetch / config.ivfpq_rescored) / choice.share
-        probes = min(lists, max(1, math.ceil(config.ivfpq_probe_share * lists * deeper)))
-        parameters: dict[str, Any] = {"nprobe": probes}
+        probes = max(config.ivfpq_probe_share * lists, config.ivfpq_least_probes)
+        probes *= max(1.0, fetch / config.ivfpq_rescored) / choice.share
+        parameters: dict[str, Any] = {"nprobe": min(lists, math.ceil(probes))}
         if choice.bits is not None:
             parameters["sel"] = faiss.IDSelectorBitmap(choice.bits)
         _scores, nodes = self.index.search(

@@ -191,6 +191,11 @@ class DenseState:
         return self.num_places - self.num_dead
 
     @property
+    def finder(self) -> str:
+        """What stands to find candidates, as the settings call it; "exact" where nothing does."""
+        return "hnsw" if self.graph else "ivfpq" if self.codes else "exact"
+
+    @property
     def needed_names(self) -> set[str]:
         """Files without which there is no index."""
         names = {name for each in self.segments for name in (each.codes_name, each.labels_name)}

@@ -5,16 +5,20 @@ They are copied as they are stored, so a document has the same score in both.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from quoth.collection.store import Store
+from quoth.errors import MissingExtra
 from quoth.index.dense.config import DenseConfig
 from quoth.index.dense.index import DenseIndex
 from quoth.index.dense.state import read_state
 from quoth.search.dense.record import EncodingRecord
+from quoth.search.searcher import Progress
 
 _ROWS_AT_ONCE = 8192
 
@@ -45,16 +49,24 @@ def carry_vectors(source: Path, target: Path, *, old: Sequence[int], new: Sequen
         )
 
 
-def finish_vectors(target: Path, source: Path, store: Store) -> None:
-    """Record that an index, filled from others like `source`, holds every document of a store."""
-    index, change = _open(target, like=source), store.change
+def finish_vectors(
+    target: Path, source: Path, store: Store, *, config: DenseConfig, progress: Progress
+) -> None:
+    """Record that an index, filled from others like `source`, holds every document of a store.
+
+    Where settings ask for a graph or codes they are built, if FAISS is there to do it.
+    """
+    index, change = _open(target, like=source, config=config), store.change
     log = store.log_digest(change)
     index.compact()
+    with contextlib.suppress(MissingExtra):
+        index.build_approximate_if_due(progress=progress)
     EncodingRecord(target).begin(change, log=log)
     index.record_change(change, log=log)
 
 
-def _open(folder: Path, *, like: Path) -> DenseIndex:
+def _open(folder: Path, *, like: Path, config: DenseConfig | None = None) -> DenseIndex:
     state = read_state(like)
     assert state is not None  # `holds_all` has seen it
-    return DenseIndex.open(folder, model=state.model, config=DenseConfig(storage=state.storage))
+    chosen = replace(config or DenseConfig(), storage=state.storage)
+    return DenseIndex.open(folder, model=state.model, config=chosen)

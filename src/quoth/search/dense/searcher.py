@@ -177,6 +177,7 @@ class DenseSearcher:
             "vectors": index.num_vectors,
             "encoder": state.model.get("name", ""),
             "storage": state.storage,
+            "index": state.finder,
             **self._record.totals(set(rows)),
         }
 
@@ -195,6 +196,10 @@ class DenseSearcher:
         """Whether everything up to a change is encoded."""
         state, log = read_state(self.folder), self._store.log_digest(change)
         return state is not None and (state.change, state.log) == (change, log)
+
+    def is_complete(self, change: int) -> bool:
+        """Whether, besides, the graph or the codes are built that the settings ask for."""
+        return self.is_current(change) and not self._open_as_is()[0].approximate_is_due
 
     def catch_up(self, store: Store, *, progress: Progress) -> None:
         """Encode what is missing, drop what is gone."""

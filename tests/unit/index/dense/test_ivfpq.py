@@ -32,8 +32,8 @@ from quoth.index.dense.state import VERSION, open_artifact
 
 MODEL = {"name": "tiny", "sha256": "53aa"}
 WIDTH = 16
-CODES = DenseConfig(exact_limit=10, index="ivfpq", ivfpq_bytes=8, ivfpq_probe_share=0.5)
-EXACT = replace(CODES, index="exact")
+CODES = DenseConfig(exact_limit=10, index="ivfpq", ivfpq_bytes=8)
+EXACT = replace(CODES, exact_limit=1_000_000)
 
 
 class Stopped(Exception):
@@ -249,7 +249,7 @@ def test_the_size_chooses_unless_the_settings_do() -> None:
     config = DenseConfig(exact_limit=1_000, hnsw_limit=2_000)
     sizes = (1_000, 1_001, 2_000, 2_001)
     assert [config.choose_index(each) for each in sizes] == ["exact", "hnsw", "hnsw", "ivfpq"]
-    for kind in ("exact", "hnsw", "ivfpq"):
+    for kind in ("hnsw", "ivfpq"):
         assert replace(config, index=kind).choose_index(1_001) == kind
     assert replace(config, index="ivfpq", exact_limit=0).choose_index(299) == "exact"
     assert config.wants("ivfpq", 1_001) and not config.wants("ivfpq", 999)

@@ -14,6 +14,7 @@ from quoth.index.dense.index import DenseIndex
 from quoth.records import Document
 from quoth.search.dense.merged_vectors import carry_vectors, finish_vectors, holds_all
 from quoth.search.dense.record import EncodingRecord
+from quoth.search.searcher import ignore_progress
 
 
 @pytest.mark.parametrize("storage", ["fp32", "fp16", "int8"])
@@ -32,7 +33,13 @@ def test_scores_stay_the_same_to_the_last_bit(tmp_path: Path, storage: str) -> N
     with contextlib.closing(Store.create(tmp_path / "store")) as store:
         store.add([Document("d", {"text": ("a",)})], cut=lambda _document: ())
         assert not holds_all(tmp_path / "target", store)
-        finish_vectors(tmp_path / "target", tmp_path / "source", store)
+        finish_vectors(
+            tmp_path / "target",
+            tmp_path / "source",
+            store,
+            config=DenseConfig(),
+            progress=ignore_progress,
+        )
         assert holds_all(tmp_path / "target", store)
     target = DenseIndex.open(tmp_path / "target", model={"name": "m"}, config=config)
     assert target.rows().tolist() == sorted(new)
