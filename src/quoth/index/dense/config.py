@@ -16,22 +16,22 @@ class DenseConfig(CheckedConfig, title="dense"):
     """Settings of the dense index."""
 
     encoder: Text = "all-MiniLM-L6-v2"
-    """Model that makes the vectors: the embedded default, a folder, or a hub's name."""
+    """Model that computes the vectors: the bundled default, a folder, or a model on a hub."""
 
     storage: Annotated[str, OneOf(*STORAGES)] = "fp16"
-    """Precision of the stored vectors: fp32, fp16 (half the disk) or int8 (a quarter)."""
+    """Precision of the stored vectors: fp32, fp16 (half the disk space) or int8 (a quarter)."""
 
     exact_limit: AtLeastZero = 200_000
-    """Up to this many vectors every search is exact; beyond, an HNSW graph finds the candidates."""
+    """Search is exact up to this many vectors; above it, an HNSW graph finds the candidates."""
 
     hnsw_neighbours: Annotated[int, Range(2)] = 32
-    """Links per vector in the graph: more find more, and take more memory."""
+    """Links per vector in the HNSW graph; more raise recall and memory use."""
 
     hnsw_build_depth: AtLeastOne = 200
-    """Candidates looked at for each link while the graph is built: more find more, built slower."""
+    """Candidates examined per link while the graph is built; more raise recall and build time."""
 
     hnsw_search_depth: AtLeastOne = 128
-    """Candidates looked at for each query in the graph: more find more, slower."""
+    """Candidates examined per query in the graph; more raise recall and latency."""
 
     compact_share: Share = 0.2
     """Rewrite the index once vectors of removed documents make up more than this share of it."""
