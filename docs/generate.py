@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # for `python docs/generate.py`
 
 from benchmarks.cluster.capacity import Capacity  # noqa: E402
+from benchmarks.papers.manifest import read_papers  # noqa: E402
 
 from quoth.cli.main import make_app  # noqa: E402
 from quoth.cli.man import man_page  # noqa: E402
@@ -30,6 +31,7 @@ TEMPLATES = {
     "README.md": "docs/templates/README.md.j2",
     "docs/architecture.md": "docs/templates/architecture.md.j2",
     "docs/benchmarks.md": "docs/templates/benchmarks.md.j2",
+    "docs/papers.md": "docs/templates/papers.md.j2",
     "docs/scale.md": "docs/templates/scale.md.j2",
     "docs/clients.svg": "benchmarks/serve/clients.svg.j2",
     "docs/fusion.svg": "benchmarks/hybrid/fusion.svg.j2",
@@ -81,6 +83,7 @@ def _environment() -> Environment:
     environment.filters.update(complete=complete, mean=fmean, split=str.split, log=math.log10)
     environment.tests["starting"] = str.startswith
     environment.globals.update(results=results, head=head, capacity=Capacity.fit(results))
+    environment.globals["papers"] = read_papers()
     environment.globals["layers"] = tomllib.loads((ROOT / "docs" / "layers.toml").read_text())
     return environment
 

@@ -73,7 +73,7 @@ def test_help_lists_every_command_and_exit_code() -> None:
     shown = " ".join(result.output.split())
     for command in COMMANDS:
         assert f"│ {command} " in shown
-    for code in ("0 done", "1 done, but", "2 usage", "3 collection", "4 stopped", "5 evaluation"):
+    for code in ("0 success", "1 success, but", "2 wrong", "3 collection", "4 stopped", "5 unus"):
         assert code in shown
     assert "130 interrupted" in shown
 
@@ -484,7 +484,7 @@ def test_evaluation_input_that_is_unusable(
     foreign = tmp_path / "foreign.txt"
     foreign.write_text("q7 0 owl 1\n")
     quoth("evaluate", birds, "--queries", queries, "--qrels", foreign).assert_fails(
-        5, "is judged in", "do they belong to the same collection?"
+        5, "judges no query of", "check that both belong to the same collection"
     )
     (tmp_path / "bad.run").write_text("q1 Q0 owl\n")
     quoth("compare", tmp_path / "bad.run", "--qrels", qrels).assert_fails(5, "bad.run:1")
@@ -544,7 +544,7 @@ def test_an_interrupted_add_keeps_what_was_acknowledged_and_resumes(
     out, err = process.communicate(timeout=300)
     assert (process.returncode, out) == (130, "")
     assert err == (
-        "error: interrupted; what was acknowledged is kept, and running the command again resumes\n"
+        "error: interrupted; everything stored so far is kept, and the same command resumes\n"
     )
     with Engine.open(folder) as engine:
         kept = engine.status()["documents"]

@@ -70,7 +70,7 @@ def test_encoding_tells_how_much_was_cut(birds: Path, quoth: Quoth, tmp_path: Pa
     long = write_lines(tmp_path / "long.jsonl", [{"_id": "long", "text": "zyxwvutsrq " * 30}])
     quoth("add", birds, long)
     told = quoth("encode", birds)
-    assert "of the text found no room in the vectors, from 1 document" in told.err
+    assert "of the text did not fit into the vectors, from 1 document" in told.err
     status = quoth("status", birds)
     assert "subwords_cut: 174" in status.out and "documents_cut: 1" in status.out
 

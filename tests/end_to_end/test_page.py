@@ -84,10 +84,10 @@ def test_an_explanation_is_a_picture(browsing: Browsing, shoot: Shoot) -> None:
     expect(captions).to_have_text(
         [
             "How the searchers add up0.925",
-            "Its words, by BM259.250",
-            "Its meaning, by vectors0.610",
+            "Words (BM25)9.250",
+            "Meaning (vectors)0.610",
             "Words with the most attention",
-            "Identifiers the model generated2.400",
+            "Generated identifiers2.400",
         ]
     )
     bars = page.locator(".bars").nth(1).locator(".bar")
@@ -112,9 +112,9 @@ def test_two_searchers_side_by_side(browsing: Browsing, shoot: Shoot) -> None:
     expect(columns.nth(0).locator(".title").first).to_have_text("How the barn owl hunts")
     expect(columns.nth(1).locator(".title").first).to_have_text("Hearing in the dark")
     expect(columns.nth(1).locator(".beside")).to_have_text(
-        ["other side #2", "other side #3", "other side #1"]
+        ["#2 in the other list", "#3 in the other list", "#1 in the other list"]
     )
-    expect(page.locator("#status")).to_have_text("3 documents on both sides, of 3 and 3.")
+    expect(page.locator("#status")).to_have_text("3 documents in both lists, of 3 and 3.")
     shoot(page, "compare")
 
 

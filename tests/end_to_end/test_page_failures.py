@@ -71,7 +71,7 @@ def test_a_bad_filter_in_the_address_is_pointed_at(
     )
     (wrong_left, wrong_top), (caret_left, caret_top) = places
     assert caret_left == pytest.approx(wrong_left, abs=1.5) and caret_top > wrong_top
-    expect(page.locator(f"#{mode} h2")).to_have_text("The filter cannot be read")
+    expect(page.locator(f"#{mode} h2")).to_have_text("Invalid filter")
     expect(page.locator(".skeleton")).to_have_count(0)
     page.fill("#where", "year > 2000")
     expect(page.locator(f"#{mode} .hit").first).to_be_visible()
@@ -114,10 +114,10 @@ def test_nothing_found_is_friendly(browsing: Browsing) -> None:
 @pytest.mark.parametrize(
     ("path", "title"),
     [
-        ("/?q=broken", "Something broke in the server"),
-        ("/?q=busy", "Very busy just now"),
-        ("/?mode=compare&q=busy", "Very busy just now"),
-        ("/?mode=ask&q=broken", "Something broke in the server"),
+        ("/?q=broken", "Server error"),
+        ("/?q=busy", "The server is busy"),
+        ("/?mode=compare&q=busy", "The server is busy"),
+        ("/?mode=ask&q=broken", "Server error"),
         ("/?mode=ask&q=halfway", "That did not work"),
         ("/?q=often", "Too many requests"),
     ],
@@ -211,10 +211,10 @@ def test_a_wrong_key_is_called_wrong_and_an_old_one_expired(
     server.wants_key = True
     page = failing.open("/?q=owl")
     title = page.locator("#key-title")
-    expect(title).to_have_text("This server asks for a key")
+    expect(title).to_have_text("This server requires a key")
     page.fill("#key-field", "a-wrong-key")
     page.keyboard.press("Enter")
-    expect(title).to_have_text("This key is not known to the server")
+    expect(title).to_have_text("The server does not know this key")
     page.fill("#key-field", OLD_KEY)
     page.keyboard.press("Enter")
     expect(title).to_have_text("This key has expired")
@@ -231,7 +231,7 @@ def test_without_a_key_one_is_asked_for(failing: Browsing, server: PageServer) -
     server.wants_key = True
     page = failing.open("/?q=owl")
     page.get_by_role("button", name="Not now").click()
-    expect(page.locator(".failed h2")).to_have_text("A key is needed")
+    expect(page.locator(".failed h2")).to_have_text("A key is required")
 
 
 def test_a_key_that_is_asked_for_again_is_a_wrong_one(failing: Browsing) -> None:
@@ -242,5 +242,5 @@ def test_a_key_that_is_asked_for_again_is_a_wrong_one(failing: Browsing) -> None
     page.fill("#query", "owl")
     page.fill("#key-field", "some-key")
     page.keyboard.press("Enter")
-    expect(page.locator("#key-title")).to_have_text("This key is not known to the server")
+    expect(page.locator("#key-title")).to_have_text("The server does not know this key")
     page.unroute("**/search")

@@ -122,7 +122,7 @@ def test_an_address_says_what_is_shown(browsing: Browsing) -> None:
 
 def test_the_learning_report_has_its_plots(browsing: Browsing, shoot: Shoot) -> None:
     page = browsing.open("/?mode=learning", height=1400)
-    expect(page.locator(".verdict h2")).to_have_text("Search uses what was learnt")
+    expect(page.locator(".verdict h2")).to_have_text("Search uses the learned model")
     plots = page.locator("svg.plot")
     expect(plots).to_have_count(4)
     expect(plots.first.locator("circle.after")).to_have_count(8)
@@ -134,7 +134,7 @@ def test_the_learning_report_has_its_plots(browsing: Browsing, shoot: Shoot) -> 
 def test_no_report_says_how_to_get_one(failing: Browsing, server: PageServer) -> None:
     server.has_report = False
     page = failing.open("/?mode=learning")
-    expect(page.locator("#learning h2")).to_have_text("Nothing learnt yet")
+    expect(page.locator("#learning h2")).to_have_text("Nothing learned yet")
 
 
 def test_stats_show_where_the_time_goes(browsing: Browsing, shoot: Shoot) -> None:

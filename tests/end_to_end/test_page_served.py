@@ -49,7 +49,7 @@ def test_the_real_server_serves_the_page(tab: Any, tmp_path: Path) -> None:
             expect(page.locator("#status")).to_contain_text("3 hits by lexical search")
             expect(page.locator("#searcher option:disabled")).to_have_count(3)
             page.locator(".why-open").first.click()
-            expect(page.locator(".why figcaption")).to_contain_text("Its words, by BM25")
+            expect(page.locator(".why figcaption")).to_contain_text("Words (BM25)")
             page.fill("#query", "attacked")
             expect(page.locator(".hit mark").first).to_have_text("attacked")
             page.locator(".title").first.click()
@@ -68,7 +68,7 @@ def test_the_real_server_serves_the_page(tab: Any, tmp_path: Path) -> None:
             page.goto(f"{address}/?mode=stats")
             expect(page.locator("#stats tbody")).to_contain_text("lexical")
             page.goto(f"{address}/?mode=learning")
-            expect(page.locator("#learning h2")).to_have_text("Nothing learnt yet")
+            expect(page.locator("#learning h2")).to_have_text("Nothing learned yet")
             browsing.close()
     assert all(each.startswith("Failed to load resource") for each in browsing.problems)
 
@@ -136,7 +136,9 @@ def test_without_what_answers_the_page_says_what_to_install(
             browsing = Browsing(tab, address)
             page = browsing.open("/?mode=ask&q=Which+owl?")
             told = page.locator(".failed h2")
-            expect(told).to_have_text("Something is not installed", timeout=ANSWER_MILLISECONDS)
+            expect(told).to_have_text(
+                "A required package is not installed", timeout=ANSWER_MILLISECONDS
+            )
             expect(page.locator(".failed")).to_contain_text('pip install "quoth[neural]"')
             browsing.close()
 
@@ -241,7 +243,7 @@ def test_a_real_refusal_and_a_real_search(
     page = browsing.open("/?q=walk+a+directory+tree+and+match+file+names")
     expect(page.locator(".hit")).to_have_count(10)
     page.locator(".why-open").first.click()
-    expect(page.locator(".why figcaption")).to_contain_text("Its words, by BM25")
+    expect(page.locator(".why figcaption")).to_contain_text("Words (BM25)")
     shoot(page, "served")
     browsing.close()
     assert browsing.problems == []

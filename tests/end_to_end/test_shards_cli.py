@@ -119,9 +119,9 @@ def test_bad_input_is_refused_and_nothing_written(
     before = sorted(tmp_path.iterdir())
     out = tmp_path / "out"
     for arguments, code, expected in (
-        (("shard", birds), 2, "say into how many shards"),
-        (("shard", birds, "--shards", 2), 2, "say into how many shards"),
-        (("shard", birds, "--exchange", "--shards", 2), 2, "name nothing but them"),
+        (("shard", birds), 2, "give the number of shards"),
+        (("shard", birds, "--shards", 2), 2, "give the number of shards"),
+        (("shard", birds, "--exchange", "--shards", 2), 2, "takes an existing sharded collection"),
         (("shard", birds, "--shards", 0, "--out", out), 2, "expected 1 to 100,000"),
         (("shard", birds, "--shards", 2, "--out", shards), 3, "exists and is not empty"),
         (("shard", tmp_path / "none", "--shards", 2, "--out", out), 3, "there is no collection"),

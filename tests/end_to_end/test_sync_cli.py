@@ -41,7 +41,7 @@ def test_sync_tells_what_it_did_and_what_it_left(quoth: Quoth, notes: Path) -> N
     told = quoth("sync", "c.quoth", "notes", "--no-encode")
     assert told.code == 1
     assert "skipped notes/bad.txt:1: not valid utf-8" in told.err
-    assert "1 file of formats that are not read: 1 .png" in told.err
+    assert "1 file in unsupported formats: 1 .png" in told.err
     assert "1 file or folder ignored" in told.err
     (notes / "bad.txt").unlink()
     found = quoth("sync", "c.quoth", "--json", "--no-encode").json()
@@ -137,5 +137,5 @@ def test_watch_follows_changes_until_it_is_told_to_stop(notes: Path, end: signal
             told = process.stderr.read()
             assert process.wait(PATIENCE) == 0, told
     assert 'waiting for "quoth sync c.quoth --yes": 13 of 13 documents' in told
-    assert told.endswith("stopped; what was acknowledged is kept\n")
+    assert told.endswith("stopped; everything stored so far is kept\n")
     assert "Traceback" not in told

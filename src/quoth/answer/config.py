@@ -36,68 +36,69 @@ class AnswerConfig(CheckedConfig, title="answer"):
     """How a question is answered from its passages."""
 
     model: Annotated[str, not_empty(f"{SHIPPED}, a folder or a hub name")] = SHIPPED
-    """The language model: the shipped one, the folder of a trained one, or any causal language
+    """The language model: the bundled one, the folder of one you trained, or any causal language
     model by folder or hub name, which then answers without quoting."""
 
     reader: Text = SHIPPED_READER
-    """What finds the sentences that answer, which are then quoted: the shipped reader, or the
-    folder of another; empty leaves answers to the language model."""
+    """Model that finds the sentences to quote: the bundled reader, or a folder with another; if
+    empty, the language model answers alone."""
 
     wording: Annotated[str, OneOf("quoted", "written")] = "quoted"
-    """quoted: the sentences that the reader found, as they stand; written: the language model
-    writes the answer in phrases of their passages, guided by what the reader found."""
+    """quoted: the sentences that the reader found, verbatim; written: the language model writes the
+    answer from phrases of their passages, guided by the reader."""
 
     guidance: NonNegative = 2.0
-    """How much the reader counts in what is written: added to a phrase's score for every 1.0 by
-    which the logarithm of its sentence's probability is higher."""
+    """With wording = written: how much the reader counts; added to a phrase's score per unit of its
+    sentence's log-probability."""
 
     written_passages: AtLeastOne = 3
-    """Most passages that the language model reads to write; those of the most probable
+    """With wording = written: maximum passages in the prompt, those with the most probable
     sentences."""
 
     passages_per_document: AtLeastOne = 3
-    """Passages of each document that are read for a question."""
+    """Passages per document that are read for a question."""
 
     nearness_weight: NonNegative = 0.0
-    """Added to the score of a sentence that was read, for every 1.0 of its cosine with the
-    question. Held-out training questions showed no gain."""
+    """Weight of a sentence's cosine with the question, added to its score.
+
+    Held-out training questions showed no gain."""
 
     most_quotations: AtLeastOne = 3
-    """Most sentences quoted in an answer."""
+    """Maximum sentences quoted in an answer."""
 
     quotation_share: PositiveShare = 0.5
-    """A further sentence is quoted where its probability is at least this share of the first's."""
+    """Quote another sentence if its probability is at least this share of the first one's."""
 
     quotation_words: AtLeastOne = 25
-    """Longer sentences are quoted from one comma, or its like, to another around the answer."""
+    """Sentences with more words than this are trimmed to the clauses around the answer."""
 
     long_words: AtLeastOne = 45
-    """Most words of a quotation with its neighbour, where a question asks how or why; fewer than
-    `quotation_words` never join sentences."""
+    """Maximum words of a quotation and its neighbour together, for questions that ask how or why;
+    below `quotation_words`, sentences are never joined."""
 
     prompt_subwords: Annotated[int, Range(64)] = 900
-    """Most subwords of the passages in the prompt; later passages are cut, then left out."""
+    """Maximum subwords of passages in the prompt; later passages are truncated, then left out."""
 
     max_question_chars: Annotated[int, Range(1, 10_000)] = 2_000
-    """Longest question that is answered, or text that is continued."""
+    """Longest question to answer or text to continue, in characters."""
 
     threshold: Share = 0.5
-    """Quoth says that the documents hold no answer where that is more probable; 1 means never."""
+    """Quoth says that the documents hold no answer if the probability of that is above this; 1
+    means never."""
 
     phrase_first: bool = True
-    """Begin answers with a phrase of the passages: whether to refuse is decided before."""
+    """Begin answers with a phrase from the passages; whether to answer at all is decided before."""
 
     far_penalty: NonNegative = 24.0
-    """Taken off the score of a phrase that would begin an answer, for every 1.0 of cosine by which
-    its sentence is further from the question than the nearest one; 0 leaves the choice to the
-    language model alone."""
+    """Penalty on a phrase that begins an answer, per unit of cosine by which its sentence is
+    further from the question than the nearest one; 0 leaves the choice to the language model."""
 
     splice_penalty: NonNegative = 8.0
-    """Taken off the score of a phrase that stands elsewhere than where the phrase before it ended,
-    in the middle of a sentence; 0 lets sentences be put together from several places."""
+    """Penalty on a phrase that does not continue where the previous one ended, in mid-sentence; 0
+    allows sentences that combine several places."""
 
     cache_megabytes: AtLeastZero = 128
-    """Room for the vectors of phrases kept with a collection, so that they are encoded once."""
+    """Cache of phrase vectors in the collection, in megabytes, so that each is encoded once."""
 
     def for_answering(self, decoding: DecodingConfig) -> DecodingConfig:
         """Return the decoding of answers, which never repeat themselves."""
@@ -120,19 +121,19 @@ class CandidateConfig(CheckedConfig, title="candidates"):
     """Which phrases of the passages are offered to the language model."""
 
     source: Annotated[str, OneOf("ngrams", "chunks")] = "ngrams"
-    """ngrams: every stretch of whole words; chunks: noun phrases and names."""
+    """ngrams offers every run of whole words; chunks offers noun phrases and names."""
 
     min_subwords: AtLeastOne = 2
-    """Fewest subwords of a phrase; 1 lets in single words, stop words left out."""
+    """Minimum subwords per phrase; 1 allows single words other than stop words."""
 
     max_subwords: Annotated[int, Range(1, 64)] = 8
-    """Most subwords of a phrase."""
+    """Maximum subwords per phrase."""
 
     max_candidates: AtLeastZero = 1_000
-    """Most phrases offered; those of the sentences nearest to the question come first."""
+    """Maximum phrases offered; those from the sentences nearest to the question come first."""
 
     max_continued: AtLeastZero = 25_000
-    """Most phrases offered where a text is continued, by `quoth generate`."""
+    """Maximum phrases offered by `quoth generate`."""
 
     def conflicts(self) -> Iterator[str]:
         """Say where the shortest phrase is longer than the longest."""
@@ -148,41 +149,41 @@ class DecodingConfig(CheckedConfig, title="decoding"):
     """How a text is generated, token by token."""
 
     method: Annotated[str, OneOf("greedy", "nucleus")] = "greedy"
-    """greedy: always the best token; nucleus: drawn from the most probable ones."""
+    """greedy takes the best token each time; nucleus samples from the most probable ones."""
 
     nucleus: PositiveShare = 0.95
-    """Share of probability that nucleus draws from."""
+    """Probability mass that nucleus samples from."""
 
     temperature: Positive = 1.0
-    """Divides scores before nucleus draws; below 1 it is more cautious."""
+    """Sampling temperature of nucleus; below 1 it is more conservative."""
 
     seed: Seed = 0
-    """Seed of drawing; the same for every text of a batch."""
+    """Sampling seed, the same for every text of a batch."""
 
     max_subwords: AtLeastOne = 128
-    """Longest generated text, in subwords with phrases written out."""
+    """Maximum length of the generated text, in subwords, phrases included."""
 
     phrases: bool = True
-    """Whether phrases of the passages may be chosen."""
+    """Allow phrases from the passages."""
 
     no_repeat_subwords: AtLeastZero = 0
-    """Never write the same stretch of this many subwords twice; 0 lets texts repeat, though answers
-    never repeat 8."""
+    """Never write the same sequence of this many subwords twice; 0 allows repetition, though
+    answers never repeat 8."""
 
     max_phrase_uses: AtLeastZero = 0
-    """How often one phrase may be chosen in a text; 0 means as often as it likes."""
+    """Maximum uses of one phrase in a text; 0 means no limit."""
 
     first_share: Share = 1.0
-    """Share of the phrases offered from the start; the others come while the text grows."""
+    """Share of the phrases offered from the start; the rest are added as the text grows."""
 
     growth_share: PositiveShare = 0.05
-    """Share of the phrases added at a time, where not all are offered from the start."""
+    """Share of the phrases added at a time, if first_share is below 1."""
 
     growth_every: AtLeastOne = 10
-    """Tokens between one growth and the next."""
+    """Tokens between additions of phrases."""
 
     off_load_after: AtLeastZero = 0
-    """Tokens after which a phrase that was not among the best is offered no longer; 0: never."""
+    """Tokens after which a phrase that never ranked among the best is dropped; 0 means never."""
 
     best_kept: AtLeastOne = 256
-    """Phrases per token that count as among the best, and so are not off-loaded."""
+    """Phrases per token that count as among the best."""

@@ -50,7 +50,7 @@ def _add(console: Console, path: Path) -> None:
         console.print(
             f"{report.added:,} docstrings added, {report.updated:,} updated, "
             f"{report.unchanged:,} unchanged, in {seconds:.1f} s. "
-            "Run the demo again: unchanged documents are recognised."
+            "Run the demo again to see that unchanged documents are skipped."
         )
     else:
         console.print(f"All {report.unchanged:,} docstrings are unchanged ({seconds:.1f} s).")
@@ -87,7 +87,7 @@ def _show_filter(engine: Engine, console: Console, path: Path) -> None:
 
 
 def _show_answer(engine: Engine, console: Console, path: Path) -> None:
-    console.print(Rule("5. Ask: the answer quotes, and every quotation has its source"))
+    console.print(Rule("5. Ask: the answer quotes the documents and cites its sources"))
     _type(console, f'quoth ask {quote(str(path))} "{_QUESTION}"')
     try:
         stream = engine.ask(_QUESTION)
@@ -111,7 +111,7 @@ def _next_steps(path: Path) -> Text:
     return Text(
         f'  quoth ask {quote(str(path))} "YOUR QUESTION"\n'
         f"  quoth serve {quote(str(path))}\n"
-        "                                         the same as a page, at http://127.0.0.1:8080\n"
+        "                                         the same as a web page, at http://127.0.0.1:8080\n"
         "  quoth add notes.quoth ~/notes          your own txt, md, html, pdf, docx, csv, jsonl\n"
         '  quoth search notes.quoth "YOUR QUESTION" --json\n'
         "  quoth status notes.quoth               sizes, fields, settings\n"

@@ -54,7 +54,7 @@ _WEIGHTS = {
     "dynamic-vocabulary": "answers that quote",
     "query-generator": "quoth learn",
     "reader": "reranking, and finding answers",
-    "pixar": "the start of quoth train pixar",
+    "pixar": "the starting point of quoth train pixar",
 }
 _LOADED = {
     "tantivy": "tantivy",
@@ -301,7 +301,7 @@ def find_disk(places: Iterable[Path]) -> Iterator[Finding]:
     for place in dict.fromkeys(places):
         free = shutil.disk_usage(_existing(place)).free
         state = PROBLEM if free < LOW_DISK else OK
-        advice = "; make room before documents are added" if state == PROBLEM else ""
+        advice = "; free some space before adding documents" if state == PROBLEM else ""
         yield Finding("disk", str(place), state, f"{display.size(free)} free{advice}")
 
 
@@ -340,7 +340,7 @@ def find_collection(folder: Path) -> Iterator[Finding]:
     yield Finding(group, str(folder), OK, f"{counts}, {passages}, {size}; BM25 search answers")
     dense = status["indexes"].get("dense")
     if dense is None:
-        detail = "none, so search goes by words alone"
+        detail = "none, so search uses words only"
         yield Finding(group, "vectors", MISSING, detail, f"quoth encode {quoted}")
     else:
         yield Finding(group, "vectors", OK, f"of {dense.get('encoder', 'an encoder')}")

@@ -150,6 +150,6 @@ def _judged_queries(
     wanted = [query for query in asked if query.qid in judged.grades]
     if not wanted:
         raise EvaluationError(
-            f"no query of {queries} is judged in {qrels}; do they belong to the same collection?"
+            f"{qrels} judges no query of {queries}; check that both belong to the same collection"
         )
     return wanted

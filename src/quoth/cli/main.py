@@ -35,9 +35,10 @@ from quoth.errors import (
 )
 
 _EPILOG = (
-    "Exit codes: 0 done · 1 done, but some input was skipped or damage found · 2 usage or"
-    " settings · 3 collection or output unusable · 4 stopped by --strict · 5 evaluation input"
-    " · 6 cluster unreachable, or its work failed · 130 interrupted."
+    "Exit codes: 0 success · 1 success, but some input was skipped or damage was found · 2 wrong"
+    " usage or settings · 3 collection or output unusable · 4 stopped by --strict · 5 unusable"
+    " queries, judgements or measures · 6 cluster unreachable, or work on it failed · 130"
+    " interrupted."
 )
 _MODULES = {
     "add": "add",
@@ -71,8 +72,9 @@ _MODULES = {
 """Where each command is, in the order of --help."""
 
 _COMPLETION = "_QUOTH_COMPLETE"  # set by a shell that wants to know how a line goes on
+_TYPED = ("_TYPER_COMPLETE_ARGS", "COMP_WORDS")  # where it says what was typed so far
 _INTERRUPTED = 130
-_RESUMES = "interrupted; what was acknowledged is kept, and running the command again resumes"
+_RESUMES = "interrupted; everything stored so far is kept, and the same command resumes"
 _EXIT_CODES: tuple[tuple[type[QuothError], int], ...] = (
     (ConfigError, 2),
     (FilterError, 2),
@@ -88,12 +90,14 @@ _EXIT_CODES: tuple[tuple[type[QuothError], int], ...] = (
 def main() -> None:
     """Run the command line; every error of ours becomes a message and an exit code."""
     _replace_what_cannot_be_written()
+    words = sys.argv
     if _COMPLETION in os.environ:
         from typer.completion import completion_init  # type: ignore[attr-defined]
 
         completion_init()
+        words = next((os.environ[name] for name in _TYPED if name in os.environ), "").split()
     try:
-        make_app(sys.argv[1] if len(sys.argv) > 1 else "")(prog_name="quoth")
+        make_app(words[1] if len(words) > 1 else "")(prog_name="quoth")
     except QuothError as error:
         show.error(_advise(error))
         sys.exit(next(code for kind, code in _EXIT_CODES if isinstance(error, kind)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,14 +12,14 @@ import typer
 from quoth import __version__
 
 _FILES = (
-    ("~/.cache/quoth", "What can be made again: converted models and checksums of large files."),
-    ("NAME.quoth", "A collection: documents in SQLite, and the indexes made of them."),
+    ("~/.cache/quoth", "The cache, safe to delete: converted models and checksums of large files."),
+    ("NAME.quoth", "A collection: documents in SQLite, and the indexes built from them."),
 )
 _ENVIRONMENT = (
-    ("XDG_CACHE_HOME", "Where the folder quoth of the cache lies, instead of ~/.cache."),
-    ("HF_HUB_OFFLINE", "Set to 1, models named owner/name are never fetched from their hub."),
+    ("XDG_CACHE_HOME", "Base folder of the cache, instead of ~/.cache."),
+    ("HF_HUB_OFFLINE", "If set to 1, models named owner/name are never downloaded from a hub."),
     ("QUOTH_KEY", "The key that quoth serve --stats sends."),
-    ("NO_COLOR", "Set to anything, output has no colours."),
+    ("NO_COLOR", "If set to anything, output has no colours."),
 )
 
 
@@ -35,8 +36,9 @@ def man_page(app: typer.Typer) -> str:
         "[\\fIOPTION\\fR]...",
         ".SH DESCRIPTION",
         ".B quoth",
-        "searches documents by words and by meaning, learns to search them better without labels,",
-        "and answers questions in the documents' own words, each quotation with its source.",
+        "searches documents by words and by meaning, learns to search them better",
+        "without labels, and answers questions in the documents' own words, citing",
+        "the source of each quotation.",
         "It works offline. Every command takes \\fB\\-\\-help\\fR, and \\fB\\-\\-help\\-all\\fR",
         "for every setting; \\fBquoth settings\\fR lists all settings.",
         ".SH COMMANDS",
@@ -72,9 +74,9 @@ def _command(command: Any, path: str) -> Iterator[str]:
     yield f".SS \\fB{escape(path)}\\fR {shown}".rstrip()
     yield from _paragraphs(command.help or "")
     for each in arguments:
-        yield from (".TP", f"\\fI{escape(_metavar(each))}\\fR", escape(each.help or ""))
+        yield from (".TP", f"\\fI{escape(_metavar(each))}\\fR", *_filled(each.help or ""))
     for each in options:
-        yield from (".TP", _option(each), escape(_help(each)))
+        yield from (".TP", _option(each), *_filled(_help(each)))
 
 
 def _usage(argument: Any) -> str:
@@ -108,7 +110,7 @@ def _paragraphs(text: str) -> Iterator[str]:
     for number, each in enumerate(re.split(r"\n\s*\n", text.strip())):
         if number:
             yield ".PP"
-        yield escape(" ".join(each.split()))
+        yield from _filled(each)
 
 
 def _exit_codes(epilog: str) -> Iterator[str]:
@@ -119,12 +121,22 @@ def _exit_codes(epilog: str) -> Iterator[str]:
     """
     for each in epilog.partition(":")[2].strip().rstrip(".").split(" · "):
         code, _, meaning = each.partition(" ")
-        yield from (".TP", f"\\fB{code}\\fR", escape(meaning))
+        yield from (".TP", f"\\fB{code}\\fR", *_filled(meaning))
 
 
 def _entries(pairs: tuple[tuple[str, str], ...]) -> Iterator[str]:
     for name, meaning in pairs:
-        yield from (".TP", f"\\fB{escape(name)}\\fR", escape(meaning))
+        yield from (".TP", f"\\fB{escape(name)}\\fR", *_filled(meaning))
+
+
+def _filled(text: str) -> Iterator[str]:
+    """Write a paragraph in short lines, which roff fills again; escapes keep them below 80 bytes.
+
+    >>> [len(line) for line in _filled("word " * 20)]
+    [69, 29]
+    """
+    for line in textwrap.wrap(text, width=70, break_long_words=False, break_on_hyphens=False):
+        yield escape(line)
 
 
 def escape(text: str) -> str:

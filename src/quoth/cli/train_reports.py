@@ -103,7 +103,7 @@ def render_generative(report: GenerativeReport) -> Group:
     title = f"{MEASURE} on held-out queries among {count(report.num_documents, 'document')}"
     columns = ["queries", "number", "BM25", "untrained", "trained"]
     return Group(
-        table(title, columns, rows) if rows else Text("nothing was held out to judge by"),
+        table(title, columns, rows) if rows else Text("nothing was held out for evaluation"),
         table(
             "what was built",
             ["what", "value"],
@@ -120,12 +120,14 @@ def render_generative(report: GenerativeReport) -> Group:
 
 def _generative_facts(report: GenerativeReport) -> dict[str, str]:
     kept = f", the best after {report.best_step:,}" if report.best_step else ""
-    unnamed = {"documents without a name": f"{report.num_unnamed:,}"} if report.num_unnamed else {}
+    unnamed = (
+        {"documents without an identifier": f"{report.num_unnamed:,}"} if report.num_unnamed else {}
+    )
     return unnamed | {
         "identifiers": f"{report.num_identifiers:,}, of {report.mean_length:.2f} phrases",
         "phrases": f"{report.num_phrases:,}, shortlist: {report.method}",
         "slots": f"{report.num_slots:,}",
-        "queries to learn from": f"{report.num_inputs:,}",
+        "training queries": f"{report.num_inputs:,}",
         "steps": f"{report.steps:,} of {report.batch_size:,} queries ({report.device}){kept}",
         "loss": f"{report.first_loss:.3f} → {report.last_loss:.3f}",
         "size": f"{report.megabytes:,.1f} MB",

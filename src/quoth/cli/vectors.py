@@ -18,6 +18,6 @@ def encode_if_quick(engine: OpenedEngine) -> None:
     seconds = quick_encoding.encode_if_quick(engine)
     if seconds is not None:
         show.note(
-            f'run "quoth encode {engine.folder}" for vectors, so that searching goes by meaning,'
-            f" too (about {display.duration(seconds)})"
+            f'run "quoth encode {engine.folder}" to compute vectors, for search by meaning'
+            f" as well (about {display.duration(seconds)})"
         )

@@ -13,7 +13,7 @@ class DuplicatesConfig(CheckedConfig, title="duplicates"):
     """How near-identical documents, such as the same page in two places, are shown."""
 
     together: Annotated[bool, FREE] = True
-    """Whether they are shown once, with their other places; quoth run always lists all."""
+    """Show near-duplicates once, with their other locations; quoth run always lists all."""
 
     similarity: PositiveShare = 0.9
-    """From which share of common runs of four words on two documents count as the same."""
+    """Share of common four-word shingles from which two documents count as near-duplicates."""

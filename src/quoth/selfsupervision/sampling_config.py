@@ -17,26 +17,25 @@ class PhraseSamplingConfig(CheckedConfig, title="sampling"):
     """Settings that decide which stretches become phrases."""
 
     method: Sampling = "n_words"
-    """n_words (runs of words), n_ids (runs of subwords) or fmm (stretches found in other texts)."""
+    """n_words samples runs of words, n_ids runs of subwords, fmm runs found in other texts."""
 
     min_length: AtLeastOne = 2
-    """Fewest words of a phrase; subwords with n_ids."""
+    """Minimum words per phrase; with n_ids, subwords."""
 
     max_length: AtLeastOne = 5
-    """Most words of a phrase; subwords with n_ids. fmm has its own limit."""
+    """Maximum words per phrase; with n_ids, subwords. fmm has its own limit."""
 
     max_subwords: Annotated[int, Range(2)] = 16
-    """Most subwords of a phrase; a longer one loses words at its end."""
+    """Maximum subwords per phrase; a longer one loses words at its end."""
 
     gap_min: AtLeastOne = 5
-    """Fewest plain subwords between two phrases: 5 in the paper, 8 in its authors' framework."""
+    """Minimum subwords between two phrases: 5 in the paper, 8 in its authors' framework."""
 
     gap_max: AtLeastOne = 10
-    """Most subwords drawn to be skipped (12 in that framework); a phrase then begins at the next
-    word."""
+    """Maximum subwords to skip (12 in that framework); a phrase then begins at the next word."""
 
     fmm_max_words: AtLeastOne = 16
-    """Most words of a phrase with fmm."""
+    """Maximum words per phrase with fmm."""
 
     def conflicts(self) -> Iterator[str]:
         """Say where a least is above its most."""

@@ -46,10 +46,10 @@ class CollectionConfig(CheckedConfig, title="collection"):
     """Settings of working on a collection."""
 
     wait_seconds: Annotated[float, Range(0, _MAX_WAIT_SECONDS)] = 30.0
-    """How long to wait for another process that is writing."""
+    """How long to wait, in seconds, while another process is writing."""
 
     batch_documents: AtLeastOne = 1000
-    """Documents per transaction; each batch is durable before the next is read."""
+    """Documents per transaction; each batch is durable before the next one is read."""
 
 
 @dataclass(frozen=True, slots=True)

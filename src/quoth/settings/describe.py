@@ -101,14 +101,16 @@ def allowed_in_words(hint: Any) -> str:
 def show_value(value: object) -> str:
     """Write a value as it is written on a command line; nothing is shown as empty."""
     if value is None:
-        return "by the device"
+        return "depends on the device"
     if isinstance(value, Mapping):
         return ",".join(f"{name}={weight:g}" for name, weight in value.items()) or "empty"
     if isinstance(value, tuple):
         return ",".join(map(str, value)) or "empty"
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:,}" if isinstance(value, int) else str(value) or "empty"
+    if isinstance(value, int) and value >= 10_000:
+        return f"{value:_}"  # read back as it is, unlike a comma
+    return str(value) or "empty"
 
 
 @functools.cache
@@ -116,8 +118,8 @@ def field_docs(kind: type) -> dict[str, str]:
     """Read the docstring that stands below each field of a settings class, inherited ones too.
 
     >>> from quoth.text.words import AnalyserConfig
-    >>> field_docs(AnalyserConfig)["fold_accents"][:24]
-    'Let words match whether '
+    >>> field_docs(AnalyserConfig)["fold_accents"][:18]
+    'Match words with a'
     """
     found: dict[str, str] = {}
     for each in reversed(kind.__mro__):

@@ -36,43 +36,43 @@ class DynamicTrainingConfig(CheckedConfig, title="training"):
     """Settings of training a language model on a collection."""
 
     minutes: Positive = 10.0
-    """Time to fit into, roughly; steps are timed, and as many planned as fit."""
+    """Approximate time budget, in minutes; steps are timed, and as many planned as fit."""
 
     steps: AtLeastZero = 0
-    """Steps of training; 0 takes what fits into the time."""
+    """Training steps; 0 takes as many as fit into the time budget."""
 
     most_epochs: AtLeastOne = 8
-    """How often a sample may be read, where the time decides: more is learning by heart."""
+    """Maximum epochs where the time budget decides; more would be memorising."""
 
     device: Device = "auto"
-    """Where training happens: auto, cpu, cuda or cuda:N."""
+    """Device to train on: auto, cpu, cuda or cuda:N."""
 
     held_out: InnerShare = 0.1
-    """Share of the documents that nothing is trained on, to judge by; one at least."""
+    """Share of the documents held out for evaluation, at least one."""
 
     documents: AtLeastOne = 10_000
-    """Most documents that are trained on, evenly spread."""
+    """Maximum documents to train on, evenly spread."""
 
     text_subwords: Annotated[int, Range(16)] = 512
-    """Most subwords of a text; longer passages are cut."""
+    """Maximum subwords per text; longer passages are truncated."""
 
     least_subwords: Annotated[int, Range(8)] = 16
-    """Fewest subwords of a passage that is worth learning."""
+    """Minimum subwords of a passage to train on."""
 
     sentences: AtLeastZero = 2000
-    """Sentences that are tried to be rebuilt from other passages."""
+    """Sentences to try to rebuild from phrases of other passages."""
 
     distractors: AtLeastOne = 10
-    """Most passages that are found beside the right one of a labelled question."""
+    """Maximum passages retrieved in addition to the right one for each labelled question."""
 
     continuations: AtLeastOne = 50_000
-    """Most phrases that the untouched model goes on from, where negatives.generation is set."""
+    """With negatives.generation: maximum phrases that the base model continues."""
 
     judged: AtLeastZero = 0
-    """Most held-out samples of each kind that are judged by; 0 takes 12 on a CPU, 64 on a GPU."""
+    """Maximum held-out samples of each kind to evaluate on; 0 means 12 on a CPU and 64 on a GPU."""
 
     seed: Seed = 0
-    """Decides the split, what is drawn, and the order of training."""
+    """Seed of the split, the samples and the order of training."""
 
 
 TRAINING_SECTIONS: Mapping[str, type] = {

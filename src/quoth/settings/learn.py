@@ -27,82 +27,85 @@ class LearnConfig(CheckedConfig, title="learn"):
     """Settings of learning without labels."""
 
     minutes: Positive = 15.0
-    """Time to fit into, roughly: it decides how much is written and trained."""
+    """Approximate time budget, in minutes; it decides how much is written and trained."""
 
     device: Device = "auto"
-    """Where training happens: auto, cpu, cuda or cuda:N."""
+    """Device to train on: auto, cpu, cuda or cuda:N."""
 
     method: Annotated[str, OneOf("auto", "rumbart", "distil", "acrobart", "none")] = "auto"
-    """What follows the warm-up: rumbart, distil (its frozen variant), acrobart, none; auto takes
-    rumbart on a GPU, and on a CPU distil if enough steps fit."""
+    """Method after the warm-up: rumbart, distil (its frozen variant), acrobart or none; auto takes
+    rumbart on a GPU, and distil on a CPU if enough steps fit."""
 
     generator: Text = "query-generator"
-    """Query generator: the shipped one, or a folder."""
+    """Query generator: the bundled one, or a folder."""
 
     queries_per_passage: AtLeastOne = 3
-    """Most pseudo-queries written for a passage."""
+    """Maximum pseudo-queries per passage."""
 
     max_passages: AtLeastOne = 20_000
-    """Most passages that pseudo-queries are written for, spread evenly."""
+    """Maximum passages to write pseudo-queries for, spread evenly."""
 
     temperature: Positive = 0.7
-    """Temperature of writing: lower is plainer, higher more varied."""
+    """Sampling temperature of the query generator; lower is plainer, higher more varied."""
 
     corpus_queries: AtLeastZero = 2
-    """Most titles and headings taken from a passage as queries; 0 takes none."""
+    """Maximum titles and headings per passage to use as queries; 0 uses none."""
 
     warm_up_steps: AtLeastOne = 100
-    """Most steps of the warm-up."""
+    """Maximum steps of the warm-up."""
 
     warm_up_batch: Annotated[int, Range(2, or_zero=True)] = 0
-    """Queries per step of the warm-up; 0 takes 64 on a CPU, 128 on a GPU."""
+    """Queries per step of the warm-up; 0 means 64 on a CPU and 128 on a GPU."""
 
     steps: AtLeastOne = 300
-    """Most steps of what follows the warm-up."""
+    """Maximum steps of the method."""
 
     batch_size: Annotated[int, Range(2, or_zero=True)] = 0
-    """Queries per step of it; 0 takes 8 on a CPU, 32 on a GPU."""
+    """Queries per step of the method; 0 means 8 on a CPU and 32 on a GPU."""
 
     k: Annotated[int, Range(2, or_zero=True)] = 0
-    """Passages found per query in it; 0 takes 4 on a CPU, 8 on a GPU."""
+    """Passages retrieved per query in the method; 0 means 4 on a CPU and 8 on a GPU."""
 
     learning_rate: Positive = 2e-5
-    """Highest learning rate of the encoder."""
+    """Peak learning rate of the encoder."""
 
     share: PositiveShare = 0.5
-    """Share of what was learned in the encoder that is installed; the rest stays as it was before.
-    1 takes all of it, as does learning from labelled pairs."""
+    """Interpolation between the weights from before (0) and after training (1) that is installed.
+
+    Learning from labelled pairs always takes 1."""
 
     max_subwords: Annotated[int, Range(16, or_zero=True)] = 0
-    """Subwords read of a passage while training; 0 takes 96 on a CPU, 256 on a GPU."""
+    """Maximum subwords per passage in training; 0 means 96 on a CPU and 256 on a GPU."""
 
     held_out: InnerShare = 0.15
-    """Share of the documents that give no query to train on, only queries to judge by."""
+    """Share of the documents held out: queries made from them are used for evaluation only."""
 
     judged_queries: Annotated[int, Range(2)] = 300
-    """Most queries of each kind to judge by."""
+    """Maximum evaluation queries of each kind."""
 
     margin: NonNegative = 0.002
-    """Rise of hybrid search's RR@10 above which a model is installed, if it is beyond chance."""
+    """Least gain in RR@10 of hybrid search for a model to be installed; the gain must also be
+    significant."""
 
     reranker: bool = True
-    """Fit the reranker to the collection, which is used where held-out queries say it is better."""
+    """Fine-tune the reranker on the collection; it is used if it does better on held-out
+    queries."""
 
     reranker_steps: AtLeastOne = 60
-    """Most steps of that, each of 16 queries with ten passages."""
+    """Maximum steps of that fine-tuning, each with 16 queries and ten passages per query."""
 
     generative: bool = False
-    """Train generative search as well, as the last stage, which takes generative_minutes more."""
+    """Also train generative search, as the last stage, for generative_minutes more."""
 
     generative_minutes: Positive = 10.0
-    """Time that this last stage is to fit into, roughly."""
+    """Approximate time budget of that last stage, in minutes."""
 
     seed: Seed = 0
-    """Decides which queries are made, the split, and the order of training."""
+    """Seed of the pseudo-queries, the split and the order of training."""
 
     similarity: Annotated[str, OneOf("cosine", "dot")] = "cosine"
-    """How training compares vectors: cosine, or dot as in the thesis, unscaled; search takes the
-    cosine of what either has learned."""
+    """How training compares vectors: cosine, or dot (unscaled, as in the thesis); search uses the
+    cosine either way."""
 
     marginal: Annotated[str, OneOf("sequence", "token")] = "sequence"
     """With method = rumbart: what is summed over passages, the probability of the whole query

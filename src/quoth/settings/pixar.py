@@ -29,100 +29,105 @@ class PixarBuildConfig(CheckedConfig, title="pixar"):
     """Settings of training generative search for a collection."""
 
     minutes: Positive = 10.0
-    """Time to fit into, roughly: it decides how much is written and trained."""
+    """Approximate time budget, in minutes; it decides how much is written and trained."""
 
     device: Device = "auto"
-    """Where training happens: auto, cpu, cuda or cuda:N."""
+    """Device to train on: auto, cpu, cuda or cuda:N."""
 
     start: Annotated[str, not_empty("auto, pixar, a folder or none")] = AUTO_START
-    """What training starts from: the shipped network, trained across collections (pixar), another
-    such in a folder, the encoder alone (none), or pixar unless the encoder is one's own (auto)."""
+    """What training starts from: the bundled network, trained across collections (pixar); a folder
+    with another one; the encoder alone (none); or auto, which is pixar unless you use an encoder
+    of your own."""
 
     train: bool = True
-    """Train for this collection; without it documents are named, and searched with the start."""
+    """Train on this collection; if false, documents get identifiers and the starting network is
+    used as is."""
 
     temperature: Positive = 0.8
-    """Temperature of writing: lower is plainer, higher more varied."""
+    """Sampling temperature of the query generator; lower is plainer, higher more varied."""
 
     size: Annotated[int, Range(NUM_BYTES, or_zero=True)] = 0
-    """Most phrases of the vocabulary; 0 takes as many as there are identifiers, within limits."""
+    """Maximum phrases in the vocabulary; 0 takes as many as there are identifiers, within
+    limits."""
 
     min_count: AtLeastOne = 2
-    """Occurrences that make a word or a sequence of words a candidate for a phrase."""
+    """Occurrences required before a word or sequence of words becomes a candidate phrase."""
 
     cutter: Cutter = "best_cover"
-    """How texts are cut into phrases: best_cover, look_ahead or longest."""
+    """How texts are segmented into phrases: best_cover, look_ahead or longest."""
 
     slot_kind: Annotated[str, OneOf("decoder", "mask", "input")] = "decoder"
-    """Where slots are: in a decoder that reads the query (decoder), in mask subwords after it
+    """Where the slots are: in a decoder that reads the query (decoder), in mask subwords after it
     (mask), or at its first positions, as in the paper (input)."""
 
     tail: Annotated[str, OneOf("eos", "pad", "none")] = "eos"
-    """What slots after an identifier are taught: its end once (eos), the end and then padding
-    (pad), or nothing (none)."""
+    """Target of the slots after an identifier: its end once (eos), the end and then padding (pad),
+    or nothing (none)."""
 
     slots: AtLeastZero = 0
-    """Phrases of the longest identifier that slots can name; 0 takes what nearly all fit in."""
+    """Number of slots, which is the longest identifier in phrases; 0 chooses a number that nearly
+    all identifiers fit in."""
 
     steps: AtLeastZero = 0
-    """Steps of training; 0 takes what fits into the time."""
+    """Training steps; 0 takes as many as fit into the time budget."""
 
     batch_size: AtLeastZero = 0
-    """Queries per step; 0 takes 64 on a CPU, 512 on a GPU."""
+    """Queries per step; 0 means 64 on a CPU and 512 on a GPU."""
 
     targets: AtLeastOne = 4
-    """Identifiers that a query is taught at a step."""
+    """Target identifiers per query and step."""
 
     learning_rate: Positive = 3e-4
-    """Highest learning rate of the slots."""
+    """Peak learning rate of the slots."""
 
     encoder_learning_rate: Positive = 3e-5
-    """Highest learning rate of the encoder."""
+    """Peak learning rate of the encoder."""
 
     head_learning_rate: Positive = 1e-3
-    """Highest learning rate of the phrases' rows."""
+    """Peak learning rate of the phrase embeddings."""
 
     pooled_weight: NonNegative = 0.25
-    """λ₂: share of the loss by which the pooled vector must name all phrases of an identifier."""
+    """λ₂: weight of the loss by which the pooled vector must predict all phrases of an
+    identifier."""
 
     normaliser_weight: NonNegative = 1.0
-    """λ₃: share of the squared log-normalisers of slots, so that scores need none."""
+    """λ₃: weight of the squared log-normalisers of the slots, so that scores need none."""
 
     bag_weight: NonNegative = 1.0
-    """Share of the loss by which whole identifiers compete as bags of phrases, which is how they
-    are searched for by default."""
+    """Weight of the loss in which whole identifiers compete as bags of phrases, as they do in
+    search by default."""
 
     shortlist: Annotated[str, OneOf("auto", "full", "centroids")] = "auto"
-    """Which phrases are scored: all (full), or those that centroids list; auto takes centroids
-    for large vocabularies."""
+    """Which phrases are scored: all (full), or those that centroids list (centroids); auto takes
+    centroids for large vocabularies."""
 
     num_centroids: AtLeastOne = 4096
-    """m: most centroids; few queries make fewer."""
+    """m: maximum number of centroids; few queries give fewer."""
 
     list_length: AtLeastOne = 20_000
-    """r: phrases that a centroid lists, at most a quarter of all."""
+    """r: phrases that each centroid lists, at most a quarter of all."""
 
     num_lists: AtLeastOne = 5
-    """k: lists that are joined for a query."""
+    """k: lists joined for each query."""
 
     judged_queries: AtLeastZero = 300
-    """Most queries that are kept from training, to judge by."""
+    """Maximum queries held out for evaluation."""
 
     looks: AtLeastZero = 5
-    """Times at which training is judged by queries kept back for this alone; the best state is the
-    one that is kept. 0 keeps the last."""
+    """Number of validations during training, on queries held out for this alone; the best state is
+    kept. 0 keeps the last."""
 
     look_queries: AtLeastZero = 100
-    """Most queries of each kind that are kept back for looks."""
+    """Maximum validation queries of each kind."""
 
     patience: AtLeastZero = 0
-    """Looks without improvement after which training stops; 0 never stops early."""
+    """Validations without improvement before training stops early; 0 never stops early."""
 
     checkpoint_every: AtLeastOne = 50
-    """Steps between two checkpoints: what an interruption may lose."""
+    """Steps between checkpoints, the most that an interruption can lose."""
 
     seed: Seed = 0
-    """Decides what is written, the split, and the order of training."""
+    """Seed of the written queries, the split and the order of training."""
 
     def conflicts(self) -> Iterator[str]:
         """Say where more lists are to be joined than there are."""

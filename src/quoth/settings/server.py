@@ -63,84 +63,92 @@ class ServerConfig(CheckedConfig, title="server"):
     """How a collection is served."""
 
     host: Annotated[str, not_empty("an address such as 127.0.0.1")] = "127.0.0.1"
-    """Address to listen at; any other than this computer's own needs keys."""
+    """Address to listen on; any address other than loopback requires keys."""
 
     port: Annotated[int, Range(0, 65_535)] = 8080
-    """Port to listen at; 0 lets the system choose one."""
+    """Port to listen on; 0 lets the system choose one."""
 
     workers: Annotated[int, Range(1, 64)] = 2
-    """How many searches are done at a time."""
+    """Number of searches that run at the same time."""
 
     processes: bool = True
-    """Whether each of them is done in a process of its own, which uses all cores; without, in a
-    thread, which takes less memory, since threads share models."""
+    """Run each search worker as a process, which uses all cores; if false, as a thread, which takes
+    less memory because threads share models."""
 
     queue: Annotated[int, Range(1, 100_000)] = 64
-    """Requests that may wait for a worker; more are answered 429, try again later."""
+    """Requests that may wait for a worker; further ones get status 429."""
 
     patience_seconds: Seconds = 1.0
-    """Longest wait for a worker that a search is let in for, by how long searches took of late;
-    where it would be longer, it is answered 429 as well."""
+    """Longest expected wait for a worker, in seconds, estimated from recent searches; a search that
+    would wait longer gets status 429."""
 
     timeout_seconds: Seconds = 30.0
-    """Longest wait for a search, from its arrival; then it is answered 503."""
+    """Time limit of a search, in seconds from its arrival; then it gets status 503."""
 
     answer_workers: Annotated[int, Range(1, 64)] = 1
-    """Threads that answer questions, apart from those that search; they share one language
+    """Threads that answer questions, separate from the search workers; they share one language
     model."""
 
     answer_patience_seconds: Seconds = 30.0
-    """Longest wait until a question is begun; where it would be longer, it is answered 429."""
+    """Longest expected wait, in seconds, before a question is started; one that would wait longer
+    gets status 429."""
 
     answer_seconds: Seconds = 120.0
-    """Longest wait for an answer to a question, from its arrival; then it is answered 503."""
+    """Time limit of an answer, in seconds from the arrival of its question; then it gets status
+    503."""
 
     write_seconds: Seconds = 300.0
-    """Longest wait for documents to be written; they are written even if nobody waits any more."""
+    """Time limit of a request that writes documents, in seconds; they are written even if the
+    client is gone."""
 
     keep_alive_seconds: Annotated[int, Range(1, 86_400)] = 75
-    """How long a connection may rest before the server closes it. Clients keep theirs for about a
-    minute; a request that crosses with the closing would be lost to them."""
+    """How long an idle connection stays open, in seconds.
+
+    Clients keep theirs for about a minute; a request sent just as the server closes the connection
+    would be lost to them."""
 
     requests_per_minute: Annotated[int, Range(0, 1_000_000)] = 0
-    """How often each key may be used, where it has no limit of its own; 0 sets none."""
+    """Rate limit per key, in requests per minute, for keys without a limit of their own; 0 means
+    none."""
 
     log_format: Annotated[str, OneOf("text", "json")] = "text"
-    """How records are logged: text for people, or json, one object per line, for programs."""
+    """Log format: text for people, or json (one object per line) for programs."""
 
     query_log: Annotated[str, FREE] = ""
-    """File that every query and question is added to, nothing else about who asks; quoth learn
-    --queries learns from it. Empty keeps none."""
+    """File to append every query and question to, without anything about who asked; quoth learn
+    --queries learns from it. Empty keeps no log."""
 
     max_connections: Annotated[int, Range(1, 100_000)] = 2_000
-    """Connections that may be open at a time. A further one takes the place of the one that rested
-    longest between requests; where none rests, it is answered 503, try again later. The system's
-    limit of open files may lower this."""
+    """Maximum open connections.
+
+    A further one replaces the connection that has been idle longest; if none is idle, it gets
+    status 503. The system's limit on open files may lower this."""
 
     header_seconds: Seconds = 10.0
-    """Longest wait for the whole request line and headers; then the request is answered 408."""
+    """Time limit for receiving the request line and headers, in seconds; then the request gets
+    status 408."""
 
     body_seconds: Seconds = 30.0
-    """Longest wait for the whole body of a request; then the request is answered 408. A client
-    that takes nothing of a response for as long is disconnected."""
+    """Time limit for receiving the body of a request, in seconds; then the request gets status 408.
+    A client that reads nothing of a response for as long is disconnected."""
 
     shutdown_seconds: Seconds = 30.0
-    """How long requests under way may take to finish once the server is told to end."""
+    """Time limit, in seconds, for open requests to finish once the server is told to stop."""
 
     proxies: tuple[Network, ...] = ()
-    """Addresses or networks of proxies, as 127.0.0.1 or 10.0.0.0/8, whose X-Forwarded-For,
-    X-Forwarded-Proto and X-Forwarded-Host are believed."""
+    """Addresses or networks of trusted proxies, such as 127.0.0.1 or 10.0.0.0/8, whose
+    X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host headers are used."""
 
     path_prefix: PathPrefix = ""
-    """Path under which a proxy shows the server, as /notes; requests are served with and without
+    """Path under which a proxy exposes the server, such as /notes; requests work with and without
     it."""
 
     origins: tuple[Origin, ...] = ()
-    """Web origins whose pages may use the server from a browser, as https://example.org."""
+    """Web origins whose pages may call the server from a browser, such as https://example.org."""
 
     hosts: Names = ()
-    """Further host names the server goes by; without keys it answers to those of this computer
-    only, so that no foreign page can reach it under a name of its own."""
+    """Additional host names of the server. Without keys it accepts only the names of this computer,
+    so that no other site can reach it through a name of its own (DNS rebinding)."""
 
     @property
     def is_loopback(self) -> bool:

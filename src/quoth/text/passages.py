@@ -37,13 +37,14 @@ class PassageConfig(CheckedConfig, title="passages"):
     """How fields are cut into passages."""
 
     max_words: AtLeastOne = 180
-    """Most words of a passage, repeated ones included."""
+    """Maximum words per passage, including overlap."""
 
     overlap_words: AtLeastZero = 0
-    """Words of the previous passage repeated at the start of the next, unless that is a heading."""
+    """Words repeated from the previous passage at the start of the next, unless it starts with a
+    heading."""
 
-    fields: tuple[Annotated[str, not_empty("names of fields")], ...] = ()
-    """Fields that are cut into passages; empty means every field."""
+    fields: tuple[Annotated[str, not_empty("nonempty names")], ...] = ()
+    """Fields to split into passages; empty means every field."""
 
     def conflicts(self) -> Iterator[str]:
         """Say where passages would consist of repeated words alone."""

@@ -54,7 +54,7 @@ class AnalyserConfig(CheckedConfig, title="analyser"):
     """Snowball stemmer: english, german, french, …, or none for no stemming."""
 
     fold_accents: bool = True
-    """Let words match whether or not they are written with accents (café, cafe)."""
+    """Match words with and without accents (café, cafe)."""
 
 
 class Word(NamedTuple):

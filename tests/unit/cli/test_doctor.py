@@ -81,7 +81,7 @@ def test_little_space_is_a_problem(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage._replace(free=5_000_000))
     (found,) = doctor.find_disk([tmp_path / "not" / "there"])
-    assert found.state == PROBLEM and found.detail.startswith("5.0 MB free; make room")
+    assert found.state == PROBLEM and found.detail.startswith("5.0 MB free; free some space")
 
 
 def test_a_collection_is_opened(quoth: Quoth, tmp_path: Path) -> None:

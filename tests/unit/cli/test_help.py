@@ -101,7 +101,7 @@ def _names(section: str) -> tuple[str, ...]:
 
 def test_a_section_that_is_not_there_is_named() -> None:
     result = RUNNER.invoke(app, ["settings", "dens"])
-    assert "there is no section dens; there are collection" in str(result.exception)
+    assert "there is no section dens; choose one of collection" in str(result.exception)
 
 
 def test_a_command_that_is_named_comes_alone() -> None:

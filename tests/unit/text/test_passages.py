@@ -369,7 +369,7 @@ def test_config_reports_all_problems_at_once() -> None:
         PassageConfig(max_words=0, overlap_words=7, fields=("",))
     assert str(caught.value) == (
         "passages: max_words is 0, expected at least 1;"
-        " fields has '', expected names of fields;"
+        " fields has '', expected nonempty names;"
         " overlap_words is 7, expected less than max_words (0)"
     )
 

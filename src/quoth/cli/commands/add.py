@@ -46,7 +46,8 @@ def add(
         list[str],
         typer.Argument(
             metavar="SOURCE",
-            help="Files, folders, globs, BEIR folders, python:NAME (docstrings), or - (stdin).",
+            help="Files, folders, globs, BEIR folders, python:NAME (the docstrings of a module),"
+            " or - (stdin).",
         ),
     ],
     *,
@@ -58,7 +59,7 @@ def add(
         bool,
         typer.Option(
             "--sync",
-            help="Keep the collection in step with these folders, as quoth sync does.",
+            help="Keep the collection in sync with these folders, like quoth sync.",
             metavar="",
         ),
     ] = False,
@@ -69,12 +70,12 @@ def add(
 ) -> None:
     """Add documents, or update those whose content changed.
 
-    The first vectors come by themselves where they take less than a minute; afterwards add and
-    remove keep them in step.
+    Vectors are computed as well if that takes less than a minute; once a collection has vectors,
+    add and remove keep them up to date.
     """
     if sync:
         if strict or ray:
-            raise ConfigError("--sync goes with neither --strict nor --ray; leave one of them out")
+            raise ConfigError("--sync cannot be combined with --strict or --ray; leave one out")
         with open_engine(collection, config, settings) as engine:
             run_sync(engine, sources, encode=not no_encode, as_json=as_json)
         return
@@ -118,7 +119,9 @@ def _print_report(
 @with_settings("lexical", "dense", "generative", "collection")
 def remove(
     collection: Collection,
-    docids: Annotated[list[str], typer.Argument(metavar="DOCID", help="Documents to remove.")],
+    docids: Annotated[
+        list[str], typer.Argument(metavar="DOCID", help="Docids of the documents to remove.")
+    ],
     *,
     config: ConfigFile = None,
     as_json: AsJson = False,

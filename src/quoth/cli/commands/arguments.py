@@ -28,7 +28,8 @@ NoEncode = Annotated[
     bool,
     typer.Option(
         "--no-encode",
-        help="Leave vectors to quoth encode, even where they take less than a minute.",
+        help="Compute no vectors now, even if that would take less than a minute; quoth encode"
+        " computes them later.",
         metavar="",
     ),
 ]
@@ -36,7 +37,7 @@ Depth = Annotated[int, typer.Option("-k", min=1, max=10_000, help="Hits per quer
 Where = Annotated[
     str,
     typer.Option(
-        help='Only documents whose metadata fit: year >= 2020 and lang in ("en", "de").',
+        help='Only documents whose metadata match: year >= 2020 and lang in ("en", "de").',
         metavar="CONDITION",
     ),
 ]
@@ -44,8 +45,8 @@ With = Annotated[
     str,
     typer.Option(
         "--with",
-        help="lexical, dense, hybrid or generative; auto is hybrid, reranked, where there are"
-        " vectors.",
+        help="lexical, dense, hybrid or generative; auto is hybrid with reranking if there are"
+        " vectors, otherwise lexical.",
         metavar="SEARCHER",
     ),
 ]
@@ -53,31 +54,38 @@ Rerank = Annotated[
     bool | None,
     typer.Option(
         "--rerank/--no-rerank",
-        help="Rerank the best hits with a cross-encoder, or do not; auto does where there are"
-        " vectors.",
+        help="Rerank the top hits with a cross-encoder, or not; by default, auto reranks if"
+        " there are vectors.",
         metavar="",
         show_default=False,
     ),
 ]
 Syntax = Annotated[
-    bool, typer.Option("--syntax", help="Heed + - quotes and field: in queries.", metavar="")
+    bool,
+    typer.Option(
+        "--syntax", help='Interpret +must, -not, "phrases" and field:word in queries.', metavar=""
+    ),
 ]
 Measures = Annotated[
     str,
     typer.Option(
-        help="Measures by their ir-measures names, NCG@k, Hits@k, separated by commas.",
+        help="Measures separated by commas: names of ir-measures, NCG@k, Hits@k.",
         metavar="NAMES",
     ),
 ]
 QrelsFile = Annotated[
-    Path, typer.Option(help="Judgements: BEIR TSV or TREC, plain or gz.", metavar="FILE")
+    Path,
+    typer.Option(
+        help="Relevance judgements in BEIR's TSV or TREC format, optionally gzipped.",
+        metavar="FILE",
+    ),
 ]
 RayAddress = Annotated[
     str,
     typer.Option(
         "--ray",
-        help="Do what takes long on a Ray cluster: HOST:PORT of its head, auto for the one this"
-        " machine is in, local to start one here.",
+        help="Run the heavy work on a Ray cluster: HOST:PORT of its head node, auto for the"
+        " cluster this machine belongs to, or local to start one here.",
         metavar="ADDRESS",
         show_default=False,
     ),

@@ -29,10 +29,10 @@ _SECTIONS = (
 
 NoPhrases = Annotated[
     bool,
-    typer.Option("--no-phrases", help="Quote nothing: only the model's own words.", metavar=""),
+    typer.Option("--no-phrases", help="Quote nothing; use only the model's own words.", metavar=""),
 ]
 Passages = Annotated[
-    int, typer.Option("-k", min=1, max=100, help="Documents to go by.", metavar="N")
+    int, typer.Option("-k", min=1, max=100, help="Number of documents to read.", metavar="N")
 ]
 
 
@@ -43,7 +43,9 @@ Passages = Annotated[
 )
 def ask(
     collection: Collection,
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="A question in words.")],
+    question: Annotated[
+        str, typer.Argument(metavar="QUESTION", help="A question in plain language.")
+    ],
     *,
     k: Passages = 5,
     where: Where = "",
@@ -53,7 +55,7 @@ def ask(
     as_json: AsJson = False,
     settings: Mapping[str, str],
 ) -> None:
-    """Answer a question in the documents' own words, each quotation with its source."""
+    """Answer a question in the documents' own words, citing the source of each quotation."""
     _wait_patiently()
     with open_engine(collection, config, settings) as engine:
         asked = engine.ask(
@@ -84,7 +86,8 @@ def generate(
         typer.Option(
             min=0.0,
             max=1.0,
-            help="Draw from this share of probability, rather than take the best.",
+            help="Sample from this probability mass (nucleus sampling) instead of taking the best"
+            " token.",
             metavar="P",
             show_default=False,
         ),
@@ -93,7 +96,7 @@ def generate(
     as_json: AsJson = False,
     settings: Mapping[str, str],
 ) -> None:
-    """Continue a text, with the phrases of a collection's documents as further vocabulary."""
+    """Continue a text, with phrases from a collection's documents as additional vocabulary."""
     given = dict(settings)
     if nucleus is not None:
         given |= {"decoding.nucleus": str(nucleus), "decoding.method": "nucleus"}

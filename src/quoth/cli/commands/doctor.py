@@ -22,22 +22,22 @@ _SIGNS = {OK: ("✓", "green"), MISSING: ("–", "yellow"), PROBLEM: ("✗", "bo
 Examined = Annotated[
     Path | None,
     typer.Argument(
-        metavar="COLLECTION", help="Open this collection and check it, too.", show_default=False
+        metavar="COLLECTION", help="A collection to open and check as well.", show_default=False
     ),
 ]
 Load = Annotated[
     bool,
     typer.Option(
-        "--load", help="Import every library, to find broken ones; takes some seconds.", metavar=""
+        "--load", help="Import every library to find broken ones; takes a few seconds.", metavar=""
     ),
 ]
 
 
 def doctor(collection: Examined = None, *, load: Load = False, as_json: AsJson = False) -> None:
-    """Say what is installed, what is missing, and which command installs it.
+    """Show what is installed, what is missing, and which command installs it.
 
-    It looks at packages, models, free disk space and, where one is named, a collection. The exit
-    code is 1 where something keeps Quoth or the collection from working.
+    It checks packages, models, free disk space and, if you name one, a collection. The exit code is
+    1 if something keeps Quoth or the collection from working.
     """
     with show.progress_bar() as progress:
         progress("looking", 0, 0)

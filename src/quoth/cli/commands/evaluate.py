@@ -31,10 +31,10 @@ from quoth.text import display
 def run(
     collection: Collection,
     queries: Annotated[
-        Path, typer.Argument(help="Queries: JSONL or TSV, plain or gz.", metavar="QUERIES")
+        Path, typer.Argument(help="Queries in JSONL or TSV, optionally gzipped.", metavar="QUERIES")
     ],
     *,
-    out: Annotated[Path, typer.Option(help="Where to write the TREC run.", metavar="RUN")],
+    out: Annotated[Path, typer.Option(help="File to write the TREC run to.", metavar="RUN")],
     k: Depth = 1000,
     where: Where = "",
     searcher: With = "auto",
@@ -64,7 +64,7 @@ def evaluate(
     collection: Collection,
     *,
     queries: Annotated[
-        Path, typer.Option(help="Queries: JSONL or TSV, plain or gz.", metavar="FILE")
+        Path, typer.Option(help="Queries in JSONL or TSV, optionally gzipped.", metavar="FILE")
     ],
     qrels: QrelsFile,
     searcher: With = "auto",
@@ -76,7 +76,7 @@ def evaluate(
     as_json: AsJson = False,
     settings: Mapping[str, str],
 ) -> None:
-    """Measure search against judgements, with confidence intervals and latency."""
+    """Evaluate search against relevance judgements, with confidence intervals and latency."""
     from quoth.cli.evaluating import measure
 
     with open_engine(collection, config, settings) as engine:
@@ -98,7 +98,7 @@ def evaluate(
         for row in measured.rows
     ]
     title = f"{collection}, {display.count(measured.num_queries, 'query', 'queries')}"
-    show.out().print(show.table(title, ["measure", "mean", "95 % interval"], rows))
+    show.out().print(show.table(title, ["measure", "mean", "95% interval"], rows))
     show.note(measured.latency_line())
 
 
@@ -111,11 +111,11 @@ def compare(
     measures: Measures = "nDCG@10,RR@10,R@100",
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for comparison.json, .csv and .tex.", metavar="FOLDER"),
+        typer.Option(help="Folder to write comparison.json, .csv and .tex to.", metavar="FOLDER"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare runs with a baseline: means, intervals, corrected significance."""
+    """Compare runs with a baseline: means, confidence intervals, corrected significance tests."""
     from quoth.cli.evaluating import compare_runs
 
     compared = compare_runs(runs, qrels=qrels, measures=split_names(measures), out=out)

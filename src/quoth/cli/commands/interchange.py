@@ -45,18 +45,20 @@ ExportFormat = Annotated[
     Format | None,
     typer.Option(
         "--format",
-        help="jsonl, beir or parquet; without it, by the output's name.",
+        help="jsonl, beir or parquet; by default, inferred from the name of the output.",
         metavar="FORMAT",
         show_default=False,
     ),
 ]
 QueriesFile = Annotated[
     Path | None,
-    typer.Option(help="With beir: queries to put beside the documents.", metavar="FILE"),
+    typer.Option(help="With beir: queries to export along with the documents.", metavar="FILE"),
 ]
 QrelsFile = Annotated[
     Path | None,
-    typer.Option(help="With beir: judgements to put beside the documents.", metavar="FILE"),
+    typer.Option(
+        help="With beir: relevance judgements to export along with the documents.", metavar="FILE"
+    ),
 ]
 
 
@@ -69,10 +71,10 @@ def export(
     qrels: QrelsFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write all documents into files that other programs read.
+    """Export all documents to files that other programs can read.
 
-    jsonl and parquet hold documents, fields, metadata and docids without loss, and quoth import
-    reads them back. The output appears when it is complete.
+    jsonl and parquet keep documents, fields, metadata and docids without loss, and quoth import
+    reads them back. The output appears only when it is complete.
     """
     from quoth.evaluation.files import read_qrels, read_queries
     from quoth.interchange.exporting import (
@@ -128,7 +130,7 @@ def import_(
     as_json: AsJson = False,
     settings: Mapping[str, str],
 ) -> None:
-    """Add documents as quoth export, or another program, wrote them.
+    """Import documents that quoth export or another program wrote.
 
     Docids, fields and metadata stay as they are. Each batch is stored before the next is read; if
     interrupted, run the same command again to resume.
@@ -174,6 +176,6 @@ def _format_of(output: Path) -> Format:
     if name == "-" or name.endswith((".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz")):
         return Format.JSONL
     raise ConfigError(
-        f"{output} does not end in .jsonl, .jsonl.gz or .parquet; say --format jsonl, beir or"
+        f"{output} does not end in .jsonl, .jsonl.gz or .parquet; add --format jsonl, beir or"
         " parquet"
     )

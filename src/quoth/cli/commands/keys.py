@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 keys = typer.Typer(name="keys", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="What the key is called.")]
-KeysFile = Annotated[Path, typer.Option("--keys", help="The file of keys.", metavar="FILE")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the key.")]
+KeysFile = Annotated[Path, typer.Option("--keys", help="The key file.", metavar="FILE")]
 ScopeName = Annotated[
     str,
     typer.Option(
         "--scope",
-        help="What it is good for: observe (times and counts only), read (search, answers and"
-        " documents, too) or write (everything).",
+        help="What the key allows: observe (metrics only), read (also search, answers and"
+        " documents) or write (everything).",
         metavar="SCOPE",
     ),
 ]
 Expires = Annotated[
     str,
     typer.Option(
-        help="When it stops being valid: after a time such as 90d or 12h, or at the beginning of a"
-        " day such as 2027-01-31 (UTC). Never, unless said.",
+        help="When the key expires: after a period such as 90d or 12h, or at the start of a"
+        " day such as 2027-01-31 (UTC). By default, never.",
         metavar="TIME",
         show_default=False,
     ),
@@ -40,7 +40,7 @@ ExpiresAnew = Annotated[
     str,
     typer.Option(
         "--expires",
-        help="Until when the new secret is valid; unless said, as long as the old one was.",
+        help="When the new secret expires; by default, when the old one would have.",
         metavar="TIME",
         show_default=False,
     ),
@@ -49,7 +49,7 @@ PerMinute = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Most requests a minute; otherwise the server's own limit holds.",
+        help="Rate limit in requests per minute; by default, the server's own limit applies.",
         metavar="N",
         show_default=False,
     ),
@@ -57,7 +57,8 @@ PerMinute = Annotated[
 Grace = Annotated[
     str,
     typer.Option(
-        help="How long the old secret goes on working, such as 1h; it stops at once unless said.",
+        help="How long the old secret keeps working, such as 1h; by default, it stops working"
+        " at once.",
         metavar="TIME",
         show_default=False,
     ),
@@ -66,9 +67,9 @@ Grace = Annotated[
 
 @keys.callback()
 def about_keys() -> None:
-    """Make and look after the keys that quoth serve --keys FILE asks for.
+    """Create and manage the keys that quoth serve --keys FILE requires.
 
-    A running server follows the file: it need not be started again.
+    A running server picks up changes to the file without a restart.
     """
 
 
@@ -81,7 +82,7 @@ def new(
     expires: Expires = "",
     per_minute: PerMinute = None,
 ) -> None:
-    """Make a key; its secret is printed this once, the file keeps a hash of it."""
+    """Create a key and print its secret, this once; the file keeps only a hash."""
     from quoth.server.access.keys import add_key, read_scope
 
     chosen = read_scope(scope, option="--scope")
@@ -93,10 +94,10 @@ def new(
 
 @keys.command("list")
 def list_all(*, keys_file: KeysFile, as_json: AsJson = False) -> None:
-    """List the keys of a file; their secrets are not in it.
+    """List the keys in a file, without their secrets.
 
-    A key that was rotated with a grace period is there twice until that is over: the one that is
-    replaced, and the one that is valid.
+    A key that was rotated with a grace period is listed twice until the period is over: once for
+    the old secret, once for the new one.
     """
     from quoth.server.access.keys import list_keys
 
@@ -112,7 +113,7 @@ def list_all(*, keys_file: KeysFile, as_json: AsJson = False) -> None:
 
 @keys.command()
 def revoke(name: Name, *, keys_file: KeysFile) -> None:
-    """Make a key invalid at once, and take it out of the file."""
+    """Revoke a key at once and remove it from the file."""
     from quoth.server.access.keys import revoke_key
 
     revoke_key(keys_file, name)
@@ -123,19 +124,19 @@ def revoke(name: Name, *, keys_file: KeysFile) -> None:
 def rotate(
     name: Name, *, keys_file: KeysFile, grace: Grace = "", expires: ExpiresAnew = ""
 ) -> None:
-    """Give a key a new secret and print it; name, scope and limit stay as they are."""
+    """Give a key a new secret and print it; name, scope and rate limit stay the same."""
     from quoth.server.access.keys import rotate_key
     from quoth.text.moments import read_duration
 
     seconds = read_duration(grace, option="--grace") if grace else 0
     secret = rotate_key(keys_file, name, grace_seconds=seconds, expires=_moment(expires))
-    old = f"goes on working for {grace}" if seconds else "has stopped working"
+    old = f"keeps working for {grace}" if seconds else "has stopped working"
     print_secret(f"new secret of key {name!r}; the old one {old}", secret, keys_file)
 
 
 def print_secret(what: str, secret: str, path: Path) -> None:
     """Print a secret on standard output, alone; what it is goes to standard error."""
-    show.note(f"{what}; it is shown this once, {path} keeps only its hash:")
+    show.note(f"{what}; it is shown only this once, as {path} keeps only its hash:")
     typer.echo(secret)
 
 

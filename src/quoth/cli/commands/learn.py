@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 LabelledPairs = Annotated[
     Path | None,
     typer.Option(
-        help="Continue from the model in use with labelled pairs: JSON Lines with query and passage"
+        help="Fine-tune the current model on labelled pairs: JSON Lines with query and passage"
         ' (text, an object of fields, or {"docid": "…"}), or query<TAB>passage.',
         metavar="FILE",
         show_default=False,
@@ -40,8 +40,8 @@ LabelledPairs = Annotated[
 QueryLogFile = Annotated[
     Path | None,
     typer.Option(
-        help="Learn also from queries that people asked, without answers: one per line, or JSON"
-        " Lines with query, as quoth serve --log-queries writes them.",
+        help="Also learn from queries that people asked, without answers: one per line, or"
+        " JSON Lines with query, as quoth serve --log-queries writes them.",
         metavar="FILE",
         show_default=False,
     ),
@@ -49,8 +49,9 @@ QueryLogFile = Annotated[
 Pack = Annotated[
     Path | None,
     typer.Option(
-        help="Stop before training and write one file for a machine with a GPU; there, run"
-        " python -m quoth.training.retriever.run_packed FILE --out FOLDER.",
+        help="Stop before training and write everything it needs into one file for a machine"
+        " with a GPU; there, run python -m quoth.training.retriever.run_packed FILE --out"
+        " FOLDER.",
         metavar="FILE",
         show_default=False,
         hidden=True,
@@ -59,7 +60,7 @@ Pack = Annotated[
 Unpack = Annotated[
     Path | None,
     typer.Option(
-        help="Continue with what was trained there: evaluate it, and install it if it is better.",
+        help="Continue with the model trained there: evaluate it, and install it if it is better.",
         metavar="FOLDER",
         show_default=False,
         hidden=True,
@@ -69,8 +70,8 @@ ReportFile = Annotated[
     Path | None,
     typer.Option(
         "--report",
-        help="Also write the report's page here; it always is learning/report.html of the"
-        " collection.",
+        help="Also write the HTML report to this file; the collection always keeps it as"
+        " learning/report.html.",
         metavar="FILE",
         show_default=False,
     ),
@@ -78,15 +79,15 @@ ReportFile = Annotated[
 Resume = Annotated[
     bool,
     typer.Option(
-        "--resume/--restart", help="Resume an interrupted run, or start again.", metavar=""
+        "--resume/--restart", help="Resume an interrupted run, or start over.", metavar=""
     ),
 ]
 Workers = Annotated[
     int,
     typer.Option(
         min=1,
-        help="Processes that train together, with --ray; a step then reads so many times as many"
-        " queries.",
+        help="With --ray: number of processes that train together, each with a batch of its"
+        " own per step.",
         metavar="N",
         hidden=True,
     ),
@@ -101,8 +102,8 @@ def _say_how_long(engine: OpenedEngine) -> None:
     if seconds > MOST_SECONDS:
         show.note(
             f"about {display.duration(seconds)} on this computer's processor, the opening of every"
-            " document first; search uses the vectors that are there, and you may interrupt this at"
-            " any time and resume it later"
+            " document first; you can interrupt and resume it at any time, and search uses the"
+            " vectors computed so far"
         )
 
 
@@ -110,7 +111,7 @@ def _say_how_long(engine: OpenedEngine) -> None:
 def encode(
     collection: Collection,
     *,
-    seed: Annotated[int, typer.Option(help="Seed of the trial queries for fusion.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the queries that calibrate fusion.")] = 0,
     ray: RayAddress = "",
     config: ConfigFile = None,
     as_json: AsJson = False,
@@ -143,22 +144,23 @@ def encode(
     ]
     show.out().print(
         show.table(
-            f"{collection}: {status['vectors']:,} vectors; {calibration.num_queries:,} trial"
-            " queries made from the documents",
-            ["searcher", "weight in hybrid", "RR@10 on held-out stretches"],
+            f"{collection}: {status['vectors']:,} vectors; {calibration.num_queries:,} queries"
+            " made from the documents",
+            ["searcher", "weight in hybrid", "RR@10 on those queries"],
             rows,
         )
     )
     if status["subwords_cut"]:
         total = status["subwords"] + status["subwords_cut"]
         show.note(
-            f"{status['subwords_cut'] / total:.1%} of the text found no room in the vectors, from"
-            f" {display.count(status['documents_cut'], 'document')}; smaller passages lose less"
+            f"{status['subwords_cut'] / total:.1%} of the text did not fit into the vectors, from"
+            f" {display.count(status['documents_cut'], 'document')}; smaller passages lose"
+            " less (passages.max_words)"
         )
     show.note(calibration.reason)
     if calibration.rerank is not None:
         share, reason = calibration.rerank.share, calibration.rerank.reason
-        show.note(f"reranking has a share of {share:.2f}: {reason}")
+        show.note(f"weight of reranking {share:.2f}: {reason}")
 
 
 @with_settings(
@@ -183,9 +185,9 @@ def learn(
 ) -> None:
     """Learn to search these documents better, from the documents alone.
 
-    Writes queries for passages, trains the encoder on them, and evaluates it on queries from
-    held-out documents. The result is installed only if it is better; otherwise search stays as it
-    was. With --learn.generative true, generative search is trained last, which takes some more
+    It writes queries for passages, trains the encoder on them, and evaluates it on queries from
+    held-out documents. The new model is installed only if it is better; otherwise search stays as
+    it was. --learn.generative true also trains generative search, which takes about ten more
     minutes. If interrupted, run the same command again to resume. It ends with a report.
     """
     from quoth.cli.train_reports import render_report
@@ -218,8 +220,8 @@ def learn(
         return
     show.out().print(render_report(outcome.report))
     if outcome.is_old:
-        show.note("learned with these very settings before; --restart learns again")
-    show.note(f"the report with plots: {report or outcome.page}")
+        show.note("already learned with these settings; --restart learns again")
+    show.note(f"report with plots: {report or outcome.page}")
 
 
 def _fill_on_cluster(collection: Path, ray: str, layers: Sequence[Values]) -> None:

@@ -24,30 +24,35 @@ Source = Annotated[
     Path,
     typer.Argument(
         metavar="COLLECTION|FILE",
-        help="A collection, whose identifiers and titles are read, or a file with one text a line.",
+        help="A collection, whose identifiers and titles are read, or a file with one text per"
+        " line.",
     ),
 ]
-Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="A vocabulary that was built.")]
-Out = Annotated[Path, typer.Option(help="Where the vocabulary is saved.", metavar="FOLDER")]
+Folder = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="A vocabulary that quoth phrases build saved.")
+]
+Out = Annotated[Path, typer.Option(help="Folder to save the vocabulary in.", metavar="FOLDER")]
 Size = Annotated[
     int,
     typer.Option(
         min=NUM_BYTES,
-        help=f"Most phrases, the {NUM_BYTES} single bytes included.",
+        help=f"Maximum number of phrases, including the {NUM_BYTES} single bytes.",
         metavar="N",
     ),
 ]
 MinCount = Annotated[
-    int, typer.Option(min=1, help="Occurrences that make a candidate.", metavar="N")
+    int, typer.Option(min=1, help="Occurrences required of a candidate phrase.", metavar="N")
 ]
 Cutter = Annotated[
-    str, typer.Option(help=f"How texts are cut: {', '.join(CUTTERS)}.", metavar="NAME")
+    str, typer.Option(help=f"Segmentation method: {', '.join(CUTTERS)}.", metavar="NAME")
 ]
-Most = Annotated[int, typer.Option(min=1, help="Phrases shown of each kind.", metavar="N")]
+Most = Annotated[
+    int, typer.Option(min=1, help="Number of phrases to show of each kind.", metavar="N")
+]
 Texts = Annotated[
     Path | None,
     typer.Option(
-        help="Check the vocabulary on a collection, or on a file with one text a line.",
+        help="Check the vocabulary on a collection, or on a file with one text per line.",
         metavar="COLLECTION|FILE",
         show_default=False,
     ),
@@ -58,9 +63,9 @@ _USUAL = PhraseConfig()
 
 @phrases.callback()
 def about_phrases() -> None:
-    """Build a vocabulary of phrases, which identifiers are cut into, and look at it.
+    """Build and inspect a vocabulary of phrases, the units of generated identifiers.
 
-    quoth train pixar builds one of its own; these commands are for those who want to see it.
+    quoth train pixar builds its own vocabulary; these commands show what it does.
     """
 
 
@@ -75,7 +80,7 @@ def build(
     ray: RayAddress = "",
     as_json: AsJson = False,
 ) -> None:
-    """Choose the phrases that cover texts best.
+    """Build the vocabulary of phrases that covers a set of texts best.
 
     If interrupted, run the same command again to resume at the last finished stage.
     """
@@ -96,9 +101,9 @@ def build(
 def inspect(
     folder: Folder, *, texts: Texts = None, most: Most = 20, as_json: AsJson = False
 ) -> None:
-    """Show how large a vocabulary is, its longest and most used phrases, and what checks find.
+    """Show the size of a vocabulary, its longest and most frequent phrases, and any problems.
 
-    Lengths and checks are those of the texts it was built from, or of other --texts.
+    Lengths and checks refer to the texts it was built from, or to other --texts.
     """
     try:
         from quoth.jobs.phrases import check_phrases, open_checked
@@ -113,11 +118,11 @@ def inspect(
 @phrases.command()
 def segment(
     folder: Folder,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What is cut into phrases.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to segment.")],
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Show how a text is cut into phrases."""
+    """Show how a text is segmented into phrases."""
     try:
         from quoth.jobs.phrases import open_checked
     except ImportError as error:
@@ -173,9 +178,9 @@ def _show(
 def _require_free(out: Path) -> None:
     """Refuse, before any work, to save over something that is no vocabulary."""
     if out.exists() and not out.is_dir():
-        raise ConfigError(f"{out} is a file; name a new folder with --out")
+        raise ConfigError(f"{out} is a file; choose a new folder with --out")
     if out.is_dir() and any(out.iterdir()) and not (out / "phrase_content.npy").exists():
-        raise ConfigError(f"{out} holds something else than a vocabulary; name a new folder")
+        raise ConfigError(f"{out} contains no vocabulary but other files; choose a new --out")
 
 
 def _missing(error: ImportError) -> MissingExtra:

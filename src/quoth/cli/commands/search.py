@@ -49,7 +49,7 @@ def search(
         bool,
         typer.Option(
             "--explain",
-            help="Show how each score is composed; with vectors, also the words with the most"
+            help="Show how each score adds up; with vectors, also which words got the most"
             " attention.",
             metavar="",
         ),
@@ -57,14 +57,16 @@ def search(
     fix: Annotated[
         bool,
         typer.Option(
-            "--fix", help="Search for what was probably meant where a word is unknown.", metavar=""
+            "--fix",
+            help="Correct words that no document contains, and search for the correction.",
+            metavar="",
         ),
     ] = False,
     config: ConfigFile = None,
     as_json: AsJson = False,
     settings: Mapping[str, str],
 ) -> None:
-    """Find documents, best first, with the words that matched.
+    """Find documents, best first, and show the matching passages.
 
     On a terminal, a misspelt query is offered a correction: Enter or y searches for it.
     """
@@ -135,7 +137,7 @@ def demo(
         Path | None,
         typer.Argument(
             metavar="FOLDER",
-            help="Where to keep the demo's collection; default: your cache.",
+            help="Folder for the demo's collection; by default, in your cache.",
             show_default=False,
         ),
     ] = None,
@@ -150,5 +152,5 @@ def _advise_on_nothing(query: str, where: str) -> str:
     if not query.strip():
         return "nothing found; the query is empty"
     if where.strip():
-        return f"nothing found where {where}; try other words, or leave out --where"
+        return f"nothing found where {where}; try other words, or drop --where"
     return "nothing found; try other words"

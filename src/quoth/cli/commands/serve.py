@@ -39,36 +39,37 @@ Served = Annotated[
     list[Path] | None,
     typer.Argument(
         metavar="COLLECTION",
-        help="The collection to serve, or several: the first at /, each at /c/NAME/.",
+        help="One or more collections to serve: the first at /, each at /c/NAME/.",
         show_default=False,
     ),
 ]
 KeysFile = Annotated[
     Path | None,
     typer.Option(
-        help="A file of keys; requests then need one. Listening at any address but this computer's"
-        " own takes keys.",
+        help="A key file; every request then needs one of its keys. Required to listen on any"
+        " address other than loopback.",
         metavar="FILE",
     ),
 ]
 NewKey = Annotated[
     str,
     typer.Option(
-        help="Make a key to observe, read or write, add it to --keys, print it, and end; quoth keys"
-        " new does the same with a name, an expiry and a limit.",
+        help="Create a key with the scope observe, read or write, add it to --keys, print it"
+        " and exit; quoth keys new also takes a name, an expiry and a rate limit.",
         metavar="SCOPE",
         show_default=False,
         hidden=True,
     ),
 ]
 AllowWrites = Annotated[
-    bool, typer.Option("--allow-writes", help="Let documents be added and removed.", metavar="")
+    bool,
+    typer.Option("--allow-writes", help="Allow clients to add and remove documents.", metavar=""),
 ]
 Watch = Annotated[
     bool,
     typer.Option(
         "--watch",
-        help="Keep the collection in step with its folders meanwhile, as quoth watch does.",
+        help="Also keep the collection in sync with its folders, like quoth watch.",
         metavar="",
     ),
 ]
@@ -76,7 +77,7 @@ Mcp = Annotated[
     bool,
     typer.Option(
         "--mcp",
-        help="Speak the Model Context Protocol on standard input and output instead.",
+        help="Speak the Model Context Protocol on standard input and output instead of HTTP.",
         metavar="",
     ),
 ]
@@ -84,8 +85,8 @@ RayAddress = Annotated[
     str,
     typer.Option(
         "--ray",
-        help="Serve a collection in shards from a Ray cluster: HOST:PORT of its head, auto for the"
-        " one this machine is in, local to start one here.",
+        help="Serve a sharded collection from a Ray cluster: HOST:PORT of its head node, auto"
+        " for the cluster this machine belongs to, or local to start one here.",
         metavar="ADDRESS",
         show_default=False,
     ),
@@ -93,7 +94,7 @@ RayAddress = Annotated[
 Replicas = Annotated[
     int | None,
     typer.Option(
-        help="As cluster.replicas: processes per shard, with --ray.",
+        help="With --ray: processes per shard, the same as --cluster.replicas.",
         metavar="N",
         show_default=False,
         hidden=True,
@@ -102,8 +103,8 @@ Replicas = Annotated[
 StatsOf = Annotated[
     str,
     typer.Option(
-        help="Print the times of a running server, such as http://127.0.0.1:8080, and end; a key is"
-        f" taken from the variable {_KEY_VARIABLE}.",
+        help="Print latency statistics of a running server, such as http://127.0.0.1:8080, and"
+        f" exit; the environment variable {_KEY_VARIABLE} holds the key, if it needs one.",
         metavar="URL",
         show_default=False,
     ),
@@ -135,9 +136,9 @@ def serve(
     config: ConfigFile = None,
     settings: Mapping[str, str],
 ) -> None:
-    """Serve collections to programs over HTTP, and to people as a page.
+    """Serve collections over HTTP: an API for programs and a web page for people.
 
-    It listens on this computer only, at http://127.0.0.1:8080, and changes nothing, unless told.
+    By default, it listens on this computer only, at http://127.0.0.1:8080, and is read-only.
     """
     if stats:
         _print_stats(stats)
@@ -146,7 +147,7 @@ def serve(
         _print_key(new_key, keys)
         return
     if not collections:
-        raise ConfigError("no collection was named; run quoth serve COLLECTION")
+        raise ConfigError("no collection given; run quoth serve COLLECTION")
     if len(collections) > 1 and (mcp or ray):
         raise ConfigError(f"{'--mcp' if mcp else '--ray'} serves one collection at a time")
     given = dict(settings)
@@ -154,12 +155,13 @@ def serve(
         given["cluster.replicas"] = str(replicas)
     if ray and allow_writes:
         raise ConfigError(
-            "--allow-writes does not go with --ray; write with quoth add, and the replicas follow"
+            "--allow-writes cannot be combined with --ray; write with quoth add, and the replicas"
+            " follow"
         )
     if watch and (ray or mcp):
         raise ConfigError(
-            "--watch goes with neither --ray nor --mcp; run quoth watch beside it, and the server"
-            " follows"
+            "--watch cannot be combined with --ray or --mcp; run quoth watch in another terminal,"
+            " and the server follows"
         )
     if replicas is not None and not ray:
         raise ConfigError("--replicas needs --ray ADDRESS, the cluster to start them on")

@@ -17,7 +17,7 @@ SectionName = Annotated[
 
 
 def settings(section: SectionName = "", *, as_json: AsJson = False) -> None:
-    """List every setting: its default, what is allowed, and what it means.
+    """List every setting with its default, allowed values and meaning.
 
     Set one with --set section.field=value on a command, or in a TOML file given by --config.
     """
@@ -25,7 +25,7 @@ def settings(section: SectionName = "", *, as_json: AsJson = False) -> None:
     from quoth.settings.describe import describe_section
 
     if section and section not in sections():
-        raise ConfigError(f"there is no section {section}; there are {', '.join(sections())}")
+        raise ConfigError(f"there is no section {section}; choose one of {', '.join(sections())}")
     found = {name: describe_section(name) for name in ([section] if section else sections())}
     if as_json:
         show.print_json([each.to_record() for own in found.values() for each in own])

@@ -25,24 +25,26 @@ def shard(
     *,
     shards: Annotated[
         int | None,
-        typer.Option(help="How many shards to make.", metavar="N", show_default=False),
+        typer.Option(help="Number of shards.", metavar="N", show_default=False),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder to make for the shards.", metavar="FOLDER", show_default=False),
+        typer.Option(help="New folder for the shards.", metavar="FOLDER", show_default=False),
     ] = None,
     new: Annotated[
         bool,
         typer.Option(
-            "--new", help="Make COLLECTION itself, in empty shards to add documents to.", metavar=""
+            "--new",
+            help="Create COLLECTION as a set of empty shards to add documents to.",
+            metavar="",
         ),
     ] = False,
     exchange: Annotated[
         bool,
         typer.Option(
             "--exchange",
-            help="COLLECTION is in shards already: exchange their statistics, after they were"
-            " written to one by one.",
+            help="COLLECTION is sharded already: exchange statistics between its shards, after you"
+            " wrote to them one by one.",
             metavar="",
         ),
     ] = False,
@@ -53,10 +55,10 @@ def shard(
     """Split a collection into shards that are searched as one, with the same ranking."""
     target = collection if new else out
     if exchange and (new or shards is not None or out is not None):
-        raise ConfigError("--exchange works on shards that are there: name nothing but them")
+        raise ConfigError("--exchange takes an existing sharded collection and no other option")
     if not exchange and (shards is None or target is None or (new and out is not None)):
         raise ConfigError(
-            f'say into how many shards, and where: "quoth shard {collection} --shards 4 --out'
+            f'give the number of shards and a folder: "quoth shard {collection} --shards 4 --out'
             f' FOLDER", or "quoth shard --new {collection} --shards 4" for empty ones'
         )
     layers = read_layers(config, settings)
@@ -76,14 +78,14 @@ def shard(
 
 @with_settings("collection")
 def merge(
-    collection: Annotated[Path, typer.Argument(metavar="FOLDER", help="A collection in shards.")],
+    collection: Annotated[Path, typer.Argument(metavar="FOLDER", help="A sharded collection.")],
     *,
-    out: Annotated[Path, typer.Option(help="The collection to make.", metavar="COLLECTION")],
+    out: Annotated[Path, typer.Option(help="The collection to create.", metavar="COLLECTION")],
     config: ConfigFile = None,
     as_json: AsJson = False,
     settings: Mapping[str, str],
 ) -> None:
-    """Join shards into one collection with the same documents and ranking."""
+    """Merge shards into one collection with the same documents and ranking."""
     from quoth.shards.split_and_merge import merge_shards
 
     layers = read_layers(config, settings)

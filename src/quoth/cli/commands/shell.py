@@ -20,11 +20,11 @@ class Shell(StrEnum):
 def completion(
     shell: Annotated[Shell, typer.Argument(help="bash, zsh or fish.", metavar="SHELL")],
 ) -> None:
-    """Print the script that lets a shell complete commands, options and file names.
+    """Print the script that makes a shell complete commands, options and file names.
 
-    For bash, add eval "$(quoth completion bash)" to ~/.bashrc. For zsh, add
-    eval "$(quoth completion zsh)" to ~/.zshrc, after compinit. For fish, run
-    quoth completion fish > ~/.config/fish/completions/quoth.fish once.
+    For bash, add eval "$(quoth completion bash)" to ~/.bashrc. For zsh, add eval "$(quoth
+    completion zsh)" to ~/.zshrc, after compinit. For fish, run quoth completion fish >
+    ~/.config/fish/completions/quoth.fish once.
     """
     from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
@@ -35,9 +35,9 @@ def completion(
 
 
 def man() -> None:
-    """Print the manual page, in the format of man(1).
+    """Print the manual page in roff format.
 
-    Read it with quoth man | man -l -; a wheel installs it as share/man/man1/quoth.1.
+    Read it with quoth man | man -l -; the wheel installs it as share/man/man1/quoth.1.
     """
     from quoth.cli.main import make_app
     from quoth.cli.man import man_page

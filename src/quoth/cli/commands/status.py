@@ -20,7 +20,7 @@ def status(
     as_json: AsJson = False,
     settings: Mapping[str, str],
 ) -> None:
-    """Describe a collection: sizes, fields, settings, and how current each index is."""
+    """Describe a collection: sizes, fields, settings, and whether each index is up to date."""
     with open_engine(collection, config, settings) as engine:
         found = engine.status()
     if as_json:
@@ -36,14 +36,17 @@ def verify(
     repair: Annotated[
         bool,
         typer.Option(
-            "--repair", help="Rebuild what differs from the documents or settings.", metavar=""
+            "--repair",
+            help="Rebuild indexes that are damaged, or that differ from the documents or the"
+            " settings.",
+            metavar="",
         ),
     ] = False,
     config: ConfigFile = None,
     as_json: AsJson = False,
     settings: Mapping[str, str],
 ) -> None:
-    """Check every checksum, and every index against the documents.
+    """Verify every checksum, and check every index against the documents.
 
     An index that lags behind because a writer was killed is not damaged: verify says by how many
     changes, and the next search or write brings it up to date.

@@ -40,12 +40,12 @@ Folders = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="FOLDER",
-        help="Folders to keep in step with from now on; without any, those remembered.",
+        help="Folders to keep in sync from now on; by default, those the collection remembers.",
         show_default=False,
     ),
 ]
 Yes = Annotated[
-    bool, typer.Option("--yes", help="Remove without asking, however much it is.", metavar="")
+    bool, typer.Option("--yes", help="Remove documents without asking, however many.", metavar="")
 ]
 
 
@@ -56,14 +56,14 @@ def sync(
     *,
     yes: Yes = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be done.", metavar="")
+        bool, typer.Option("--dry-run", help="Only report what would change.", metavar="")
     ] = False,
     thorough: Annotated[
         bool,
         typer.Option(
             "--thorough",
-            help="Look into every file, whatever its size and time say, and bring back documents"
-            " that were removed by hand.",
+            help="Read every file, even if its size and time have not changed, and restore"
+            " documents that were removed by hand.",
             metavar="",
         ),
     ] = False,
@@ -71,7 +71,7 @@ def sync(
         list[str] | None,
         typer.Option(
             "--forget",
-            help="Stop keeping this folder in step; its documents stay. May be repeated.",
+            help="Stop syncing this folder; its documents stay. May be repeated.",
             metavar="FOLDER",
             show_default=False,
         ),
@@ -81,11 +81,10 @@ def sync(
     as_json: AsJson = False,
     settings: Mapping[str, str],
 ) -> None:
-    """Bring a collection in step with folders: add what is new, update what changed, remove what
-    is gone.
+    """Sync a collection with folders: add new files, update changed ones, remove deleted ones.
 
-    The collection remembers its folders, so quoth sync COLLECTION suffices later. Documents that
-    were added otherwise stay. Before it removes much, it asks.
+    The collection remembers its folders, so quoth sync COLLECTION is enough later. Documents from
+    elsewhere stay. It asks before it removes many documents.
     """
     with open_engine(collection, config, settings) as engine:
         if forget:
@@ -111,10 +110,10 @@ def watch(
     config: ConfigFile = None,
     settings: Mapping[str, str],
 ) -> None:
-    """Keep a collection in step with folders until interrupted.
+    """Keep a collection in sync with folders until interrupted.
 
-    Changes are taken up about a second after they settle. What would remove much waits for quoth
-    sync --yes; everything else goes on.
+    It reads changes about a second after the last one. Changes that would remove many documents
+    wait for quoth sync --yes; everything else proceeds.
     """
     stop = threading.Event()
     with _stopping(stop), open_engine(collection, config, settings) as engine:
@@ -175,7 +174,7 @@ def follow_folders(engine: OpenedEngine, folders: Sequence[str], stop: threading
                 is_to_stop=stop.is_set,
             )
         except QuothError as error:
-            show.note(f"{write_now()} not in step: {error}; trying again")
+            show.note(f"{write_now()} out of sync: {error}; trying again")
             watcher.retry()
             continue
         problems.tell_rest()
@@ -185,7 +184,7 @@ def follow_folders(engine: OpenedEngine, folders: Sequence[str], stop: threading
                 show.note(f'waiting for "quoth sync {engine.folder} --yes": {line}')
         if report.added or report.updated or report.removed:
             show.note(f"{write_now()} {_one_line(report)}")
-    show.note("stopped; what was acknowledged is kept")
+    show.note("stopped; everything stored so far is kept")
 
 
 @contextmanager
@@ -225,7 +224,7 @@ def _forget(engine: OpenedEngine, folders: Sequence[str], *, as_json: bool) -> N
         show.print_json({"forgotten": list(folders), "documents": stay})
     else:
         what = display.count(stay, "document")
-        show.out().print(f"{', '.join(folders)}: no longer kept in step; {what} stay", markup=False)
+        show.out().print(f"{', '.join(folders)}: no longer kept in sync; {what} stay", markup=False)
 
 
 def _print_plan(plan: SyncPlan, *, as_json: bool) -> None:
@@ -292,12 +291,12 @@ def _notes(report: SyncReport) -> Iterator[str]:
     if report.unread:
         kinds = [f"{count:,} {suffix}" for suffix, count in list(report.unread.items())[:5]]
         total = display.count(sum(report.unread.values()), "file")
-        yield f"{total} of formats that are not read: {', '.join(kinds)}"
+        yield f"{total} in unsupported formats: {', '.join(kinds)}"
     if report.ignored:
         yield f"{display.count(report.ignored, 'file or folder', 'files or folders')} ignored"
     if report.failed_before:
         what = display.count(report.failed_before, "file")
-        yield f"{what} with parts that could not be read have not changed since"
+        yield f"{what} with unreadable parts, unchanged since the last sync"
 
 
 def _one_line(report: SyncReport) -> str:

@@ -33,15 +33,16 @@ train = typer.Typer(name="train", no_args_is_help=True)
 Pairs = Annotated[
     Path,
     typer.Option(
-        help="Queries and passages that answer them: JSON Lines with query, passage (text, or an"
-        " object of fields) and maybe negatives, or query<TAB>passage; plain or gz.",
+        help="Queries and passages that answer them: JSON Lines with query, passage (text, or"
+        " an object of fields) and optionally negatives, or query<TAB>passage; optionally"
+        " gzipped.",
         metavar="FILE",
     ),
 ]
 Out = Annotated[
     Path | None,
     typer.Option(
-        help="Where the encoder is saved; default: glow- and the name of the pairs.",
+        help="Folder to save the encoder in; by default, glow- and the name of the pairs.",
         metavar="FOLDER",
         show_default=False,
     ),
@@ -49,27 +50,27 @@ Out = Annotated[
 CountedIn = Annotated[
     Path | None,
     typer.Option(
-        help="Take word statistics from this collection, not from the passages.",
+        help="Take word statistics from this collection instead of the passages.",
         metavar="COLLECTION",
         show_default=False,
     ),
 ]
 Base = Annotated[
-    str, typer.Option(help="Encoder to start from: a name or a folder.", metavar="ENCODER")
+    str, typer.Option(help="Encoder to start from, by name or folder.", metavar="ENCODER")
 ]
 HeldOut = Annotated[
     float,
     typer.Option(
         min=0.0,
         max=0.9,
-        help="Share of the queries that is kept from training, to judge by.",
+        help="Share of the queries held out for evaluation.",
         metavar="SHARE",
     ),
 ]
 LabelledPairs = Annotated[
     Path | None,
     typer.Option(
-        help="Labelled queries to learn from as well, and to judge by: JSON Lines with query and"
+        help="Labelled queries to train and evaluate on as well: JSON Lines with query and"
         ' passage (text, an object of fields, or {"docid": "…"}), or query<TAB>passage.',
         metavar="FILE",
         show_default=False,
@@ -79,9 +80,9 @@ NoGenerator = Annotated[
     bool,
     typer.Option(
         "--no-generator",
-        help="Write no identifiers: those of documents are their titles and what quoth learn"
-        " wrote, those added later too. For collections whose documents are keywords; undone by"
-        " --generative.generator query-generator.",
+        help="Write no identifiers: documents, including later ones, have only their titles"
+        " and the queries that quoth learn wrote. For documents that are mere keywords;"
+        " --generative.generator query-generator undoes it.",
         metavar="",
     ),
 ]
@@ -89,8 +90,8 @@ Workers = Annotated[
     int,
     typer.Option(
         min=1,
-        help="Processes that train together, with --ray; they share each step's queries, and each"
-        " holds a part of the phrases.",
+        help="With --ray: number of processes that train together; they share the queries of"
+        " each step, and each holds part of the phrases.",
         metavar="N",
         hidden=True,
     ),
@@ -98,8 +99,8 @@ Workers = Annotated[
 LabelledQuestions = Annotated[
     Path | None,
     typer.Option(
-        help="Labelled questions to learn from as well: JSON Lines with question, answers (as they"
-        " stand in the passage) and passage or docid.",
+        help="Labelled questions to train on as well: JSON Lines with question, answers"
+        " (verbatim from the passage) and passage or docid.",
         metavar="FILE",
         show_default=False,
     ),
@@ -107,34 +108,38 @@ LabelledQuestions = Annotated[
 ModelOut = Annotated[
     Path | None,
     typer.Option(
-        help="Where the model is saved; default: dynamic-lm- and the name of the collection.",
+        help="Folder to save the model in; by default, dynamic-lm- and the name of the collection.",
         metavar="FOLDER",
         show_default=False,
     ),
 ]
 Install = Annotated[
     bool,
-    typer.Option("--install", help="Let the collection answer with it from now on.", metavar=""),
+    typer.Option(
+        "--install", help="Use the model for this collection's answers from now on.", metavar=""
+    ),
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.", metavar="DEVICE")]
+Device = Annotated[
+    str, typer.Option(help="Device to train on: auto, cpu, cuda or cuda:N.", metavar="DEVICE")
+]
 CheckpointEvery = Annotated[
-    int, typer.Option(min=1, help="Steps between two checkpoints.", metavar="STEPS", hidden=True)
+    int, typer.Option(min=1, help="Steps between checkpoints.", metavar="STEPS", hidden=True)
 ]
 Resume = Annotated[
     bool,
     typer.Option(
-        "--resume/--restart", help="Resume at the last checkpoint, or start again.", metavar=""
+        "--resume/--restart", help="Resume from the last checkpoint, or start over.", metavar=""
     ),
 ]
 
 
 @train.callback()
 def describe() -> None:
-    """Train a model of your own, to search or to answer with.
+    """Train a model of your own, for search or for answers.
 
-    An encoder is a folder: quoth encode COLLECTION --dense.encoder FOLDER gives the documents its
-    vectors. A model for generative search belongs to the collection it was trained for. A language
-    model is a folder: quoth ask COLLECTION QUESTION --answer.model FOLDER answers with it.
+    An encoder is a folder: quoth encode COLLECTION --dense.encoder FOLDER computes the documents'
+    vectors with it. A model for generative search belongs to the collection it was trained on. A
+    language model is a folder: quoth ask COLLECTION QUESTION --answer.model FOLDER answers with it.
     """
 
 
@@ -157,11 +162,11 @@ def glow(
     as_json: AsJson = False,
     settings: Mapping[str, str],
 ) -> None:
-    """Train a GLOW dual encoder from pairs of queries and passages.
+    """Train a GLOW dual encoder on pairs of queries and passages.
 
-    The lowest three layers of the base are trained unless glow.num_layers says otherwise. Held-out
-    queries are searched for before training, with the whole base, and after. If interrupted, run
-    the same command again to resume.
+    It trains the lowest three layers of the base encoder unless glow.num_layers says otherwise. It
+    evaluates held-out queries before training, with the whole base encoder, and after. If
+    interrupted, run the same command again to resume.
     """
     from quoth.engine.models import missing_neural
     from quoth.settings.config import build_config
@@ -210,12 +215,13 @@ def pixar(
     as_json: AsJson = False,
     settings: Mapping[str, str],
 ) -> None:
-    """Train generative search: queries become identifiers of documents, phrase by phrase.
+    """Train generative search, which generates identifiers of documents from a query.
 
-    A document's identifiers are its sentences, and the queries that quoth learn wrote, or else
-    pseudo-queries written now. New documents join later without training. If interrupted, run the
-    same command again to resume. It ends with a report on held-out queries. Training starts from a
-    model trained across collections; --pixar.train false --no-generator uses that as it is.
+    A document's identifiers are its sentences, and the queries that quoth learn wrote or, without
+    those, pseudo-queries written now. Documents added later need no training. If interrupted, run
+    the same command again to resume. It ends with a report on held-out queries. Training starts
+    from a model trained across collections; --pixar.train false --no-generator uses that model as
+    it is.
     """
     from quoth.cli.train_reports import render_generative
     from quoth.engine.models import missing_neural
@@ -237,7 +243,7 @@ def pixar(
         return
     show.out().print(render_generative(report))
     if report.is_old:
-        show.note("trained with these very settings before; --restart trains again")
+        show.note("already trained with these settings; --restart trains again")
 
 
 @with_settings(
@@ -255,11 +261,11 @@ def dynamic_lm(
     as_json: AsJson = False,
     settings: Mapping[str, str],
 ) -> None:
-    """Train a language model to quote these documents, starting from the one that answers.
+    """Train a language model to quote these documents, starting from the bundled one.
 
     It learns from their passages, from sentences rebuilt with phrases of other passages, and from
-    labelled questions where given. It is evaluated on held-out documents. If interrupted, run the
-    same command again to resume. A GPU helps: on a CPU a step takes many seconds.
+    labelled questions, if given. It is evaluated on held-out documents. If interrupted, run the
+    same command again to resume. A GPU helps: on a CPU, each step takes many seconds.
     """
     from quoth.cli.train_reports import render_training
     from quoth.engine.engine import Engine
@@ -288,7 +294,7 @@ def dynamic_lm(
         return
     show.out().print(render_training(report))
     if report.is_old:
-        show.note("trained with these very settings before; --restart trains again")
+        show.note("already trained with these settings; --restart trains again")
 
 
 train.command("glow")(glow)
@@ -315,7 +321,7 @@ def _show(trained: GlowReport) -> None:
             " trained; --glow.num_layers 0 keeps all"
         )
     if trained.is_old:
-        show.note(f"{trained.out} was trained with these very settings; --restart trains it again")
+        show.note(f"{trained.out} was already trained with these settings; --restart repeats it")
         return
     steps, pairs = display.count(trained.steps, "step"), display.count(trained.num_pairs, "pair")
     show.note(

@@ -16,23 +16,25 @@ class ClusterConfig(CheckedConfig, title="cluster"):
     """How the shards of a collection are served from a Ray cluster."""
 
     replicas: AtLeastOne = 1
-    """Processes that serve each shard, the fewest of them where their number follows the load; with
-    two or more, a lost machine leaves every document within reach."""
+    """Processes that serve each shard, or the minimum where max_replicas lets the number follow the
+    load; with two or more, losing a machine loses no documents from search."""
 
     max_replicas: AtLeastZero = 0
-    """Most processes per shard; more are started while queries wait, and stopped when they are
-    idle. 0: always as many as `replicas`."""
+    """Maximum processes per shard; more are started while queries wait and stopped when idle. 0
+    means always `replicas`."""
 
     target_queries: Positive = 2.0
-    """Queries under way per process that Ray aims at when it starts and stops processes."""
+    """Concurrent queries per process that Ray aims for when it starts and stops processes."""
 
     cpus: NonNegative = 0.5
-    """Processors that each process reserves; Ray starts no more processes than there are
-    processors for."""
+    """CPU cores that each process reserves; Ray starts no more processes than there are cores
+    for."""
 
     wait_seconds: Positive = 3.0
-    """Longest wait for one process of a shard. Another is tried once; then the shard counts as out
-    of reach, and answers are made without it until it is back."""
+    """Time limit for one process of a shard, in seconds.
+
+    Another process is tried once; then the shard counts as unreachable, and hits come from the
+    others until it is back."""
 
     def conflicts(self) -> Iterator[str]:
         """Say where the most processes are fewer than the fewest."""

@@ -22,41 +22,41 @@ class DenseConfig(CheckedConfig, title="dense"):
     """Settings of the dense index."""
 
     encoder: Text = "all-MiniLM-L6-v2"
-    """Model that makes the vectors: the embedded default, a folder, or a hub's name."""
+    """Model that computes the vectors: the bundled default, a folder, or a model on a hub."""
 
     storage: Annotated[str, OneOf(*STORAGES)] = "fp16"
-    """Precision of the stored vectors: fp32, fp16 (half the disk) or int8 (a quarter)."""
+    """Precision of the stored vectors: fp32, fp16 (half the disk space) or int8 (a quarter)."""
 
     exact_limit: AtLeastZero = 200_000
-    """Up to this many vectors every search is exact; beyond, `index` says what finds candidates."""
+    """Search is exact up to this many vectors; above it, `index` says what finds candidates."""
 
     index: Annotated[str, OneOf(*INDEXES)] = "auto"
-    """What finds candidates beyond exact_limit: hnsw, a graph with the vectors in memory; ivfpq,
-    codes in memory and vectors on disk; auto, hnsw up to hnsw_limit and ivfpq beyond."""
+    """What finds candidates above exact_limit: hnsw, a graph with the vectors in memory; ivfpq,
+    codes in memory and vectors on disk; auto, hnsw up to hnsw_limit and ivfpq above it."""
 
     hnsw_limit: AtLeastZero = 1_000_000
-    """Up to this many vectors auto takes a graph, a kilobyte of memory each; beyond, codes."""
+    """With auto, the graph is used up to this many vectors (1 kB of memory each), codes above it."""
 
     hnsw_neighbours: Annotated[int, Range(2)] = 32
-    """Links per vector in the graph: more find more, and take more memory."""
+    """Links per vector in the HNSW graph; more raise recall and memory use."""
 
     hnsw_build_depth: AtLeastOne = 200
-    """Candidates looked at for each link while the graph is built: more find more, built slower."""
+    """Candidates examined per link while the graph is built; more raise recall and build time."""
 
     hnsw_search_depth: AtLeastOne = 128
-    """Candidates looked at for each query in the graph: more find more, slower."""
+    """Candidates examined per query in the graph; more raise recall and latency."""
 
     ivfpq_bytes: AtLeastOne = 48
-    """Bytes of a code: more find more, and take more memory; cut to a divisor of the width."""
+    """Bytes per code; more raise recall and memory use. Reduced to a divisor of the width."""
 
     ivfpq_probe_share: Share = 0.0625
-    """Share of the lists of codes that a query looks through: more find more, slower."""
+    """Share of the lists of codes that a query scans; more raise recall and latency."""
 
     ivfpq_least_probes: AtLeastOne = 32
-    """Lists that a query looks through at least: in a small collection a share of them is few."""
+    """Lists that every query scans at least, whatever the share."""
 
     ivfpq_rescored: AtLeastOne = 200
-    """Candidates whose vectors are read from disk for each query and scored again."""
+    """Candidates per query whose vectors are read from disk and scored again."""
 
     compact_share: Share = 0.2
     """Rewrite the index once vectors of removed documents make up more than this share of it."""

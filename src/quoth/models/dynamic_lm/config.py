@@ -24,47 +24,51 @@ class DynamicLMConfig(CheckedConfig, title="model"):
     base: Annotated[str, not_empty("the name or folder of a causal model")] = (
         "SmolLM2-135M-Instruct"
     )
-    """The causal model it starts from: embedded by name, a folder, or a hub's as owner/name."""
+    """Causal language model to start from: the bundled one by name, a folder, or owner/name on a
+    hub."""
 
     tuning: Annotated[str, OneOf("lora", "full")] = "lora"
     """What is trained: adapters over frozen weights (lora), or all weights (full)."""
 
     lora_rank: AtLeastOne = 8
-    """Rank of the adapters; the language model and the phrase encoder have their own."""
+    """Rank of the adapters; the language model and the phrase encoder have separate ones."""
 
     lora_alpha: Positive = 32.0
-    """Adapters are multiplied by alpha / rank."""
+    """Adapters are scaled by alpha / rank."""
 
     lora_dropout: ShareBelowOne = 0.1
-    """Share of an adapter's inputs that is dropped in training."""
+    """Dropout rate of an adapter's inputs."""
 
     encoder_layers: AtLeastZero = 0
-    """Layers of the phrase encoder, the first of the language model; 0 takes all of them."""
+    """Layers of the phrase encoder, the lowest of the language model; 0 takes all of them."""
 
     encoder_dropout: ShareBelowOne = 0.1
-    """Share of a phrase's last state that is dropped in training, before its projection."""
+    """Dropout rate of a phrase's last state, before its projection."""
 
     vectors: Annotated[str, OneOf("separate", "shared")] = "separate"
-    """Whether a phrase has a vector to be written by and one to be read by (separate), which start
-    at its first and at its last subword, or one for both (shared, as in the paper), which starts at
-    the mean of its subwords."""
+    """separate gives a phrase one output vector and one input vector, initialised from its first
+    and its last subword; shared uses one vector for both, as in the paper, initialised from the
+    mean of its subwords."""
 
     phrase_input: Annotated[str, OneOf("vector", "unfold")] = "vector"
-    """What follows a chosen phrase reads: its vector, one position (vector), or its subwords
-    (unfold; phrases then only extend the output table, an ablation)."""
+    """What the model reads after it has chosen a phrase: the phrase's vector at one position
+    (vector), or its subwords (unfold, an ablation in which phrases only extend the output
+    table)."""
 
     marker: Annotated[str, OneOf("none", "text")] = "none"
-    """Whether a phrase is encoded bare (none) or with its passage's number behind it (text)."""
+    """Encode a phrase alone (none) or followed by the number of its passage (text)."""
 
     reach: Positive = 3.0
-    """How far the encoder moves a phrase: what its projection says is multiplied by reach / width.
-    3 is about the length of the language models' own rows."""
+    """How far the encoder moves a phrase: its projection is scaled by reach / width.
+
+    3 is about the norm of the language models' own embeddings."""
 
     max_phrase_subwords: Annotated[int, Range(2)] = 8
-    """Most subwords of a phrase that is offered."""
+    """Maximum subwords per candidate phrase."""
 
     max_prompt_subwords: Annotated[int, Range(64)] = 1536
-    """Most subwords of a prompt; passages are cut evenly to fit, the question to a quarter."""
+    """Maximum subwords per prompt; passages are truncated evenly to fit, the question to a
+    quarter."""
 
     template: Annotated[str, OneOf("chat", "plain")] = "chat"
-    """How a prompt is written: <|im_start|>user … (chat), or as text (plain)."""
+    """Prompt format: <|im_start|>user … (chat), or plain text (plain)."""

@@ -41,69 +41,77 @@ class GlowConfig(CheckedConfig, title="encoder"):
     """One encoder for queries and documents (shared), or two with tied embeddings (separate)."""
 
     weighting: Weighting = "none"
-    """How BM25 weighs attention: none, row (released code), column (Eq. 2), add_log, merge."""
+    """How BM25 weights attention: none, row (as in the released code), column (equation 2), add_log
+    or merge."""
 
     strength: Annotated[float, FREE] = 1.0
-    """Share of the weight that is used: w becomes 1 + strength · (w − 1)."""
+    """How much of the weight is applied: w becomes 1 + strength · (w − 1)."""
 
     weights: Annotated[str, OneOf("bm25", "idf")] = "bm25"
-    """What weighs a word: bm25 (queries Eq. 6, documents Eq. 7 and 8) or idf alone."""
+    """What a word's weight is: bm25 (equation 6 for queries, 7 and 8 for documents) or idf
+    alone."""
 
     preset: Annotated[str, OneOf("paper", "code")] = "paper"
-    """Constants of the weights: paper (raw tf, k1 2, b 0.75) or code (relative tf, .25, .4)."""
+    """Constants of the weights: paper (raw tf, k1 2, b 0.75) or code (relative tf, k1 0.25, b
+    0.4)."""
 
     query_length: NonNegative = 0.0
-    """Mean number of words of queries (avl_q of Eq. 6); 0 takes that of the queries trained with,
+    """Mean number of words per query (avl_q in equation 6); 0 takes that of the training queries,
     or 6, as the released code does."""
 
     idf: Annotated[str, OneOf("non_negative", "constant")] = "constant"
-    """Inverse document frequency: constant (N of 1e8, as in the paper) or non_negative."""
+    """Inverse document frequency: constant (with N = 1e8, as in the paper) or non_negative."""
 
     bm25f: Annotated[str, OneOf("sum", "per_field")] = "sum"
-    """A word's weight over all fields together (sum) or in each field apart (per_field)."""
+    """Weight of a word over all fields together (sum) or in each field separately (per_field)."""
 
     statistics: Annotated[str, OneOf("words", "subwords")] = "words"
-    """Count words, shared over their subwords (words), or subwords (subwords, GLOW_tw)."""
+    """What is counted: words, with each weight shared by the subwords of its word, or subwords
+    (GLOW_tw)."""
 
     mean_one: bool = False
     """Divide the weights of a sequence by their mean."""
 
     special_weight: Annotated[str, OneOf("one", "mean", "unknown")] = "one"
-    """Weight of CLS, SEP and punctuation: one, mean (the sequence's), or unknown: that of a
-    word without statistics that stands once, as in the released code."""
+    """Weight of CLS, SEP and punctuation: one, mean (of the sequence), or unknown (that of a single
+    word without statistics, as in the released code)."""
 
     unknown_words: Annotated[str, OneOf("rarest", "one")] = "rarest"
-    """Weight of words without statistics: rarest (as if in one document) or one."""
+    """Weight of words without statistics: rarest (as if one document had them) or one."""
 
     layout: Layout = "joined"
-    """Fields joined by spaces, or fields: CLS field SEP field SEP with field embeddings."""
+    """joined puts the fields into one text; fields writes CLS field SEP field SEP with field
+    embeddings."""
 
     field_embeddings: Annotated[str, OneOf("per_field", "one")] = "per_field"
-    """An embedding per field, or one for all (GLOW_us)."""
+    """One embedding per field (per_field), or a single one for all (one, GLOW_us)."""
 
     fields: Names = ("title", "name", "summary", "text")
-    """Fields that are encoded where present, in this order; the last is the body, cut in units."""
+    """Fields to encode where present, in this order; the last is the body, which is split into
+    units."""
 
     field_caps: Mapping[str, AtLeastZero] = field(default_factory=dict)
-    """Most subwords of a field, with the layout fields: title=30,url=30."""
+    """Maximum subwords per field, with layout = fields: title=30,url=30."""
 
     field_weights: Mapping[str, Annotated[float, FREE]] = field(default_factory=dict)
-    """BM25F weight of a field (Eq. 7), 1 unless named: title=2."""
+    """BM25F weight per field (equation 7), 1 unless listed: title=2."""
 
     max_instances: AtLeastOne = 5
-    """Instances of a repeated field that are encoded."""
+    """Maximum values of a repeated field to encode."""
 
     max_subwords: Annotated[int, Range(8)] = 256
-    """Most subwords of a document, special ones included; the rest is cut and counted."""
+    """Maximum subwords per document, special ones included; the rest is truncated and counted."""
 
     max_query_subwords: Annotated[int, Range(4)] = 64
-    """Most subwords of a query, special ones included; the rest is cut and counted."""
+    """Maximum subwords per query, special ones included; the rest is truncated and counted."""
 
     projection: Projection = 0
-    """Length of the vectors, by one linear map for queries and one for documents; 0: no map."""
+    """Dimensions of the vectors, by one linear map for queries and one for documents; 0 adds no
+    map."""
 
     unit: Annotated[str, OneOf("passage", "document")] = "passage"
-    """What gets a vector: every passage of the body with the other fields, or the document."""
+    """What gets a vector: each passage of the body together with the other fields, or the
+    document."""
 
     def conflicts(self) -> Iterator[str]:
         """Say where the fields leave no room for words."""

@@ -21,56 +21,61 @@ class GenerativeConfig(DecodeConfig, title="generative"):
     """How documents are named by identifiers, and found by generating these (`DecodeConfig`)."""
 
     model: Annotated[str, matches(r"(?!\.)[^/\\]*", "the name of a folder, no path")] = ""
-    """Model in the collection's folder "generative"; empty takes the one saved last, if any."""
+    """Model in the folder "generative" of the collection; empty takes the latest, if any."""
 
     sources: Annotated[tuple[Text, ...], not_empty("identifiers or names of fields")] = (
         "title",
         "name",
         IDENTIFIERS,
     )
-    """Where identifiers come from, the first that has any: identifiers (stored), or fields."""
+    """Where identifiers come from: the first of these that a document has; identifiers means stored
+    ones, anything else is a field."""
 
     generator: Annotated[str, not_empty("query-generator, a folder or none")] = "query-generator"
-    """Writes identifiers of documents that have none kept: the shipped one, a folder, or none."""
+    """Query generator for documents without stored identifiers: the bundled one, a folder, or
+    none."""
 
     written: AtLeastOne = 5
-    """Identifiers that the generator writes for each passage of such a document."""
+    """Identifiers written per passage of such a document."""
 
     sentences: Annotated[int, Range(0, 1_000)] = 20
-    """Most sentences and clauses that name a document for each 180 words of its text; 0: none."""
+    """Maximum sentences and clauses used as identifiers per 180 words of a document; 0 uses
+    none."""
 
     clause_words: Annotated[int, Range(4, 200)] = 24
-    """Longest such name, in words; a longer sentence is cut into clauses."""
+    """Longest such identifier, in words; longer sentences are split into clauses."""
 
     titled: bool = True
-    """Put the document's title before each sentence that names it, instead of being a name."""
+    """Prefix each such identifier with the document's title, rather than using the title as an
+    identifier."""
 
     per_document: AtLeastOne = 200
-    """Most identifiers of a document."""
+    """Maximum identifiers per document."""
 
     max_phrases: Annotated[int, Range(1, _MOST_PHRASES)] = 64
-    """Longest identifier, in phrases; the rest of a longer one is cut off."""
+    """Longest identifier, in phrases; longer ones are truncated."""
 
     weighting: Annotated[str, OneOf("rarity", "none")] = "rarity"
-    """With order = bag_cos: phrases count by their rarity, -log of their share, or alike: none."""
+    """With order = bag_cos: weight phrases by rarity (-log of their share), or equally (none)."""
 
     aggregate: Annotated[str, OneOf(*METHODS)] = "max"
-    """How identifiers make a document's score: max, logsumexp, seal or rank."""
+    """How identifier scores are aggregated per document: max, logsumexp, seal or rank."""
 
     posting: Annotated[str, OneOf(*POSTINGS)] = "ignore"
-    """Whether owners share an identifier's evidence: ignore how many there are, or divide."""
+    """Whether an identifier's score is shared among its documents: ignore (each gets all of it) or
+    divide."""
 
     temperature: Annotated[float, Range(above=0, most=1_000)] = 1.0
-    """With aggregate = logsumexp: the higher, the more identifiers count beside the best."""
+    """With aggregate = logsumexp: the higher, the more identifiers besides the best one count."""
 
     odds_power: Annotated[float, Range(above=0, most=10)] = 2.0
-    """With aggregate = seal: log-odds count to this power."""
+    """With aggregate = seal: power to which log-odds are raised."""
 
     repetition: Share = 0.8
     """With aggregate = seal: share of an identifier's weight that its new phrases earn."""
 
     lift: Annotated[float, Range(-1_000, 1_000)] = 0.0
-    """With aggregate = seal: added to each identifier's score."""
+    """With aggregate = seal: constant added to each identifier's score."""
 
     constant: AtLeastZero = 60
     """With aggregate = rank: an identifier adds 1 / (constant + rank)."""

@@ -27,25 +27,27 @@ class FusionConfig(CheckedConfig, title="fusion"):
     """How the runs of several searchers are fused."""
 
     method: Annotated[str, OneOf("calibrated", "convex", "rrf")] = "calibrated"
-    """calibrated: weights learnt from the documents; convex: weight below; rrf: ranks alone."""
+    """calibrated uses weights learned from the documents; convex uses fusion.weight; rrf uses ranks
+    only."""
 
     normalise: Annotated[str, OneOf(*NORMALISATIONS)] = "range"
-    """How scores are made comparable: range (the searcher's usual one in this collection, from the
-    calibration), or per query: min_max, z_score, or none."""
+    """How scores are made comparable: range (by the searcher's typical range in this collection,
+    from calibration), or per query with min_max, z_score or none."""
 
     weight: Share = 0.5
-    """Weight of dense search with convex, and with calibrated until there is a calibration."""
+    """Weight of dense search with convex, and with calibrated until a calibration exists."""
 
     generative: Share = 0.0
-    """Weight of generative search where a model is trained; the others share the rest. Models
-    trained on a GPU helped the other two a little with 0.1; minutes on a CPU did not, so it has
-    none unless given some."""
+    """Weight of generative search once a model is trained; the others share the rest.
+
+    Models trained on a GPU helped the other two a little at 0.1; minutes on a CPU did not, so the
+    default is 0."""
 
     depth: AtLeastOne = 100
-    """Hits taken of each searcher before fusing."""
+    """Hits taken from each searcher before fusion."""
 
     constant: AtLeastZero = 60
-    """Added to every rank with rrf: the larger, the less the first ranks stand out."""
+    """Constant added to every rank with rrf; the larger it is, the less the top ranks stand out."""
 
     def weights(self, lexical: str, others: Sequence[str]) -> dict[str, float]:
         """Give `weight` to the searchers that are not lexical, in even shares, and it the rest.

@@ -14,10 +14,11 @@ class LexicalConfig(CheckedConfig, title="lexical"):
     """Settings of lexical search that can change from query to query."""
 
     boosts: Mapping[str, NonNegative] = field(default_factory=lambda: {"text": 0.0})
-    """Extra weight of a match in a field, over the 1.0 of a match anywhere: title=0.5,url=0."""
+    """Extra weight of a match in a field, on top of the 1.0 of a match anywhere:
+    title=0.5,url=0."""
 
     default_boost: NonNegative = 0.3
-    """Extra weight of a match in any field that boosts does not name."""
+    """Extra weight of a match in a field that boosts does not list."""
 
     compact_share: Share = 0.1
     """Rebuild the index once removed documents make up this share of it."""

@@ -76,25 +76,25 @@ export function readError(body, { status = 0, headers = new Headers() } = {}) {
   });
 }
 
-const FALLBACK = "The server said no more than that. Its log knows the reason.";
-const UNANSWERED = ["No connection", "The server does not answer. Is quoth serve running?"];
-const LOST = ["Connection lost", "The server stopped before the answer was whole."];
-const UNREADABLE = ["Not an answer", "What came back is not JSON. Is this really quoth serve?"];
+const FALLBACK = "The server gave no details. Its log has the reason.";
+const UNANSWERED = ["No connection", "The server is not responding. Check that quoth serve is running."];
+const LOST = ["Connection lost", "The connection ended before the answer was complete. Try again."];
+const UNREADABLE = ["Unexpected response", "It is not JSON. Check that this address is a Quoth server."];
 const TITLES = {
-  KeyUnknown: "This key is not known to the server",
+  KeyUnknown: "The server does not know this key",
   KeyExpired: "This key has expired",
-  MissingExtra: "Something is not installed",
+  MissingExtra: "A required package is not installed",
   NoCollection: "Nothing here yet",
-  Overloaded: "Very busy just now",
-  400: "That cannot be done here",
-  401: "A key is needed",
-  403: "This key may not do that",
+  Overloaded: "The server is busy",
+  400: "Invalid request",
+  401: "A key is required",
+  403: "This key does not allow that",
   404: "Not found",
-  413: "That is too long",
-  422: "The server could not read that",
+  413: "The request is too large",
+  422: "Invalid input",
   429: "Too many requests",
-  500: "Something broke in the server",
-  503: "Not ready yet",
+  500: "Server error",
+  503: "The server is not ready",
 };
 
 /** Send until there is an answer, or no key that the server takes. */

@@ -52,7 +52,7 @@ function invite(view, page) {
   shown = "";
   hideSource();
   const told =
-    "The answer is put together from the documents' words. Every quotation leads to its place.";
+    "Answers quote the documents. Each quotation leads to its source.";
   replace(view, message("Ask in your own words", told));
   page.tell("");
 }
@@ -117,7 +117,7 @@ async function follow(events, text, page) {
     } else if (event === "answer") return data;
     else if (event === "error") throw readError(data);
   }
-  throw readError({ error: { message: "The answer broke off before it was whole." } });
+  throw readError({ error: { message: "The answer was cut off before it was complete. Try again." } });
 }
 
 function makePiece({ text, passage }) {
@@ -229,9 +229,9 @@ function makeSupport(answer) {
   const told = answer.disagrees ? `${sure}. The documents disagree.` : `${sure}.`;
   return make(
     "p",
-    { class: "support", title: "How likely the documents hold an answer, as estimated" },
+    { class: "support", title: "Estimated probability that the documents contain an answer" },
     make("span", { class: "bar", share: answer.support }, make("i")),
-    `${told} ${percent} % likely that these documents hold an answer`,
+    `${told} ${percent}% likely that these documents contain an answer`,
   );
 }
 
@@ -257,7 +257,7 @@ function makeSources(answer) {
     );
   });
   if (!cards.length) {
-    const told = "Nothing in it is quoted: these are the model's own words.";
+    const told = "Nothing here is quoted: these are the model's own words.";
     return [make("p", { class: "quiet" }, told)];
   }
   return [make("h2", {}, "Sources"), make("ol", { class: "sources" }, ...cards)];

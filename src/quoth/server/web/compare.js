@@ -70,7 +70,7 @@ function makeColumn(side, at, { sides, state, page }) {
   );
   const list = cards.length
     ? make("ol", { class: "hits" }, ...cards)
-    : message("Nothing found", "This searcher knows no document for it.");
+    : message("Nothing found", "This searcher found no documents.");
   const name = { "aria-label": NAMES[side.searcher] };
   return make("section", name, heading(side.searcher, side), list);
 }
@@ -82,8 +82,8 @@ function heading(searcher, side) {
 
 function standing(hit, others) {
   const rank = others.get(hit.docid);
-  if (rank === undefined) return make("span", { class: "beside alone" }, "here alone");
-  const told = rank === hit.rank ? "same place" : `other side #${rank}`;
+  if (rank === undefined) return make("span", { class: "beside alone" }, "only here");
+  const told = rank === hit.rank ? "same rank" : `#${rank} in the other list`;
   return make("span", { class: "beside" }, told);
 }
 
@@ -91,7 +91,7 @@ function summary([one, other]) {
   if (one.error || other.error) return "";
   const docids = new Set(one.hits.map((hit) => hit.docid));
   const shared = other.hits.filter((hit) => docids.has(hit.docid)).length;
-  if (one.searcher === other.searcher) return `Both sides are ${one.searcher} search.`;
+  if (one.searcher === other.searcher) return `Both lists are ${one.searcher} search.`;
   const [left, right] = [one.hits.length, other.hits.length];
-  return `${count(shared, "document")} on both sides, of ${left} and ${right}.`;
+  return `${count(shared, "document")} in both lists, of ${left} and ${right}.`;
 }

@@ -27,7 +27,7 @@ export function onRemoved(listener) {
     const { docid } = find("document").dataset;
     if (armed !== docid) {
       armed = docid;
-      return replace(button, "Remove it for good? Press again");
+      return replace(button, "Remove it permanently? Press again");
     }
     disarm();
     try {
@@ -59,7 +59,7 @@ export async function showDocument(state) {
   const control = (latest = new AbortController());
   const body = find("document-body");
   replace(find("document-title"), foreign(oneLine(state.doc, 140)));
-  replace(body, make("p", { class: "quiet waiting" }, "Fetching the document…"));
+  replace(body, make("p", { class: "quiet waiting" }, "Loading the document…"));
   dialog.dataset.docid = state.doc;
   if (!dialog.open) dialog.showModal();
   try {

@@ -9,14 +9,14 @@ const PHRASE = /^phrase "([\s\S]*?)": (.*)$/;
 const MOST_PARTS = 12;
 const READERS = ["cross-encoder", "likelihood"]; // who reranks, and does not search
 const HEADINGS = {
-  lexical: "Its words, by BM25",
-  dense: "Its meaning, by vectors",
-  generative: "Identifiers the model generated",
+  lexical: "Words (BM25)",
+  dense: "Meaning (vectors)",
+  generative: "Generated identifiers",
 };
 
 /** Fetch the explanations of a hit, one per searcher that found it, and draw them. */
 export async function showWhy(place, { hit, query, searcher }) {
-  replace(place, make("p", { class: "quiet waiting" }, "Adding up…"));
+  replace(place, make("p", { class: "quiet waiting" }, "Loading the explanation…"));
   const names = Object.keys(hit.found_by ?? {});
   const rerank = names.some((name) => READERS.includes(name));
   const finders = names.filter((name) => name !== searcher && !READERS.includes(name));

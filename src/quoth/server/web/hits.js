@@ -11,7 +11,7 @@ const LONGEST_SNIPPET = 600;
 const BARE = /^(?!(?:and|or|not|in|exists|contains|true|false)$)[A-Za-z_][A-Za-z0-9_]*$/i;
 
 export const NAMES = {
-  auto: "auto: the best there is",
+  auto: "auto: the best available",
   lexical: "lexical: by words",
   dense: "dense: by meaning",
   hybrid: "hybrid: words and meaning",

@@ -5,12 +5,12 @@ import { find, replace } from "./dom.js";
 
 const REASONS = {
   KeyUnknown: [
-    "This key is not known to the server",
+    "The server does not know this key",
     "Check that all of it was copied, or ask whoever runs the server for another.",
   ],
   KeyExpired: ["This key has expired", "Ask whoever runs the server for a new one."],
 };
-const MISSING = ["This server asks for a key", "Whoever runs the server can give you one."];
+const MISSING = ["This server requires a key", "Whoever runs the server can give you one."];
 let asked = null;
 let declined = -Infinity; // when nobody gave a key
 

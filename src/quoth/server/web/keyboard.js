@@ -3,8 +3,8 @@
 import { find, make, replace } from "./dom.js";
 
 export const SHORTCUTS = [
-  ["/", "go to the query"],
-  ["↓ ↑", "from hit to hit"],
+  ["/", "focus the query"],
+  ["↓ ↑", "next, previous hit"],
   ["Enter", "open the hit; ask the question"],
   ["w", "why this hit?"],
   ["f", "filter"],

@@ -7,10 +7,10 @@ import { duration, oneLine, size } from "./text.js";
 const EVERY = 700; // milliseconds between looks at a job
 const MOST_BYTES = 6_000_000; // of a file: in base64, with room to spare, what a request may hold
 const SLICE = 0x8000;
-const NAMES = { encode: "Make vectors", learn: "Learn" };
+const NAMES = { encode: "Compute vectors", learn: "Learn" };
 const ABOUT = {
-  encode: "Give every document vectors, so that search goes by meaning, too.",
-  learn: "Write queries for the documents, train on them, and keep what is better on held-out ones.",
+  encode: "Compute vectors for every document, to search by meaning as well.",
+  learn: "Write queries for the documents, train on them, and keep the new model if it is better.",
 };
 
 let timer = null;
@@ -68,7 +68,7 @@ function makeAdding(page) {
     make("p", {}, "Drop files or folders anywhere on this page, or"),
     input,
     label,
-    make("p", { class: "quiet" }, `Each may have up to ${size(MOST_BYTES)}; quoth add takes larger ones.`),
+    make("p", { class: "quiet" }, `Up to ${size(MOST_BYTES)} per file; quoth add takes larger ones.`),
   );
   return make(
     "section",

@@ -20,7 +20,7 @@ export async function showReport(page) {
     if (error.status !== 404) return replace(view, failure(error, () => showReport(page)));
     const command = make("p", {}, make("code", {}, `quoth learn ${oneLine(name, 80)}`));
     const told = "Quoth can learn to search these documents better, without a single label:";
-    replace(view, message("Nothing learnt yet", told, command));
+    replace(view, message("Nothing learned yet", told, command));
   }
 }
 
@@ -45,7 +45,7 @@ function makeVerdict(report) {
   return make(
     "div",
     { class: report.installed ? "verdict installed" : "verdict" },
-    make("h2", {}, report.installed ? "Search uses what was learnt" : "Search is as it was"),
+    make("h2", {}, report.installed ? "Search uses the learned model" : "Search is unchanged"),
     best ? make("p", { class: "gain" }, sayGain(best)) : null,
     foreign(report.reason, "p"),
     foreign(report.supervision, "p", { class: "quiet" }),
@@ -61,7 +61,7 @@ function sayGain(row) {
   const { mean, low, high } = row.difference;
   const what = `${oneLine(row.searcher, 20)} search on ${oneLine(row.queries, 40)}`;
   const means = `${row.before.mean.toFixed(3)} before, ${row.after.mean.toFixed(3)} after`;
-  const interval = `95 % interval ${signed(low)} to ${signed(high)}, ${oneLine(row.measure, 20)}`;
+  const interval = `95% interval ${signed(low)} to ${signed(high)}, ${oneLine(row.measure, 20)}`;
   return `${what}: ${means} (${signed(mean)}; ${interval})`;
 }
 
@@ -85,7 +85,7 @@ function makeQuality(quality) {
       make("i", { class: "before" }),
       "before ",
       make("i", { class: "after" }),
-      "after, with 95 % intervals; further right is better",
+      "after, with 95% intervals; further right is better",
     ),
     make("figure", {}, plotQuality(quality)),
     make("details", {}, make("summary", {}, "As a table"), makeTable(COLUMNS, rows)),
@@ -93,9 +93,9 @@ function makeQuality(quality) {
 }
 
 function makeCurves(stages) {
-  const told = "Held-out quality after so many steps; the ring marks the step that was kept.";
+  const told = "Quality on held-out queries by training step; the ring marks the step that was kept.";
   const figures = make("div", { class: "figures" }, ...stages.map(makeCurve));
-  return section("How it learnt", make("p", { class: "quiet" }, told), figures);
+  return section("Learning curves", make("p", { class: "quiet" }, told), figures);
 }
 
 function makeCurve(stage) {

@@ -59,8 +59,8 @@ export function setAside(view) {
   view.classList.add("stale");
   if (view.querySelector(".hits")) return;
   view.classList.remove("stale");
-  const told = "Correct it above to search; the message below the field says where it is wrong.";
-  replace(view, message("The filter cannot be read", told));
+  const told = "Correct it above; the message below the field shows where it is wrong.";
+  replace(view, message("Invalid filter", told));
 }
 
 /** What is asked of /search. */
@@ -108,7 +108,7 @@ function sayFound(list, found, seconds) {
 function outOfReach(found) {
   if (!found.unreachable?.length) return "";
   const documents = found.unreachable.reduce((sum, shard) => sum + shard.documents, 0);
-  return `; ${count(documents, "document")} out of reach`;
+  return `; ${count(documents, "document")} unreachable`;
 }
 
 /** Add hits to the list and say how many it has; `seconds` is what the hits before them took. */
@@ -151,7 +151,7 @@ function makeMore(list, next, shared) {
 export function nothingYet(page) {
   if (page.collection?.documents !== 0) return null;
   const where = page.collection.name ? `${oneLine(page.collection.name, 60)} has` : "There are";
-  const how = "Add some with quoth add, then look here again.";
+  const how = "Add some with quoth add, then reload this page.";
   return message("Nothing here yet", `${where} no documents. ${how}`);
 }
 
@@ -164,12 +164,12 @@ function welcome(page) {
     "div",
     { class: "empty welcome" },
     make("h2", {}, "What are you looking for?"),
-    make("p", {}, `${size}. Begin to type; the hits follow.`),
+    make("p", {}, `${size}. Start typing to search.`),
     make(
       "ul",
       { class: "tips" },
-      tip('"heap queue"', "these words side by side"),
-      tip("+priority -thread", "must have, must not have"),
+      tip('"heap queue"', "exact phrase"),
+      tip("+priority -thread", "required, excluded"),
       ...fieldsOf(page).map((field) => tip(`${field}:owls`, "only in this field")),
       tip("?", "all shortcuts"),
     ),
@@ -193,7 +193,7 @@ function nothing(state, page) {
   const query = oneLine(state.q, 80);
   return message(
     "Nothing found",
-    `No document answers to “${query}”. Fewer words, or other ones, may find more.`,
+    `No document matches “${query}”. Try fewer or different words.`,
     make("p", { class: "buttons" }, ...ways),
   );
 }

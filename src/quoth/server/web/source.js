@@ -33,8 +33,8 @@ export function openSource({ title, docid, passage, place, metadata, spans, colo
 export function inviteToChoose() {
   const aside = find("source");
   delete aside.dataset.source;
-  replace(find("source-title"), "Where it stands");
-  const how = "Point at a quotation, or walk to it with Tab, to see it in its passage.";
+  replace(find("source-title"), "Source");
+  const how = "Point at a quotation, or move to it with Tab, to see it in its passage.";
   replace(find("source-body"), make("p", { class: "quiet" }, how));
   aside.hidden = false;
   aside.classList.add("waiting-for-choice");

@@ -58,7 +58,7 @@ function makeCards(stats) {
 
 function makeStages(stages) {
   const known = Object.entries(stages).filter(([, stage]) => stage.count > 0);
-  if (!known.length) return message("No figures yet", "They appear with the first search.");
+  if (!known.length) return message("No statistics yet", "They appear with the first search.");
   const longest = Math.max(...known.map(([, stage]) => stage.p99), 1e-9);
   const rows = known.map(([name, stage]) => [
     make("span", { class: "stage-name" }, oneLine(name, 40), drawSpread(stage, longest)),

@@ -16,19 +16,19 @@ class FolderConfig(CheckedConfig, title="sync"):
     """How quoth sync and quoth watch keep a collection in step with folders."""
 
     gitignore: _Flag = True
-    """Whether files that .gitignore names are passed over; .quothignore always counts."""
+    """Skip files that .gitignore lists; .quothignore always applies."""
 
     ignore: Names = ()
-    """Further patterns to pass over, written as in .gitignore; they come last and so win."""
+    """Extra patterns to skip, in .gitignore syntax; they override the ignore files."""
 
     hidden: _Flag = False
-    """Whether files and folders whose names begin with a dot are read; .git never is."""
+    """Read files and folders whose names start with a dot, except .git."""
 
     follow_links: _Flag = True
-    """Whether symbolic links are followed; every real folder and file is read once."""
+    """Follow symbolic links; each file and folder is still read only once."""
 
     max_file_bytes: AtLeastOne = 200_000_000
-    """Largest file that is read, in bytes; larger ones are reported and left alone."""
+    """Largest file to read, in bytes; larger ones are skipped and reported."""
 
     ask_share: Share = 0.2
     """Ask before removing more than this share of a folder's documents."""
@@ -37,10 +37,11 @@ class FolderConfig(CheckedConfig, title="sync"):
     """Remove up to this many documents without asking, whatever their share."""
 
     settle_seconds: Positive = 1.0
-    """How long quoth watch waits after a change for more of them, in seconds."""
+    """How long quoth watch waits for further changes before it reads them, in seconds."""
 
     rescan_seconds: Positive = 300.0
-    """How often quoth watch looks at all files, for changes the system did not announce."""
+    """Interval, in seconds, at which quoth watch rescans all files for changes the system did not
+    report."""
 
     def conflicts(self) -> Iterator[str]:
         """Say which patterns cannot be read."""
@@ -50,4 +51,4 @@ class FolderConfig(CheckedConfig, title="sync"):
             try:
                 GitIgnoreSpec.from_lines(self.ignore)
             except ValueError as error:
-                yield f"ignore has a pattern that cannot be read ({error})"
+                yield f"ignore has an invalid pattern ({error})"

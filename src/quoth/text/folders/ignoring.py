@@ -72,7 +72,7 @@ def read_rules(folder: str, prefix: str, config: FolderConfig) -> Rules | Proble
             return Problem(Place(show_path(path)), f"cannot be opened: {error.strerror}")
     spec = _parse(lines)
     if isinstance(spec, str):
-        return Problem(Place(show_path(folder)), f"an ignore rule cannot be read: {spec}")
+        return Problem(Place(show_path(folder)), f"invalid ignore rule: {spec}")
     return Rules(len(prefix), spec) if lines else None
 
 

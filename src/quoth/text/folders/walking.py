@@ -128,7 +128,7 @@ class _Walk:
             return []
         rules = read_rules(place, folder, self._config)
         if isinstance(rules, Problem):
-            self._lose(folder, f"{rules.message}; the folder is left alone")
+            self._lose(folder, f"{rules.message}; the folder was not synced")
             return []
         stack = stack if rules is None else (*stack, rules)
         return self._sort(folder, by_name, stack)
@@ -197,8 +197,9 @@ class _Walk:
         elif not stat.S_ISREG(status.st_mode):
             self._lose(path, "not a regular file")
         elif status.st_size > self._config.max_file_bytes:
-            most = self._config.max_file_bytes
-            self._lose(path, f"{status.st_size:,} bytes, but sync.max_file_bytes is {most:,}")
+            limit = f"sync.max_file_bytes is {self._config.max_file_bytes:,}"
+            why = f"too large: {status.st_size:,} bytes, but {limit}; raise it to read this file"
+            self._lose(path, why)
         else:
             self.listing.files[path] = FoundFile(path, status.st_size, status.st_mtime_ns)
 

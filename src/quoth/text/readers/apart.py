@@ -146,8 +146,9 @@ def read_apart(format: str, whole: Whole, limits: Limits) -> list[Outcome] | Non
         except (WorkerLost, ValueError, TypeError, LookupError):
             _reused.end()
     message = (
-        f"reading it was given up: it took longer than readers.max_seconds ({limits.seconds:g} s),"
-        f" more memory than readers.max_memory_bytes ({limits.memory_bytes:,}), or broke the parser"
+        "cannot be read: the parser crashed, or exceeded readers.max_seconds"
+        f" ({limits.seconds:g} s) or readers.max_memory_bytes ({limits.memory_bytes:,} bytes);"
+        " raise the limit, or leave this file out"
     )
     return [Problem(Place(whole.path), message)]
 
@@ -213,7 +214,7 @@ def _answer(readers: Readers, request: Mapping[str, Any], data: bytes) -> bytes:
         outcomes = [_write_outcome(each) for each in readers[request["format"]](whole)]
         return json.dumps(outcomes).encode()
     except PARSER_FAILURES as error:
-        failed = Problem(Place(whole.path), f"reading it failed: {describe(error)}")
+        failed = Problem(Place(whole.path), f"cannot be read: {describe(error)}")
         return json.dumps([_write_outcome(failed)]).encode()
 
 

@@ -27,32 +27,34 @@ class ReaderConfig(CheckedConfig, title="readers"):
     """How files become documents."""
 
     id_key: Text = ""
-    """Key or column that holds the docid; empty: the first of _id, id, docid; #line: path:line."""
+    """Key or column that holds the docid. Empty takes the first of _id, id, docid; #line uses
+    path:line."""
 
-    metadata_keys: tuple[Annotated[str, not_empty("names of keys")], ...] = ()
-    """Keys whose strings are kept for filtering only and are not searched."""
+    metadata_keys: tuple[Annotated[str, not_empty("nonempty names")], ...] = ()
+    """Keys whose string values are stored for filtering only and not searched."""
 
     max_line_bytes: AtLeastOne = 32_000_000
-    """Longest line of a JSONL file and longest row of a table, in bytes; longer are skipped."""
+    """Longest line of a JSONL file or row of a table, in bytes; longer ones are skipped."""
 
     max_file_bytes: AtLeastOne = 200_000_000
-    """Largest file of a format that is read whole (all but csv, tsv, jsonl), in bytes."""
+    """Largest file, in bytes, of any format that is read whole (all but csv, tsv and jsonl)."""
 
     max_seconds: Annotated[float, Range(0, 86_400)] = 60.0
-    """Longest time that a file of another's format (html pdf docx) may take; 0 sets no limits."""
+    """Time limit, in seconds, for parsing one HTML, PDF, office or other foreign file; 0 removes
+    this limit and the one on memory."""
 
     max_memory_bytes: AtLeastOne = 2_000_000_000
-    """Most memory that reading such a file may take, in bytes, where the system can limit it."""
+    """Memory limit, in bytes, for parsing such a file, where the system can enforce one."""
 
     encoding: Annotated[
         str, Accepts(_is_encoding, "a text encoding that Python knows, such as utf-8")
     ] = "utf-8"
-    """Encoding of text files that have no byte order mark and no claim of their own."""
+    """Encoding of text files that have no byte order mark and declare none themselves."""
 
     def conflicts(self) -> Iterator[str]:
         """Say where metadata keys are named twice, or the docid is one of them."""
         keys = self.metadata_keys
         if len(set(keys)) < len(keys):
-            yield f"metadata_keys names a key twice in {', '.join(keys)}"
+            yield f"metadata_keys lists a key twice: {', '.join(keys)}"
         if LINE_ID in keys or (self.id_key and self.id_key in keys):
-            yield "metadata_keys names the docid, which cannot also be metadata"
+            yield "metadata_keys lists the docid, which cannot also be metadata"

@@ -46,7 +46,7 @@ def decode_whole(whole: Whole) -> str | Problem:
 
 def bad_bytes(encoding: str, error: UnicodeError) -> str:
     """Explain that bytes do not decode, and what to do about it."""
-    return f"not valid {encoding}: {describe(error)}; convert it to UTF-8 or set encoding"
+    return f"not valid {encoding}: {describe(error)}; convert it to UTF-8, or set readers.encoding"
 
 
 def keeps_newlines(encoding: str) -> bool:

@@ -15,7 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from quoth.records import Place, Problem
-from quoth.text.readers.outcomes import PARSER_FAILURES, Outcome, Whole, describe, file_document
+from quoth.text.readers.outcomes import (
+    PARSER_FAILURES,
+    Outcome,
+    Whole,
+    describe,
+    file_document,
+    too_large,
+)
 
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
@@ -56,7 +63,7 @@ def _parse_package(whole: Whole) -> Outcome:
 
     size = _unpacked_size(whole.data)
     if size > whole.max_bytes:
-        message = f"{size:,} bytes unpacked, but max_file_bytes is {whole.max_bytes:,}"
+        message = too_large(f"{size:,} bytes unpacked", whole.max_bytes)
         return Problem(Place(whole.path), message)
     opened = docx.Document(io.BytesIO(whole.data))
     style_by_id = _style_names(opened.styles.element)

@@ -16,7 +16,7 @@ from glob import has_magic
 
 from quoth.records import Place, Problem
 from quoth.text.readers.beir import pick_corpus
-from quoth.text.readers.outcomes import describe
+from quoth.text.readers.outcomes import describe, too_large
 
 CODE_SUFFIXES = (
     *(".c", ".h", ".cc", ".cpp", ".hpp", ".cs", ".go", ".java", ".jl", ".js", ".jsx", ".kt"),
@@ -69,7 +69,7 @@ def find_files(source: str) -> Iterator[str | Problem]:
     """
     place = Place(show_path(source))
     if os.path.lexists(source):
-        yield from _walk([source], nothing=Problem(place, "no files in this folder"))
+        yield from _walk([source], nothing=Problem(place, "the folder contains no files"))
     elif has_magic(source):
         matches = sorted(set(_expand(_root(source), _components(source))))
         yield from _walk(matches, nothing=Problem(place, "no file matches this pattern"))
@@ -126,7 +126,7 @@ def read_whole(path: str, *, max_bytes: int, shown: str) -> bytes | Problem:
         return Problem(place, f"cannot be read: {describe(error)}")
     if len(data) > max_bytes:
         found = f"more than {max_bytes:,} bytes unpacked" if is_packed else f"{size:,} bytes"
-        return Problem(place, f"{found}, but max_file_bytes is {max_bytes:,}")
+        return Problem(place, too_large(found, max_bytes))
     return data
 
 

@@ -41,7 +41,7 @@ def read_html(whole: Whole) -> Iterator[Outcome]:
     try:
         outcome: Outcome = _parse_page(whole, _NOT_XML.sub(" ", page).encode("utf-8"))
     except (etree.LxmlError, *PARSER_FAILURES) as error:
-        outcome = Problem(Place(whole.path), f"no text: cannot be read as HTML: {describe(error)}")
+        outcome = Problem(Place(whole.path), f"no text found in the HTML: {describe(error)}")
     yield outcome
 
 

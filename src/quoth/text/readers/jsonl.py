@@ -117,19 +117,19 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object] | Flaw:
     """Build an object, unless a key stands twice.
 
     >>> _object([("a", 1), ("a", 2)])
-    Flaw(message='key "a" stands twice in one object')
+    Flaw(message='key "a" appears twice in one object')
     """
     value_by_key = dict(pairs)
     if len(value_by_key) == len(pairs):
         return value_by_key
     names = [name for name, _ in pairs]
     twice = next(name for name in value_by_key if names.count(name) > 1)
-    return Flaw(f'key "{twice}" stands twice in one object')
+    return Flaw(f'key "{twice}" appears twice in one object')
 
 
 def _real(text: str) -> float | Flaw:
     value = float(text)
-    return value if math.isfinite(value) else Flaw(f"{text[:20]} is too large for a number")
+    return value if math.isfinite(value) else Flaw(f"{text[:20]} is out of range for a number")
 
 
 def _whole(text: str) -> int | Flaw:
@@ -140,10 +140,10 @@ def _whole(text: str) -> int | Flaw:
 
 
 def _constant(name: str) -> Flaw:
-    return Flaw(f"{name} is not a number that JSON allows or a filter can compare")
+    return Flaw(f"{name} is not a valid JSON number")
 
 
-_TOO_DEEP = "nested too deeply to be read"
+_TOO_DEEP = "nested too deeply"
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_object, parse_float=_real, parse_int=_whole, parse_constant=_constant
 )

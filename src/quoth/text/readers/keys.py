@@ -51,7 +51,7 @@ def read_record(record: object, *, place: Place, keys: Keys) -> Outcome:
     except CorpusError as error:
         return Problem(place, str(error))
     except RecursionError:
-        return Problem(place, "nested too deeply to be read")
+        return Problem(place, "nested too deeply")
 
 
 def find_id_key(names: Iterable[str], *, keys: Keys) -> str:
@@ -66,7 +66,8 @@ def find_id_key(names: Iterable[str], *, keys: Keys) -> str:
         if name in present or name == LINE_ID:
             return name
     expected = " or ".join(json.dumps(name, ensure_ascii=False) for name in wanted)
-    raise CorpusError(f'no docid: expected {expected}; set id_key, or id_key = "{LINE_ID}"')
+    advice = f'set readers.id_key to another key, or to "{LINE_ID}" to use path:line'
+    raise CorpusError(f"no docid: expected the key {expected}; {advice}")
 
 
 def _build_document(record: object, *, place: Place, keys: Keys) -> Document:
@@ -166,7 +167,7 @@ def _gather(pairs: Iterable[tuple[str, _T | None]]) -> dict[str, _T]:
         if value is None:
             continue
         if value_by_key.setdefault(name, value) != value:
-            raise CorpusError(f'key "{name}" stands for two different values once flattened')
+            raise CorpusError(f'key "{name}" has two different values after flattening; rename one')
     return value_by_key
 
 
@@ -176,16 +177,16 @@ def _render(value: object) -> str:
 
 
 def _refuse(value: object) -> str:
-    raise CorpusError(value.message if isinstance(value, Flaw) else f"cannot keep {value!r}")
+    raise CorpusError(value.message if isinstance(value, Flaw) else f"cannot store {value!r}")
 
 
 def _kind(value: object) -> str:
     """Name the JSON kind of a value.
 
     >>> _kind(None), _kind(True), _kind([]), _kind(1.5)
-    ('null', 'a truth value', 'a list', 'a number')
+    ('null', 'a boolean', 'a list', 'a number')
     """
     if value is None:
         return "null"
-    names = {bool: "a truth value", int: "a number", float: "a number", str: "a string"}
+    names = {bool: "a boolean", int: "a number", float: "a number", str: "a string"}
     return names.get(type(value), "a list" if isinstance(value, list) else "an object")

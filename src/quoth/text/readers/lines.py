@@ -130,8 +130,9 @@ def _until_failure(
     try:
         yield from pieces
     except (OSError, EOFError, zlib.error, UnicodeError) as error:
-        yield _Failure(f"cannot be read beyond this line: {describe(error)}")
+        yield _Failure(f"cannot be read past this line: {describe(error)}")
 
 
 def _too_long(size: int, limit: int) -> str:
-    return f"line of {size:,} bytes, but max_line_bytes is {limit:,}; split it or raise the limit"
+    limits = f"readers.max_line_bytes is {limit:,}"
+    return f"line of {size:,} bytes, but {limits}; split it or raise the limit"

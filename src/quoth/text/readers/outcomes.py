@@ -49,6 +49,16 @@ class Whole:
     max_bytes: int
 
 
+def too_large(found: str, most: int) -> str:
+    """Say that a file is larger than is read, and how to read it all the same.
+
+    >>> too_large("11 bytes", 10)
+    'too large: 11 bytes, but readers.max_file_bytes is 10; raise it to read this file'
+    """
+    limit = f"readers.max_file_bytes is {most:,}"
+    return f"too large: {found}, but {limit}; raise it to read this file"
+
+
 def file_document(
     whole: Whole, *, format: str, text: str, title: str = "", metadata: Metadata | None = None
 ) -> Located:
@@ -68,14 +78,14 @@ def find_flaw(document: Document) -> str:
     """Say why a document cannot be kept, or nothing where it can.
 
     >>> find_flaw(Document("d", {"text": ("  ",)}))
-    'no text: no field holds anything but blanks'
+    'no text: every field is blank'
     >>> find_flaw(Document("d", {"text": ("fine",)}))
     ''
     """
     if not all(map(_is_storable, _strings(document))):
-        return "holds a lone surrogate (half a character), which cannot be stored"
+        return "contains a lone surrogate (half a character), which cannot be stored; remove it"
     if not any(text.strip() for texts in document.fields.values() for text in texts):
-        return "no text: no field holds anything but blanks"
+        return "no text: every field is blank"
     return ""
 
 

@@ -40,7 +40,7 @@ def _read(whole: Whole, heard: Sequence[str]) -> Iterator[Outcome]:
         yield Problem(opened.place, told)
         return
     if serious := [each for each in heard if not each.startswith(_HARMLESS)]:
-        message = f"damaged, text may be missing: {'; '.join(dict.fromkeys(serious))}"
+        message = f"damaged PDF, text may be missing: {'; '.join(dict.fromkeys(serious))}"
         yield Problem(Place(whole.path), message)
     num_pages = len(opened.pages)
     texts: list[str] = []
@@ -94,10 +94,10 @@ def _open(whole: Whole) -> PdfReader | Problem:
     try:
         reader = PdfReader(io.BytesIO(whole.data))
         if reader.is_encrypted and not reader.decrypt(""):
-            return Problem(place, "encrypted PDF: save it without a password first")
+            return Problem(place, "encrypted PDF; save it without a password first")
         len(reader.pages)
     except DependencyError as error:
-        return Problem(place, f"encrypted PDF that cannot be unlocked: {describe(error)}")
+        return Problem(place, f"encrypted PDF that cannot be decrypted: {describe(error)}")
     except (PyPdfError, *PARSER_FAILURES) as error:
         return Problem(place, f"not a readable PDF: {describe(error)}")
     return reader
@@ -110,7 +110,7 @@ def _page_text(reader: PdfReader, *, number: int, path: str) -> str | Problem:
     try:
         return _mend_surrogates(reader.pages[number - 1].extract_text())
     except (PyPdfError, DependencyError, *PARSER_FAILURES) as error:
-        message = f"page {number} cannot be read and was left out: {describe(error)}"
+        message = f"page {number} cannot be read and was skipped: {describe(error)}"
         return Problem(Place(path), message)
 
 

@@ -32,7 +32,7 @@ from quoth.text.readers.jsonl import read_json, read_jsonl
 from quoth.text.readers.keys import Keys
 from quoth.text.readers.lines import file_chunks, read_lines, stream_chunks
 from quoth.text.readers.markup import read_markdown, read_rst
-from quoth.text.readers.outcomes import Outcome, Whole, describe, find_flaw
+from quoth.text.readers.outcomes import Outcome, Whole, describe, find_flaw, too_large
 from quoth.text.readers.pdf import read_pdf
 from quoth.text.readers.plain import read_plain
 from quoth.text.readers.python_docs import read_python
@@ -191,7 +191,7 @@ def _read_stream(stream: BinaryIO, config: ReaderConfig) -> Iterator[Outcome]:
         yield Problem(Place(STANDARD_INPUT), f"cannot be read: {describe(error)}")
         return
     if len(data) > config.max_file_bytes:
-        message = f"a text of more than max_file_bytes ({config.max_file_bytes:,})"
+        message = too_large("text", config.max_file_bytes)
         yield Problem(Place(STANDARD_INPUT), message)
     else:
         yield from read_plain(Whole(STANDARD_INPUT, data, config.encoding, config.max_file_bytes))
@@ -239,7 +239,7 @@ def _or_nothing(outcomes: Iterator[Outcome], shown: str) -> Iterator[Outcome]:
         is_empty = False
         yield outcome
     if is_empty:
-        yield Problem(Place(shown), "nothing to read: it holds no documents")
+        yield Problem(Place(shown), "contains no documents")
 
 
 def _refuse_flawed(outcome: Outcome) -> Outcome:

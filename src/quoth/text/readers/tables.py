@@ -58,7 +58,7 @@ class _Feed:
         self._size += len(line.data) + 1
         if self._size > self._max_row_bytes + 1:
             self._note(line.number, None)
-            raise csv.Error(f"row longer than max_line_bytes ({self._max_row_bytes:,})")
+            raise csv.Error(f"row longer than readers.max_line_bytes ({self._max_row_bytes:,})")
         return self._decode(line)
 
     def _decode(self, line: Line) -> str:
@@ -143,17 +143,17 @@ def _find_header_flaw(names: Sequence[str], *, keys: Keys) -> str:
     """Say why rows cannot be read under this header, or nothing where they can.
 
     >>> _find_header_flaw(["id", "a", "a"], keys=Keys("", frozenset()))
-    'file skipped: column "a" stands twice in the header'
+    'file skipped: column "a" appears twice in the header'
     """
     if not names:
-        return "file skipped: no header row that names the columns"
+        return "file skipped: no header row with column names"
     name, count = Counter(names).most_common(1)[0]
     if count > 1:
-        return f'file skipped: column "{name}" stands twice in the header'
+        return f'file skipped: column "{name}" appears twice in the header'
     try:
         find_id_key(names, keys=keys)
     except CorpusError as error:
-        return f"file skipped: header without a docid column: {error}"
+        return f"file skipped: no docid column in the header: {error}"
     return ""
 
 
@@ -161,7 +161,7 @@ def _read_row(row: _Row, names: Sequence[str], *, path: str, keys: Keys) -> Outc
     """Make a document of a row; cells that are numbers become metadata, empty cells nothing."""
     place = Place(path, row.number)
     if len(row.cells) != len(names):
-        return Problem(place, f"{len(row.cells)} columns, but the header has {len(names)}")
+        return Problem(place, f"row with {len(row.cells)} columns, but the header has {len(names)}")
     always_text = {*_ALWAYS_TEXT, find_id_key(names, keys=keys)}
     record = {
         name: cell if name in always_text or not cell else parse_scalar(cell)

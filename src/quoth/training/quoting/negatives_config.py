@@ -12,25 +12,25 @@ class NegativesConfig(CheckedConfig, title="negatives"):
     """Which columns are offered beside the phrases of the batch, which always are."""
 
     pre_batch: AtLeastZero = 0
-    """Columns of the batch before that are kept, at most; their vectors carry no gradient."""
+    """Maximum columns kept from the previous batch; their vectors carry no gradient."""
 
     prefixes: bool = True
-    """Offer what the right phrase begins with."""
+    """Add prefixes of the right phrase."""
 
     self_retrieval: bool = True
-    """Offer the right phrase with what follows it in its own text."""
+    """Add the right phrase extended by what follows it in its own text."""
 
     corpus_retrieval: bool = False
-    """Offer the right phrase with what follows it elsewhere in the corpus."""
+    """Add the right phrase extended by what follows it elsewhere in the corpus."""
 
     generation: bool = True
-    """Offer the right phrase with what the untouched language model writes after it."""
+    """Add the right phrase extended by what the base language model writes after it."""
 
     extension: AtLeastOne = 4
-    """Most subwords by which a phrase is extended."""
+    """Maximum subwords by which a phrase is extended."""
 
     single_subwords: bool = False
-    """Offer prefixes of one subword as well, beside the subword that says the same."""
+    """Also add prefixes of a single subword, which duplicate an entry of the subword vocabulary."""
 
     mask_valid_alternatives: bool = False
-    """Where a plain subword is right, take out phrases that spell the text that follows."""
+    """Where a plain subword is right, mask phrases that spell out the text that follows."""

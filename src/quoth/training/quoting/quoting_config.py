@@ -14,35 +14,37 @@ class QuotingConfig(CheckedConfig, title="quoting"):
     """Settings of the samples that teach quoting."""
 
     num_passages: AtLeastOne = 4
-    """Most passages per prompt, the right one among them at any place."""
+    """Maximum passages per prompt, with the right one at a random position."""
 
     min_passages: AtLeastOne = 2
-    """Fewest passages per prompt, where there are as many; the number is drawn."""
+    """Minimum passages per prompt, where there are as many; the number is sampled."""
 
     unanswerable_share: Share = 0.25
-    """Share of the questions whose passages do not hold the answer."""
+    """Share of questions whose passages do not contain the answer."""
 
     short_share: Share = 0.2
-    """Share of the answerable questions that are answered by the answer alone."""
+    """Share of answerable questions whose target is the short answer alone."""
 
     joined_share: Share = 0.1
-    """Share of the answerable questions that are asked two at a time."""
+    """Share of answerable questions that are asked in pairs."""
 
     max_sentence_words: AtLeastZero = 40
-    """Of a longer sentence, only the clauses around the answer are quoted; 0 quotes all."""
+    """Sentences with more words are trimmed to the clauses around the answer; 0 quotes them
+    whole."""
 
     max_phrase_subwords: Annotated[int, Range(2)] = 8
-    """Most subwords of a phrase."""
+    """Maximum subwords per phrase."""
 
     rival_sentences: AtLeastZero = 8
-    """Most sentences that do not answer, told apart from the one that does; the nearest to the
-    question by their words."""
+    """Maximum sentences used as negatives of the one that answers; the nearest to the question by
+    their words."""
 
     min_cover: Share = 0.4
-    """Least share of a sentence's subwords that other passages must hold, to be rebuilt."""
+    """Minimum share of a sentence's subwords that other passages must contain for it to be
+    rebuilt."""
 
     seed: Seed = 0
-    """Decides which samples are drawn."""
+    """Seed of the samples."""
 
     def conflicts(self) -> Iterator[str]:
         """Say where shares or passages do not add up."""

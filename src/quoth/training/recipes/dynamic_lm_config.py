@@ -41,47 +41,50 @@ class DynamicLMRecipe(CheckedConfig, title="recipe"):
     """Which phrases are offered beside the right ones."""
 
     mixed_weight: NonNegative = 1.0
-    """Weight of L_p, the loss over subwords and phrases; 0 leaves it out."""
+    """Weight of L_p, the loss over subwords and phrases; 0 disables it."""
 
     choice_weight: NonNegative = 1.0
-    """Weight of a loss of our own: which phrase, among phrases alone, where one is right. In L_p
-    that is learnt only as fast as phrases have any probability, which they begin by losing."""
+    """Weight of an additional loss, not in the paper: choosing the right phrase among phrases
+    alone.
+
+    L_p learns this only as fast as phrases gain probability, and they begin by losing it."""
 
     sentence_weight: NonNegative = 1.0
-    """Weight of another: in which sentence a quotation begins, the one that answers or one of the
-    nearest that do not, by all phrases that begin in each."""
+    """Weight of another additional loss: choosing the sentence in which a quotation begins, the one
+    that answers or one of the nearest that do not, summed over the phrases that begin in each."""
 
     plain_weight: NonNegative = 1.0
-    """Weight of L_t, the loss of the same text without phrases; 0 leaves it out."""
+    """Weight of L_t, the loss of the same text without phrases; 0 disables it."""
 
     kl_weight: NonNegative = 1.0
-    """Weight of L_kl, between the runs with and without phrases; 0 leaves it out."""
+    """Weight of L_kl, the divergence between the passes with and without phrases; 0 disables it."""
 
     kl_align: KLAlign = "after"
-    """after compares both runs where they have read the same text; literal compares what predicts
-    a token with what predicts its last subword, as the paper's formula is written."""
+    """after compares the two passes where they have read the same text; literal compares the
+    prediction of a token with that of its last subword, as the paper's formula is written."""
 
     kl_detach: bool = True
-    """Let L_kl move the mixed run alone."""
+    """Let only the pass with phrases receive the gradient of L_kl."""
 
     kl_skip_phrases: bool = True
-    """Leave out places where a phrase comes next; both alignments are the same there otherwise."""
+    """Skip positions where a phrase comes next, the only ones where the alignments differ."""
 
     quote_share: Share = 0.0
-    """Share of the batches that are quotations; the others are texts."""
+    """Share of batches that are quotations; the others are texts."""
 
     quote_columns: QuoteColumns = "own"
-    """own offers a quotation the phrases of its own passages, as when answering; batch those of
-    all quotations of the batch."""
+    """own offers a quotation the phrases of its own passages, as in answering; batch offers those
+    of all quotations in the batch."""
 
     candidate_budget: AtLeastZero = 128
-    """Places per quotation at which offered phrases begin; those near quoted ones always count."""
+    """Positions per quotation at which candidate phrases begin; those near quoted phrases are
+    always included."""
 
     max_candidate_subwords: Annotated[int, Range(2)] = 8
-    """Most subwords of a phrase offered with a quotation."""
+    """Maximum subwords of a candidate phrase in a quotation."""
 
     steps: AtLeastOne = 3000
-    """Steps of the optimiser."""
+    """Optimiser steps."""
 
     batch_size: AtLeastOne = 16
     """Texts per batch."""
@@ -90,28 +93,28 @@ class DynamicLMRecipe(CheckedConfig, title="recipe"):
     """Quotations per batch."""
 
     accumulate: AtLeastOne = 1
-    """Batches whose gradients are added up for one step."""
+    """Batches whose gradients are accumulated for one step."""
 
     learning_rate: Positive = 5e-4
-    """Highest learning rate of adapters and of the phrase encoder; 5e-5 suits all weights."""
+    """Peak learning rate of adapters and of the phrase encoder; 5e-5 suits tuning = full."""
 
     warm_up: ShareBelowOne = 0.05
     """Share of the steps over which the learning rate rises; then it falls linearly to 0."""
 
     weight_decay: Annotated[float, FREE] = 0.01
-    """Decay of weight matrices."""
+    """Weight decay of matrices."""
 
     clip: Positive = 1.0
-    """Longest gradient; longer ones are scaled down to it."""
+    """Maximum gradient norm; larger gradients are scaled down to it."""
 
     report_every: AtLeastOne = 50
-    """Steps between two reports."""
+    """Steps between reports."""
 
     checkpoint_every: AtLeastZero = 0
-    """Steps between two checkpoints; 0 writes none."""
+    """Steps between checkpoints; 0 writes none."""
 
     seed: Seed = 0
-    """Decides the order of samples, their phrases and negatives, and the dropout."""
+    """Seed of the order of samples, their phrases and negatives, and the dropout."""
 
     def conflicts(self) -> Iterator[str]:
         """Say where losses have nothing to be computed from, or differ from nothing."""

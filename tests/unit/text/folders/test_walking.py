@@ -64,7 +64,7 @@ def test_quothignore_goes_before_gitignore(tmp_path: Path) -> None:
 
 
 def test_a_pattern_that_cannot_be_read_is_a_wrong_setting() -> None:
-    with pytest.raises(ConfigError, match="ignore has a pattern that cannot be read"):
+    with pytest.raises(ConfigError, match="ignore has an invalid pattern"):
         FolderConfig(ignore=("!",))
 
 

@@ -117,17 +117,17 @@ def test_line_as_docid(read_bytes):
         (b'{"text": "t"}', "no docid"),
         (b'{"_id": null, "text": "t"}', "found null"),
         (b'{"_id": "  ", "text": "t"}', "a blank string"),
-        (b'{"_id": true, "text": "t"}', "a truth value"),
+        (b'{"_id": true, "text": "t"}', "a boolean"),
         (b'{"_id": 1.5, "text": "t"}', "a number"),
         (b'{"_id": ["a"], "text": "t"}', "a list"),
-        (b'{"_id": {"_id": "a", "_id": "b"}, "text": "t"}', "stands twice"),
+        (b'{"_id": {"_id": "a", "_id": "b"}, "text": "t"}', "appears twice"),
         (b'{"_id": "a", "n": NaN, "text": "t"}', "NaN"),
         (b'{"_id": "a", "n": [1, -Infinity], "text": "t"}', "-Infinity"),
         (b'{"_id": "a", "n": ["s", [Infinity]], "text": "t"}', "Infinity"),
         (b'{"_id": "a", "n": 1e999, "text": "t"}', "1e999"),
         (b'{"_id": "a", "n": ' + b"9" * 5000 + b', "text": "t"}', "5,000 digits"),
-        (b'{"_id": "a", "text": "t", "text": "u"}', 'key "text" stands twice'),
-        (b'{"_id": "a", "x": {"k": 1, "k": 2}, "text": "t"}', 'key "k" stands twice'),
+        (b'{"_id": "a", "text": "t", "text": "u"}', 'key "text" appears twice'),
+        (b'{"_id": "a", "x": {"k": 1, "k": 2}, "text": "t"}', 'key "k" appears twice'),
         (b'{"_id": "a", "text": "\\ud800"}', "surrogate"),
         (b'{"_id": "\\udfff", "text": "t"}', "surrogate"),
         (b'{"_id": "a", "\\udfff": 1, "text": "t"}', "surrogate"),
@@ -226,7 +226,7 @@ def test_broken_array_keeps_what_came_before(read_bytes, rest, place):
 
 
 def test_array_of_nothing(read_bytes):
-    assert "holds no documents" in read_bytes("a.json", b" [ ] ").problem
+    assert "contains no documents" in read_bytes("a.json", b" [ ] ").problem
 
 
 text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)

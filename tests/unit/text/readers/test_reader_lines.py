@@ -142,7 +142,7 @@ def test_corrupt_archive_keeps_what_came_before(read_bytes):
     reading = read_bytes("a.jsonl.gz", bytes(packed))
     assert 9_000 < len(reading.located) < 11_000
     assert reading.problems[-1].place.line > len(reading.located)
-    assert "cannot be read beyond this line" in reading.problems[-1].message
+    assert "cannot be read past this line" in reading.problems[-1].message
 
 
 def test_wrong_checksum_is_a_problem(read_bytes):

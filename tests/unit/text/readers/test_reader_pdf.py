@@ -64,7 +64,7 @@ def test_complaints_of_the_parser_are_reported_with_the_name(read_bytes, make_pd
     reading = read_bytes("a.pdf", data[:place] + b"7\n%%EOF\n")
     (located,) = reading.located
     assert located.document.fields["text"] == ("First page\n\n\fSecond page",)
-    assert "a.pdf: damaged, text may be missing: incorrect startxref pointer" in str(
+    assert "a.pdf: damaged PDF, text may be missing: incorrect startxref pointer" in str(
         reading.problems[0]
     )
     reading = read_bytes("a.pdf", data[: data.rindex(b"%%EOF")])

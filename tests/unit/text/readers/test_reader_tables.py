@@ -54,7 +54,7 @@ def test_wrong_number_of_columns(read_bytes):
     reading = read_bytes("a.csv", data)
     assert reading.docids == ["1", "4"]
     assert reading.places == ["a.csv:4", "a.csv:6"]
-    assert reading.problems[1].message == "3 columns, but the header has 2"
+    assert reading.problems[1].message == "row with 3 columns, but the header has 2"
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_wrong_number_of_columns(read_bytes):
     [
         (b"", "no header"),
         (b"\n\n", "no header"),
-        (b"id,text,text\n1,a,b\n", 'column "text" stands twice'),
+        (b"id,text,text\n1,a,b\n", 'column "text" appears twice'),
         (b"name,text\n1,a\n", "docid"),
-        (b"id,text\n", "holds no documents"),
+        (b"id,text\n", "contains no documents"),
     ],
 )
 def test_bad_header_is_a_problem_of_the_file(read_bytes, data, why):

@@ -18,31 +18,34 @@ class DecodeConfig(CheckedConfig, title="decode"):
     """How scores of phrases become the best identifiers of a query."""
 
     method: Annotated[str, OneOf(*METHODS)] = "exact"
-    """exact or best_first (same result, computed differently); faster: skim (by reach) or beam."""
+    """exact or best_first (same result, computed differently); skim (limited by reach) or beam are
+    faster."""
 
     order: Annotated[str, OneOf(*ORDERS)] = "bag_cos"
-    """Which score a phrase gets: ordered, perm_slots, bag, sorted_trie, pooled or bag_cos."""
+    """How a phrase is scored: ordered, perm_slots, bag, sorted_trie, pooled or bag_cos."""
 
     length: Annotated[str, OneOf(*LENGTHS)] = "mean"
-    """What makes lengths comparable: none, mean, power (of alpha) or end; not used by bag_cos."""
+    """Length normalisation: none, mean, power (see alpha) or end; bag_cos ignores it."""
 
     alpha: Annotated[float, Range(0, 4)] = 1.0
-    """With length = power: the sum is divided by the number of phrases to this power."""
+    """With length = power: the sum is divided by the number of phrases raised to this power."""
 
     depth: AtLeastOne = 300
-    """Identifiers decoded for a query at first; more where they name too few documents."""
+    """Identifiers decoded per query at first; more are decoded if these yield too few documents."""
 
     reach: AtLeastOne = 50_000
-    """With method = skim: identifiers looked at, those whose rarest phrase scores best first."""
+    """With method = skim: identifiers examined, starting with those whose rarest phrase scores
+    best."""
 
     beam: AtLeastOne = 64
-    """With method = beam: states kept at each depth, for each length of identifier."""
+    """With method = beam: states kept at each depth, for each identifier length."""
 
     missing: Annotated[str, OneOf("exclude", "floor")] = "exclude"
-    """Identifiers with a phrase outside the shortlist: exclude them, or floor that phrase."""
+    """What to do with identifiers that have a phrase outside the shortlist: exclude them, or score
+    that phrase with floor."""
 
     floor: Annotated[float, Range(above=-1e30, below=1e30)] = -20.0
-    """With missing = floor: what a phrase outside the shortlist adds."""
+    """With missing = floor: score of a phrase outside the shortlist."""
 
     def conflicts(self) -> Iterator[str]:
         """Say where phrases outside the shortlist cannot be heeded."""

@@ -40,7 +40,7 @@ def _read(whole: Whole, package: Package) -> Outcome:
     root = next(attribute(each, "full-path") for each in container.iter() if _is(each, "rootfile"))
     opf, folder = package.parse(root), posixpath.dirname(root)
     if "META-INF/encryption.xml" in package.names and "META-INF/rights.xml" in package.names:
-        raise ValueError("it is protected against reading (DRM)")
+        raise ValueError("protected by DRM")
     paths = {
         attribute(each, "id"): posixpath.normpath(
             posixpath.join(folder, unquote(attribute(each, "href")))

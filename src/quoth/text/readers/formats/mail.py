@@ -41,7 +41,7 @@ def read_mbox(whole: Whole) -> Iterator[Outcome]:
         if each.start() == 0 or whole.data[: each.start()].endswith((b"\n\n", b"\r\n\r\n"))
     ]
     if not starts:
-        yield Problem(Place(whole.path), "not a mailbox: no line begins with From")
+        yield Problem(Place(whole.path), 'not a mailbox: no line begins with "From "')
     ends = [each.start() for each in starts[1:]] + [len(whole.data)]
     for start, end in zip(starts, ends, strict=True):
         line = 1 + whole.data.count(b"\n", 0, start.start())

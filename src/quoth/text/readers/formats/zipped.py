@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from quoth.records import Place, Problem
-from quoth.text.readers.outcomes import PARSER_FAILURES, Outcome, Whole, describe
+from quoth.text.readers.outcomes import PARSER_FAILURES, Outcome, Whole, describe, too_large
 
 _MOST_MEMBERS = 20_000
 
@@ -60,11 +60,12 @@ def read_package(
         with zipfile.ZipFile(io.BytesIO(whole.data)) as archive:
             members = archive.infolist()
             size = sum(each.file_size for each in members)
-            if size > whole.max_bytes or len(members) > _MOST_MEMBERS:
-                message = (
-                    f"{size:,} bytes in {len(members):,} members unpacked, but max_file_bytes is"
-                    f" {whole.max_bytes:,}"
-                )
+            if size > whole.max_bytes:
+                message = too_large(f"{size:,} bytes unpacked", whole.max_bytes)
+                yield Problem(Place(whole.path), message)
+                return
+            if len(members) > _MOST_MEMBERS:
+                message = f"{len(members):,} files inside, more than the {_MOST_MEMBERS:,} allowed"
                 yield Problem(Place(whole.path), message)
                 return
             yield read(whole, Package(archive))
