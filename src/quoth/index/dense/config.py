@@ -35,7 +35,7 @@ class DenseConfig(CheckedConfig, title="dense"):
     codes in memory and vectors on disk; auto, hnsw up to hnsw_limit and ivfpq above it."""
 
     hnsw_limit: AtLeastZero = 1_000_000
-    """With auto, the graph is used up to this many vectors (1 kB of memory each), codes above it."""
+    """With auto, the graph serves up to this many vectors (1 kB of memory each), codes above it."""
 
     hnsw_neighbours: Annotated[int, Range(2)] = 32
     """Links per vector in the HNSW graph; more raise recall and memory use."""

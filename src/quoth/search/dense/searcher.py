@@ -199,7 +199,7 @@ class DenseSearcher:
 
     def is_complete(self, change: int) -> bool:
         """Whether, besides, the graph or the codes are built that the settings ask for."""
-        return self.is_current(change) and not self._open_as_is()[0].approximate_is_due
+        return self.is_current(change) and not self._opened.open_as_is()[0].approximate_is_due
 
     def catch_up(self, store: Store, *, progress: Progress) -> None:
         """Encode what is missing, drop what is gone."""
