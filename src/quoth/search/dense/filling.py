@@ -4,8 +4,10 @@ Encoding a large collection takes hours, and search uses what is there. So every
 vector of its opening (its title and other short fields, and the first passage of its body) before
 any gets the vectors of its other passages: a fraction of the time makes every document reachable
 by meaning. In both stages documents come in the order of their rows, `CHUNK` at a time. Each
-chunk is durable before the next, and a killed encoding resumes with the chunk it was at, so the
-files are the same, byte for byte, as those of an encoding in one go.
+chunk is durable before the next, and a killed encoding resumes with the chunk it was at, so batches
+and files are those of an encoding in one go: the same bytes, where the encoder computes alike. (The
+embedded one changes to torch after its first 1,024 passages in a process, which moves the last bits
+of what follows; a resumed encoding begins with ONNX Runtime again.)
 
 Which documents lack their other passages need not be written down: rows that a finished encoding
 has seen (up to the change that the index records) are whole; of all others the units are counted.
