@@ -138,7 +138,7 @@ def test_wrong_usage_names_what_is_wrong(quoth: Quoth, arguments: list[str], exp
 
 def test_unknown_searcher(quoth: Quoth, birds: Path) -> None:
     quoth("search", birds, "owl", "--with", "magic").assert_fails(
-        2, "there is no searcher 'magic'; there are lexical"
+        2, "there is no searcher 'magic'; choose one of lexical"
     )
 
 

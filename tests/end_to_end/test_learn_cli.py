@@ -272,7 +272,9 @@ def test_the_command(
     monkeypatch.setattr(QueryGenerator, "generate", OWN_WRITING)
     _interrupt(monkeypatch, ("before", "judge"))
     code, out, err = quoth(*given)
-    assert code == 130 and out == "" and "the plan: about" in err and "again resumes" in err
+    assert (
+        code == 130 and out == "" and "the plan: about" in err and "the same command resumes" in err
+    )
     code, out, err = quoth(*given, "--report", tmp_path / "page.html")
     assert code == 0, err
     assert "the plan" not in err  # it went on

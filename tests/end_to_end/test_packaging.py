@@ -1,7 +1,8 @@
 """The wheel, the container file's steps and the systemd unit, run as far as the machine allows.
 
 No container engine is needed: the steps that build the image run here, with the image's folders
-moved below a temporary one, and its entry point, health check and stop signal are tried.
+moved below a temporary one, and its entry point, health check and stop signal are tried. The slow
+test does so in a clean root (tools/try_container.py).
 """
 
 from __future__ import annotations
@@ -165,6 +166,23 @@ class _Moved:
                 yield server
             finally:
                 server.kill()
+
+
+@pytest.mark.slow
+def test_the_image_is_built_and_run_in_a_clean_root(tmp_path: Path) -> None:
+    """What test_the_image_serves… does with lent libraries, from a bare Debian and the index."""
+    missing = [name for name in ("debootstrap", "unshare", "chroot") if not shutil.which(name)]
+    if missing or os.geteuid() != 0:
+        pytest.skip(f"needs root, and {', '.join(missing) or 'nothing else'}")
+    lent = [each for each in os.environ.get("PIP_FIND_LINKS", "").split() if Path(each).is_dir()]
+    options = [word for folder in lent for word in ("--lend", folder)]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "try_container.py"), str(tmp_path), *options],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0 and "and stopped" in done.stderr, done.stderr
 
 
 def test_the_unit_is_valid(tmp_path: Path) -> None:

@@ -69,14 +69,14 @@ def test_many_removals_need_a_yes(quoth: Quoth, notes: Path) -> None:
 
 
 def test_add_sync_takes_folders_alone(quoth: Quoth, notes: Path) -> None:
-    quoth("add", "c.quoth", "notes/1.md", "--sync").assert_fails(2, "is no folder")
+    quoth("add", "c.quoth", "notes/1.md", "--sync").assert_fails(2, "is not a folder")
     quoth("add", "c.quoth", "notes", "--sync", "--strict").assert_fails(2, "--strict")
 
 
 def test_forget_leaves_the_documents(quoth: Quoth, notes: Path) -> None:
     quoth("sync", "c.quoth", "notes", "--no-encode")
     assert "12 documents stay" in quoth("sync", "c.quoth", "--forget", "notes").out
-    quoth("sync", "c.quoth").assert_fails(2, "remembers no folder")
+    quoth("sync", "c.quoth").assert_fails(2, "has no folders to sync")
 
 
 @pytest.mark.parametrize(("typed", "left"), [("y\n", 1), ("n\n", 12)])

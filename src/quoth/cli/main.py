@@ -20,7 +20,7 @@ import typer
 
 from quoth import __version__
 from quoth.cli import show
-from quoth.cli.options import add_help_all, with_hyphens
+from quoth.cli.options import PlainGroup, add_help_all, with_hyphens
 from quoth.errors import (
     ClusterError,
     CollectionError,
@@ -146,6 +146,7 @@ def make_app(name: str = "") -> typer.Typer:
     """
     app = typer.Typer(
         name="quoth",
+        cls=PlainGroup,
         help="Search your own documents without a single label.",
         no_args_is_help=True,
         add_completion=False,

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from quoth.settings.config import sections, setting_names
 from quoth.settings.describe import describe_setting
@@ -75,6 +75,7 @@ def add_help_all(app: typer.Typer) -> None:
         each.cls = _SettingsCommand
     for group in app.registered_groups:
         assert group.typer_instance is not None
+        group.cls = PlainGroup
         add_help_all(group.typer_instance)
 
 
@@ -96,6 +97,13 @@ def join_lines(text: str) -> str:
     return "\n\n".join(" ".join(each.split()) for each in text.split("\n\n"))
 
 
+class PlainGroup(TyperGroup):
+    """A group of commands whose --help is shown as the switch it is."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        return _without_value(super().get_help_option(ctx))
+
+
 class _SettingsCommand(TyperCommand):
     """Describes its settings when help is wanted, so that other calls need not wait for that."""
 
@@ -108,6 +116,16 @@ class _SettingsCommand(TyperCommand):
                 if not ctx.meta.get(_ALL):
                     each.opts = each.opts[:1]  # the short name alone, where there is one
         super().format_help(ctx, formatter)
+
+    def get_help_option(self, ctx: Any) -> Any:
+        return _without_value(super().get_help_option(ctx))
+
+
+def _without_value(option: Any) -> Any:
+    """Let an option be shown without a type, as it takes no value."""
+    if option is not None:
+        option.metavar = ""
+    return option
 
 
 def _with_help_all(command: Command) -> Command:

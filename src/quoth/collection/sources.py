@@ -92,16 +92,16 @@ def join_sources(kept: Sequence[Source], given: Sequence[str]) -> tuple[Source, 
         new = Source(show_path(folder), str(Path(folder).resolve()))
         if not Path(folder).is_dir():
             raise ConfigError(
-                f"{folder} is no folder; quoth sync keeps folders in step, and quoth add reads"
-                " everything else"
+                f"{folder} is not a folder; quoth sync takes folders, quoth add reads everything"
+                " else"
             )
         if any(each.path == new.path for each in joined.values()):
             continue
         old = joined.get(new.name)
         if old is not None and Path(old.path).is_dir():
             raise CollectionError(
-                f"{new.name} already stands for {old.path}, and the documents of both would have"
-                f" the same docids; give {new.path} in full"
+                f"{new.name} is already the name of {old.path}, so the documents of both would get"
+                f" the same docids; give the full path, {new.path}"
             )
         _require_apart(new, [each for each in joined.values() if each != old])
         joined[new.name] = new
@@ -114,10 +114,10 @@ def _require_apart(new: Source, others: Sequence[Source]) -> None:
         here, there = Path(new.path), Path(other.path)
         if here.is_relative_to(there):
             raise CollectionError(
-                f"{new.name} lies inside {other.name}, which is kept in step already; leave it out"
+                f"{new.name} is inside {other.name}, which is synced already; leave it out"
             )
         if there.is_relative_to(here):
             raise CollectionError(
-                f"{other.name}, which is kept in step, lies inside {new.name}; let go of it first"
-                f" with --forget {other.name}"
+                f"{other.name}, which is synced already, is inside {new.name}; first run"
+                f" quoth sync COLLECTION --forget {other.name}"
             )

@@ -115,7 +115,7 @@ class Searchers:
             return self.generative()
         if name == "hybrid":
             return self._once(name, syntax, lambda: self._make_hybrid(syntax=syntax))
-        raise ConfigError(f"there is no searcher {name!r}; there are {', '.join(NAMES)}")
+        raise ConfigError(f"there is no searcher {name!r}; choose one of {', '.join(NAMES)}")
 
     def lexical(self, *, syntax: bool) -> LexicalSearcher:
         """Return the BM25 searcher."""

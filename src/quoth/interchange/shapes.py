@@ -108,7 +108,7 @@ def _value(name: str, value: object) -> Scalar | tuple[Scalar, ...]:
         return tuple(value)
     if isinstance(value, str | int | float):
         return value
-    raise CorpusError(f"metadata {name!r} must be a string, a number, a truth value or a list")
+    raise CorpusError(f"metadata {name!r} must be a string, a number, a boolean or a list")
 
 
 def _is_number(value: object) -> bool:

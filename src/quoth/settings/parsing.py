@@ -26,7 +26,7 @@ def read_toml(path: Path) -> Values:
         raise ConfigError(f"{path} is not valid TOML ({error})") from error
     stray = [name for name, value in content.items() if not isinstance(value, dict)]
     if stray:
-        raise ConfigError(f"{path}: {', '.join(stray)} must stand in a [section]")
+        raise ConfigError(f"{path}: {', '.join(stray)} must be in a [section]")
     return content
 
 
@@ -115,7 +115,7 @@ def _hints(section: str) -> dict[str, Any]:
 def _known(section: str) -> str:
     """Say which settings there are in a section, or which sections."""
     if section not in sections():
-        return f"; there are the sections {', '.join(sections())}"
+        return f"; the sections are {', '.join(sections())}"
     return f"; {section} has {', '.join(setting_names(sections()[section]))}"
 
 

@@ -356,7 +356,7 @@ class ShardedEngine(EngineBase):
 
     def _plain_searcher(self, name: str, sides: dict[str, MergedSearcher]) -> Searcher:
         if name not in NAMES:
-            raise ConfigError(f"there is no searcher {name!r}; there are {', '.join(NAMES)}")
+            raise ConfigError(f"there is no searcher {name!r}; choose one of {', '.join(NAMES)}")
         first = self._engines[0]
         if name in ("dense", "hybrid") and not first.with_searchers(
             lambda searchers: searchers.is_encoded

@@ -66,6 +66,6 @@ def test_a_watching_server_finds_new_files_and_takes_writes(
 def test_a_collection_without_folders_cannot_be_watched(tmp_path: Path) -> None:
     with (
         Engine.open(tmp_path / "c.quoth") as engine,
-        pytest.raises(ConfigError, match="remembers no folder"),
+        pytest.raises(ConfigError, match="has no folders to sync"),
     ):
         create_app(engine, watch=True)

@@ -215,7 +215,7 @@ def test_problems_of_several_options_come_together() -> None:
         overrides_from_text({"a": "1", "lexical.x": "1", "passages.max_words": "x"})
     known = ", ".join(sections())
     assert str(caught.value) == (
-        f"there is no setting a; there are the sections {known}; there is no setting lexical.x;"
+        f"there is no setting a; the sections are {known}; there is no setting lexical.x;"
         " lexical has boosts, default_boost, compact_share;"
         " passages.max_words is 'x', expected a whole number"
     )
@@ -268,7 +268,7 @@ def test_a_toml_file_becomes_settings(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("[lexical\n", r"quoth\.toml is not valid TOML \(.*line 1"),
-        ("a = 1\nb = 2\n[lexical]\n", r"quoth\.toml: a, b must stand in a \[section\]"),
+        ("a = 1\nb = 2\n[lexical]\n", r"quoth\.toml: a, b must be in a \[section\]"),
     ],
 )
 def test_bad_toml_is_named_with_its_file(tmp_path: Path, text: str, message: str) -> None:

@@ -161,7 +161,7 @@ def forget_folders(engine: Synced, folders: Sequence[str]) -> int:
     for given, name in zip(folders, named, strict=True):
         if name is None:
             there = ", ".join(known) or "none"
-            raise NotFound(f"{given} is not kept in step; folders that are: {there}")
+            raise NotFound(f"{given} is not synced; synced folders: {there}")
     with (
         engine.writing() as (sink, _config),
         contextlib.closing(SourceFiles.open(engine.folder)) as files,
@@ -175,8 +175,7 @@ def forget_folders(engine: Synced, folders: Sequence[str]) -> int:
 def _require_some(sources: Sequence[object], folder: Path) -> None:
     if not sources:
         raise ConfigError(
-            f'{folder} remembers no folder to keep in step with; name one: "quoth sync {folder}'
-            ' FOLDER"'
+            f'{folder} has no folders to sync yet; give one: "quoth sync {folder} FOLDER"'
         )
 
 

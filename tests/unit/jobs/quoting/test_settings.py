@@ -52,7 +52,7 @@ def test_all_that_is_wrong_with_settings_is_said_at_once() -> None:
         layers(texts)
     for said in (
         "there is no setting recipe.foo; recipe has mixed_weight",
-        "there is no setting bar.x; there are the sections collection",
+        "there is no setting bar.x; the sections are collection",
         "negatives.generation is 'maybe', expected true or false",
         "recipe.clip is 'nan', expected a number",
         "training: judged is -1, expected 0 or more",
