@@ -26,6 +26,7 @@ from benchmarks.papers.manifest import read_papers  # noqa: E402
 
 from quoth.cli.main import make_app  # noqa: E402
 from quoth.cli.man import man_page  # noqa: E402
+from quoth.index.dense.ivfpq import num_lists  # noqa: E402
 
 TEMPLATES = {
     "README.md": "docs/templates/README.md.j2",
@@ -81,6 +82,7 @@ def _environment() -> Environment:
     environment.filters.update(f=number, contrast=contrast, percent=percent, bytes=size, rate=rate)
     environment.filters.update(find=find, value=value, at=at, changes=changes, latest=latest)
     environment.filters.update(complete=complete, mean=fmean, split=str.split, log=math.log10)
+    environment.filters["lists"] = num_lists
     environment.tests["starting"] = str.startswith
     environment.globals.update(results=results, head=head, capacity=Capacity.fit(results))
     environment.globals["papers"] = read_papers()

@@ -48,16 +48,18 @@ class Capacity:
     graph: float
     """Memory per vector in an HNSW graph with fp16 vectors."""
 
+    codes: float
+    """Memory per vector in an IVF-PQ index, where there are many."""
+
     @classmethod
     def fit(cls, results: Callable[[str], Any]) -> Capacity:
         """Fit the model to results, by least squares where there are more figures than unknowns."""
-        cluster, dense = results("cluster/cluster"), results("dense/recall")
+        cluster, dense = results("cluster/cluster"), results("dense/beyond_memory")
         passages = cluster["passages"]
         first = next(row for row in cluster["build"]["rows"] if row["system"].startswith("shards"))
         search = _fit_search(results("lexical/speed"))
         process, memory = _fit_memory(cluster)
         ask, fan_out = _fit_routing(cluster, search)
-        vectors = next(row for row in dense["rows"] if row["storage"] == "fp16")
         return cls(
             build=first["cpu_seconds"] / passages,
             disk=first["disk_mb"] * 1e6 / passages,
@@ -68,7 +70,8 @@ class Capacity:
             search=search,
             encode_cpu=1 / results("encode/encode")["speed"]["passages_per_second"]["quoth"],
             encode_gpu=1 / results("encode/gpu")["speed"]["passages_per_second"]["quoth"],
-            graph=vectors["megabytes"] * _MEGABYTE / dense["vectors"],
+            graph=_memory_per_vector(dense["rows"], "hnsw"),
+            codes=_memory_per_vector(dense["sizes"][-1]["rows"], "ivfpq"),
         )
 
     def shards(self, passages: int) -> int:
@@ -90,6 +93,12 @@ class Capacity:
     def latency(self, passages: int) -> float:
         """Return how long one search takes."""
         return self.work() + self.fan_out * self.shards(passages)
+
+
+def _memory_per_vector(rows: Sequence[Any], index: str) -> float:
+    """Return what an index keeps in memory for a vector, besides the vectors on disk."""
+    found = next(row["bytes_per_vector"] for row in rows if row["index"] == index)
+    return float(found["index"] + found["places"] + found["arrays"])
 
 
 def _fit_search(speed: dict[str, Any]) -> float:

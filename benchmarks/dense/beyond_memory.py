@@ -2,7 +2,7 @@
 
     python -m benchmarks.hybrid.encode pack UNITS
     python -m benchmarks.dense.encode UNITS SHARDS
-    python -m benchmarks.dense.beyond_memory UNITS SHARDS [--sizes 50000,1000000]
+    python -m benchmarks.dense.beyond_memory UNITS SHARDS [--sizes 300000,1000000]
 
 The first table is of real vectors: the passages that were encoded, and queries of their own
 collections, one at a time, the three in turns. Times are processor time, which other work on the
@@ -10,10 +10,12 @@ machine changes least. The second shows how time and memory grow: it adds mixtur
 vectors each, about which recall would say nothing, so none is given. Graphs are left out beyond
 `--most-graph` vectors, as they take long to build.
 
-Memory is what a process has resident of the index, by the system's own account of its mapped files
-(Linux only), in a fresh process after all queries, and what Quoth keeps beside it for each vector.
-Exact search reads all vectors, codes those of candidates: these lie on disk, and the system keeps
-as many pages of them as it has room for. Writes results/beyond_memory.json.
+Memory is the whole file of the index, as if every page of it were in use (codes, identifiers and
+centroids, or vectors and links), and what Quoth keeps beside it for each vector. What a fresh
+process really has resident after all queries, by the system's account of its mapped files (Linux
+only), stands beside it in the results. Exact search reads all vectors, codes those of candidates:
+these lie on disk, and the system keeps as many pages of them as it has room for. Writes
+results/beyond_memory.json.
 """
 
 from __future__ import annotations
@@ -35,8 +37,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.dense.recall import Lists, Vectors, encode_queries, join, recalls
-from benchmarks.hybrid.encode import load
+from benchmarks.dense.encode import BLOCK
+from benchmarks.dense.recall import Lists, Vectors, encode_queries, recalls
+from benchmarks.hybrid.encode import read_units
 from quoth import __version__
 from quoth.evaluation.significance import mean_interval
 from quoth.index.dense.config import DenseConfig
@@ -59,7 +62,7 @@ def main() -> None:
     parser.add_argument("shards", type=Path)
     parser.add_argument("--data", type=Path, default=Path("../shared/data/ir"))
     parser.add_argument("--queries", type=int, default=500)
-    parser.add_argument("--sizes", default="50000,1000000")
+    parser.add_argument("--sizes", default="300000,1000000")
     parser.add_argument("--most-graph", type=int, default=50_000)
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
@@ -100,10 +103,21 @@ def settings() -> dict[str, Any]:
 
 
 def read_real(units: Path, shards: Path) -> tuple[Any, Any, Vectors, list[str]]:
-    """Join the collections as far as they were encoded; the last one may be in part."""
-    content = {name: each for name, each in load(units, shards).items() if len(each[2])}
-    rows, numbers, vectors = join(content)
-    return rows[: len(vectors)], numbers[: len(vectors)], vectors, list(content)
+    """Join the passages that were encoded, with rows of their own for each collection."""
+    rows: list[int] = []
+    numbers: list[int] = []
+    names: list[str] = []
+    for path in sorted(units.glob("*.jsonl.gz")):
+        before = rows[-1] if rows else 0
+        for row, unit, _fields in read_units(path):
+            rows.append(before + row)
+            numbers.append(unit)
+            names.append(path.name.split(".")[0])
+    blocks = {int(path.stem.split("-")[1]): np.load(path) for path in shards.glob("vectors-*.npy")}
+    held = np.concatenate([at * BLOCK + np.arange(len(blocks[at])) for at in sorted(blocks)])
+    vectors = np.concatenate([blocks[at] for at in sorted(blocks)]).astype(np.float32)
+    kept = sorted({names[at] for at in held.tolist()})
+    return np.array(rows)[held], np.array(numbers, dtype=np.int32)[held], vectors, kept
 
 
 def configure(kind: str) -> DenseConfig:
@@ -235,12 +249,28 @@ def measure_memory(folder: Path, kind: str, queries: Vectors, size: int) -> dict
         stream.flush()
         run = [sys.executable, "-c", _PROBE, str(folder), kind, stream.name]
         told = subprocess.run(run, check=True, capture_output=True, text=True).stdout
-    resident = json.loads(told.splitlines()[-1])
+    arrays, resident = json.loads(told.splitlines()[-1])
+    sizes = {"index": 0, "places": 0, "vectors": 0}
+    for path in folder.iterdir():
+        if (part := part_of(path.name)) in sizes:
+            sizes[part] += path.stat().st_size
     files = sum(path.stat().st_size for path in folder.iterdir())
+    counts = {**sizes, "arrays": arrays}
     return {
-        "bytes_per_vector": {name: count / size for name, count in resident.items()},
+        "bytes_per_vector": {name: count / size for name, count in counts.items()},
+        "resident_bytes_per_vector": {name: count / size for name, count in resident.items()},
         "disk_bytes_per_vector": files / size,
     }
+
+
+def part_of(name: str) -> str:
+    """Say what a file of an index holds.
+
+    >>> [part_of(each) for each in ("segment-000001.codes.npy", "ivfpq-000004.faiss")]
+    ['vectors', 'index']
+    """
+    parts = {"segment": "vectors", "places": "places", "graph": "index", "ivfpq": "index"}
+    return parts.get(name.split("-")[0], "other")
 
 
 _PROBE = """
@@ -251,21 +281,20 @@ report_memory(*sys.argv[1:])
 
 
 def report_memory(folder: str, kind: str, queries: str) -> None:
-    """Search, then print what is resident: the index, its places, masks, and the vectors read."""
+    """Search, then print what Quoth keeps for each vector, and what is resident of the files."""
     index = open_index(Path(folder), configure(kind))
     _search(index, np.load(queries))
     mapped = {"index": 0, "places": 0, "vectors": 0}
     for path, count in resident_files():
         if path.startswith(folder):
-            name = Path(path).name.split("-")[0]
-            mapped[{"segment": "vectors", "places": "places"}.get(name, "index")] += count
+            mapped[part_of(Path(path).name)] += count
     now = index._now
     arrays: list[Any] = [now.live]
     if now.approximate is not None:
         arrays.append(now.approximate.covers)
     if "rows" in vars(now.vectors):
         arrays.append(now.vectors.rows)
-    print(json.dumps({**mapped, "arrays": sum(each.nbytes for each in arrays)}))
+    print(json.dumps([sum(each.nbytes for each in arrays), mapped]))
 
 
 def resident_files() -> Iterator[tuple[str, int]]:
