@@ -52,7 +52,7 @@ def test_bad_input_is_refused_before_anything_is_started(
     with Engine.open(tmp_path / "plain.quoth") as plain:
         plain.add_documents([OWL])
     assert "quoth shard" in refuse(tmp_path / "plain.quoth", "--ray", "local")
-    assert "does not go with --ray" in refuse(sharded, "--ray", "local", "--allow-writes")
+    assert "cannot be combined with --ray" in refuse(sharded, "--ray", "local", "--allow-writes")
     assert "--replicas needs --ray" in refuse(sharded, "--replicas", "2")
     assert "replicas is 0" in refuse(sharded, "--ray", "local", "--replicas", "0")
     lost = sharded / "shard-00001"

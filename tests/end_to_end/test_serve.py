@@ -207,7 +207,7 @@ def test_a_new_key_is_printed_once(quoth: Quoth, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "expected"),
     [
-        ([], 2, "no collection was named"),
+        ([], 2, "no collection given"),
         (["{collection}", "--host", "0.0.0.0"], 2, "so keys are needed"),
         (["{collection}", "--keys", "{folder}/none"], 2, "quoth keys new"),
         (["{collection}", "--port", "70000"], 2, "port is 70000"),

@@ -101,6 +101,7 @@ class PlainGroup(TyperGroup):
     """A group of commands whose --help is shown as the switch it is."""
 
     def get_help_option(self, ctx: Any) -> Any:
+        """Return the option --help, shown without a type."""
         return _without_value(super().get_help_option(ctx))
 
 
