@@ -18,7 +18,7 @@ from quoth.engine.calibration_file import HYBRID, read_calibration
 from quoth.errors import Damaged, FormatMismatch
 from quoth.search.generative.state import FOLDER as GENERATIVE
 from quoth.search.searcher import KeptIndex, Progress
-from quoth.settings.config import STORED_SECTIONS, Config, as_values
+from quoth.settings.config import Config, stored_values
 from quoth.settings.stored import MODELS, sealed_models
 from quoth.sqlite_reading import can_write_beside
 from quoth.text.passages import cut_document
@@ -102,7 +102,7 @@ def verify(
     """Check everything; `repair` cuts passages, rebuilds indexes that differ, catches up others."""
     folder = store.path.parent
     cut = functools.partial(cut_document, config=config.passages)
-    wanted = as_values(config, STORED_SECTIONS)
+    wanted = stored_values(config)
     in_indexes: list[str] = []
     if repair and store.setting("config") != wanted:
         in_indexes.append(f"{folder}: passages were cut with other settings")

@@ -6,6 +6,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from reprlib import repr as shorten
 
 from quoth.artifact import FILE_NAME as ARTIFACT
 from quoth.artifact import seal_folder
@@ -23,7 +24,7 @@ from quoth.errors import (
 )
 from quoth.interruption import Interruption, check_interruption, interruptible
 from quoth.search.searcher import KeptIndex, Progress
-from quoth.settings.config import STORED_SECTIONS, Config, as_values
+from quoth.settings.config import Config, stored_values
 from quoth.settings.stored import store_answer
 from quoth.sqlite_reading import can_write_beside
 
@@ -81,15 +82,15 @@ def after_storing() -> Iterator[None]:
 
 def require_stored_settings(folder: Path, store: Store, config: Config) -> None:
     """Keep the settings that shape a new collection; refuse others for one that is made."""
-    wanted, kept = as_values(config, STORED_SECTIONS), store.setting("config")
+    wanted, kept = stored_values(config), store.setting("config")
     if kept is None:
         store.set_setting("config", wanted)
     elif kept != wanted:
         differing = [
-            f"{section}.{key} = {kept[section].get(key)!r} (now {value!r})"
-            for section in STORED_SECTIONS
-            for key, value in wanted[section].items()
-            if kept[section].get(key) != value
+            f"{section}.{key} = {shorten(kept[section].get(key))} (now {shorten(own.get(key))})"
+            for section, own in wanted.items()
+            for key in {**own, **kept[section]}
+            if kept[section].get(key) != own.get(key)
         ]
         raise IndexMismatch(
             f"{folder} was made with {', '.join(differing)}; leave that setting out, or"

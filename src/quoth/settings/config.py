@@ -118,6 +118,18 @@ def as_values(config: Config, names: tuple[str, ...]) -> dict[str, dict[str, Any
     return {name: _plain(getattr(config, name)) for name in names}
 
 
+def stored_values(config: Config) -> dict[str, dict[str, Any]]:
+    """Return the settings that shape a collection, as collections keep them.
+
+    Collections made before compounds could be split know nothing of them, and nor does what reads
+    them: a list is kept only where there is one.
+    """
+    values = as_values(config, STORED_SECTIONS)
+    if not values["analyser"]["compounds"]:
+        del values["analyser"]["compounds"]
+    return values
+
+
 def chosen_values(config: Config, names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     """Return what differs from the defaults in some sections, to be saved."""
     values, usual = as_values(config, names), as_values(Config(), names)

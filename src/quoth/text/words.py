@@ -3,20 +3,22 @@
 A word is a run of letters and digits with the marks that belong to them; an apostrophe between
 letters stays inside it, an underscore does not. Text written without spaces (Han, Kana, Thai, Lao,
 Khmer, Myanmar) is cut into overlapping pairs of characters. A term is the word in compatibility
-form, case-folded, stemmed by Snowball, and stripped of Latin, Greek and Cyrillic accents. Queries
-and documents take the same way.
+form, case-folded, stemmed by Snowball, and stripped of Latin, Greek and Cyrillic accents. Where
+compounds are split, the parts of a word follow it. Queries and documents take the same way.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import re
 import unicodedata
 from collections.abc import Callable, Container, Iterator
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, NamedTuple
 
-from quoth.constraints import CheckedConfig
+from quoth.constraints import CheckedConfig, Names
+from quoth.text.compounds import CompoundSplitter
 
 _MAX_TERM_LENGTH = 100
 _MAX_CACHED_WORDS = 1_000_000
@@ -56,6 +58,9 @@ class AnalyserConfig(CheckedConfig, title="analyser"):
     fold_accents: bool = True
     """Match words with and without accents (café, cafe)."""
 
+    compounds: Names = ()
+    """Words to split compounds into: with haus and tür, Haustür matches Tür."""
+
 
 class Word(NamedTuple):
     """A term and where the word it comes from stands in the text."""
@@ -71,6 +76,7 @@ class Analyser:
     def __init__(self, config: AnalyserConfig) -> None:
         self.config = config
         self._cache = _shared_cache(config)
+        self._splitter = _shared_splitter(config) if config.compounds else None
 
     def terms(self, text: str) -> list[str]:
         """List the terms of a text in order.
@@ -78,11 +84,17 @@ class Analyser:
         >>> Analyser(AnalyserConfig()).terms("The Café's waiters, waiting_for 3 orders")
         ['the', 'cafe', 'waiter', 'wait', 'for', '3', 'order']
         """
+        if self._splitter is not None:
+            return [word.term for word in self.words(text)]
+        return self.whole_terms(text)
+
+    def whole_terms(self, text: str) -> list[str]:
+        """List the terms of a text in order, without the parts of compounds."""
         if text.isascii():
             return list(map(self._cache.__getitem__, _split_ascii(text)))
         pattern, is_full = _pattern_for(text)
         if is_full and _unspaced_pattern().search(text):
-            return [word.term for word in self.words(text)]
+            return [word.term for word in self._whole_words(text)]
         return list(map(self._cache.__getitem__, pattern.findall(text)))
 
     def words(self, text: str) -> Iterator[Word]:
@@ -91,7 +103,18 @@ class Analyser:
         >>> list(Analyser(AnalyserConfig()).words("東京へ go"))  # doctest: +NORMALIZE_WHITESPACE
         [Word(term='東京', start=0, end=2), Word(term='京へ', start=1, end=3),
          Word(term='go', start=4, end=6)]
+        >>> german = AnalyserConfig("german", compounds=("haus", "tür"))
+        >>> [(word.term, word.start) for word in Analyser(german).words("die Haustür")]
+        [('die', 0), ('haustur', 4), ('haus', 4), ('tur', 8)]
         """
+        for word in self._whole_words(text):
+            yield word
+            if self._splitter is not None:
+                for start, end in self._splitter.split(text[word.start : word.end]):
+                    first, last = word.start + start, word.start + end
+                    yield Word(self._cache[text[first:last]], first, last)
+
+    def _whole_words(self, text: str) -> Iterator[Word]:
         (pattern, is_full), cache = _pattern_for(text), self._cache
         is_unspaced: Callable[[str], object] = _unspaced_pattern().match if is_full else _never
         for match in pattern.finditer(text):
@@ -112,10 +135,10 @@ class Analyser:
         >>> Analyser(AnalyserConfig()).find("An owl hunts owls", {"owl"})
         [Word(term='owl', start=3, end=6), Word(term='owl', start=13, end=17)]
         """
-        if text.isascii():
+        if text.isascii() and self._splitter is None:
             return self._find_ascii(text, wanted)
         (pattern, is_full), cache = _pattern_for(text), self._cache
-        if is_full:
+        if is_full or self._splitter is not None:
             return [word for word in self.words(text) if word.term in wanted]
         return [
             Word(term, *match.span())
@@ -140,7 +163,11 @@ class Analyser:
 
     def identity(self) -> dict[str, Any]:
         """Describe everything that decides which terms come out, to be kept with an index."""
-        return {**asdict(self.config), "stemmer": f"snowball {_stemmers().version()}"}
+        own: dict[str, Any] = asdict(self.config)
+        words = own.pop("compounds")  # an index made before there were any has no such key
+        if words:
+            own["compounds"] = hashlib.sha256("\n".join(words).encode()).hexdigest()
+        return {**own, "stemmer": f"snowball {_stemmers().version()}"}
 
 
 @functools.cache
@@ -148,6 +175,12 @@ def _shared_cache(config: AnalyserConfig) -> _TermCache:
     """Return the words that this process has met; all analysers of one kind share them."""
     stemmer = None if config.language == "none" else _stemmers().Stemmer(config.language, 0)
     return _TermCache(stemmer, fold_accents=config.fold_accents)
+
+
+@functools.cache
+def _shared_splitter(config: AnalyserConfig) -> CompoundSplitter:
+    """Return what splits compounds; all analysers of one kind share it."""
+    return CompoundSplitter(config.compounds, _shared_cache(config).__getitem__)
 
 
 @functools.cache

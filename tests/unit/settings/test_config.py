@@ -21,6 +21,7 @@ from quoth.settings.config import (
     build_config,
     sections,
     setting_names,
+    stored_values,
 )
 from quoth.settings.parsing import overrides_from_text, read_assignments, read_toml
 
@@ -74,11 +75,11 @@ def test_defaults_then_saved_then_toml_then_overrides(tmp_path: Path) -> None:
 def test_saved_settings_round_trip(tmp_path: Path) -> None:
     given = {
         "passages": {"max_words": 33, "overlap_words": 3, "fields": ["title", "text"]},
-        "analyser": {"language": "french", "fold_accents": False},
+        "analyser": {"language": "french", "fold_accents": False, "compounds": ["hibou", "nuit"]},
     }
     config = build_config(given)
-    values = as_values(config, STORED_SECTIONS)
-    assert values == given
+    values = stored_values(config)
+    assert values == given == as_values(config, STORED_SECTIONS)
     assert build_config(json.loads(json.dumps(values))) == config
     with Engine.open(tmp_path / "c.quoth", settings=[given]) as engine:
         engine.add_documents([Document("d", {"text": ("hibou",)})])

@@ -80,15 +80,10 @@ def search(
         attention=explain,
     )
     with open_engine(collection, config, settings) as engine:
-        found = engine.find(request)
-        if found.suggestion and not (fix or as_json) and is_interactive():
-            fix = _offer(engine, request, found)
-            if not fix:
-                return
-        if fix and found.suggestion:
-            show.note(f"searching for: {found.suggestion}")
-            request = replace(request, query=found.suggestion)
-            found = engine.find(request)
+        answered = _find(engine, request, fix=fix, asks=not as_json and is_interactive())
+    if answered is None:
+        return
+    request, found = answered
     if found.incomplete:
         show.note(f'{found.incomplete}; "quoth encode {collection}" finishes them')
     if as_json:
@@ -96,6 +91,20 @@ def search(
     else:
         _print_hits(request, found)
         _note_suggestion(found)
+
+
+def _find(
+    engine: OpenedEngine, request: SearchRequest, *, fix: bool, asks: bool
+) -> tuple[SearchRequest, ShownHits] | None:
+    """Find hits, those of the corrected query if wanted; None where all is printed already."""
+    found = engine.find(request)
+    if not found.suggestion or not (fix or asks):
+        return request, found
+    if not fix and not _offer(engine, request, found):
+        return None
+    show.note(f"searching for: {found.suggestion}")
+    request = replace(request, query=found.suggestion)
+    return request, engine.find(request)
 
 
 def _offer(engine: OpenedEngine, request: SearchRequest, found: ShownHits) -> bool:

@@ -133,7 +133,9 @@ class LexicalSearcher:
         anywhere = self._anywhere
         repeats: Counter[tuple[tuple[str, ...], str | None, Occur]] = Counter()
         for part in asked:
-            terms = self._analyser.terms(part.text)
+            is_signed = part.occur != "should" and not part.is_phrase
+            analyse = self._analyser.whole_terms if is_signed else self._analyser.terms
+            terms = analyse(part.text)  # -Haustür must not exclude every Haus
             groups = [tuple(terms)] if part.is_phrase and terms else [(term,) for term in terms]
             repeats.update((group, part.field, part.occur) for group in groups)
         return LexicalQuery(

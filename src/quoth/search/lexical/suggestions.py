@@ -35,7 +35,7 @@ def correct_query(
     missing, corrected, at = set(unknown), [], 0
     for word in analyser.words(text):
         better = ""
-        if word.term in missing:
+        if word.term in missing and word.start >= at:  # no part of a word that was corrected
             better = _correct_word(word, text, analyser=analyser, scan=scan, look_up=look_up)
         if better:
             corrected += [text[at : word.start], better]
