@@ -117,6 +117,7 @@ def test_a_hit_comes_with_all_that_is_shown_of_it(engine: Engine) -> None:
 
 
 def test_sides_of_a_hybrid_are_asked_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine.find(SearchRequest("an owl", searcher="hybrid"))  # the first one opens the searchers
     sides = [engine._searchers.lexical(syntax=True), engine._searchers.dense()]
     asked: list[str] = []
     for side in sides:
