@@ -80,7 +80,7 @@ def test_an_unknown_searcher_is_refused_by_name(open_engine: Open) -> None:
     engine = open_engine()
     engine.add_documents(_some(3))
     for use in (engine.search, lambda name, searcher: engine.run([], searcher=searcher)):
-        with pytest.raises(ConfigError, match="no searcher 'fuzzy'; there are lexical, dense, hyb"):
+        with pytest.raises(ConfigError, match="no searcher 'fuzzy'; choose one of lexical, dense"):
             use("owl", searcher="fuzzy")
 
 

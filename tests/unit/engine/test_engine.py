@@ -313,7 +313,7 @@ def test_what_is_not_there(engine: Engine, tmp_path: Path) -> None:
         engine.document("dodo")
     with pytest.raises(CollectionError, match="there is no document 'dodo'"):
         engine.explain("owl", ["dodo"])
-    with pytest.raises(ConfigError, match="no searcher 'magic'; there are lexical"):
+    with pytest.raises(ConfigError, match="no searcher 'magic'; choose one of lexical"):
         engine.search("owl", searcher="magic")
     with pytest.raises(NoCollection, match=r'make one with "quoth add'):
         Engine.open(tmp_path / "none.quoth").search("owl")

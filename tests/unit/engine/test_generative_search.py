@@ -92,7 +92,7 @@ def test_without_a_model_it_says_what_to_run(open_engine: Open, folder: Path) ->
     assert "generative" not in engine.status()["indexes"]
     with pytest.raises(CollectionError, match="has no model other yet"):
         open_engine(generative={"model": "other"}).search("owl", searcher="generative")
-    with pytest.raises(ConfigError, match="there are lexical, dense, hybrid, generative"):
+    with pytest.raises(ConfigError, match="choose one of lexical, dense, hybrid, generative"):
         engine.search("owl", searcher="fuzzy")
 
 

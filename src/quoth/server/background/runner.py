@@ -29,6 +29,7 @@ IDLE, RUNNING, FINISHED, CANCELLED, FAILED = (
     "cancelled",
     "failed",
 )
+_CANCELLED = "cancelled; started again, it resumes"
 _PATIENCE_SECONDS = 60.0
 _WORKER = "quoth.server.background.worker"
 _logger = logging.getLogger(__name__)
@@ -58,6 +59,8 @@ class JobRunner:
         self._begun = 0.0
         self._process: subprocess.Popen[str] | None = None
         self._thread: threading.Thread | None = None
+        self._is_ending = False
+        """Whether the running job was told to end, which may meet it at any line, imports too."""
 
     @property
     def state(self) -> JobState:
@@ -86,6 +89,7 @@ class JobRunner:
                 start_new_session=True,  # a Ctrl-C for the server is passed on by `close`
             )
             self._state, self._begun = JobState(RUNNING, kind, "starting"), time.monotonic()
+            self._is_ending = False
             self._thread = threading.Thread(
                 target=self._follow, args=(self._process, json.dumps(request)), daemon=True
             )
@@ -111,6 +115,7 @@ class JobRunner:
     # Inner workings --------------------------------------------------------------------------
 
     def _end(self, process: subprocess.Popen[str]) -> None:
+        self._is_ending = True
         process.send_signal(signal.SIGINT)
         timer = threading.Timer(_PATIENCE_SECONDS, process.kill)
         timer.daemon = True
@@ -138,8 +143,8 @@ class JobRunner:
                 self._state = replace(self._state, message=str(record["note"]))
             if "finished" in record:
                 self._over(FINISHED, str(record["finished"]))
-            elif "cancelled" in record:
-                self._over(CANCELLED, "cancelled; started again, it resumes")
+            elif "cancelled" in record or ("failed" in record and self._is_ending):
+                self._over(CANCELLED, _CANCELLED)
             elif "failed" in record:
                 self._over(FAILED, str(record["failed"]))
 
@@ -147,10 +152,12 @@ class JobRunner:
         """Say what became of a process that ended without a word."""
         with self._lock:
             if self._state.state == RUNNING:
-                was_told = code in (-signal.SIGINT, -signal.SIGKILL, -signal.SIGTERM, 130)
-                message = "cancelled; started again, it resumes"
-                lost = f"its process ended with code {code}; started again, it resumes"
-                self._over(CANCELLED if was_told else FAILED, message if was_told else lost)
+                killed = code in (-signal.SIGINT, -signal.SIGKILL, -signal.SIGTERM, 130)
+                if killed or self._is_ending:
+                    self._over(CANCELLED, _CANCELLED)
+                else:
+                    lost = f"its process ended with code {code}; started again, it resumes"
+                    self._over(FAILED, lost)
 
     def _over(self, state: str, message: str) -> None:
         seconds = time.monotonic() - self._begun

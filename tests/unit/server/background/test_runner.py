@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -92,5 +93,24 @@ def test_a_process_that_is_killed_is_told(
 def test_closing_ends_what_runs(notes: Path) -> None:
     runner = JobRunner(notes, ())
     runner.start("learn")
+    runner.close()
+    assert runner.state.state == CANCELLED
+
+
+def test_one_that_is_ended_before_it_can_say_so_was_cancelled(
+    notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "deaf_worker.py").write_text(
+        "import signal, sys\n"
+        "signal.signal(signal.SIGINT, lambda *_: sys.exit(1))\n"
+        'print(\'{"note": "here"}\', flush=True)\n'
+        "signal.pause()\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr("quoth.server.background.runner._WORKER", "deaf_worker")
+    runner = JobRunner(notes, ())
+    runner.start("encode")
+    while runner.state.message != "here":
+        time.sleep(0.01)
     runner.close()
     assert runner.state.state == CANCELLED
