@@ -54,6 +54,7 @@ def test_the_same_elsewhere_is_named_and_opens(
         also.get_by_role("button", name="mail/2018/hearing.md").press("Enter")
     expect(page.locator("#document")).to_be_visible()
     page.keyboard.press("Escape")
+    expect(page).to_have_url(re.compile(r"/\?q=owl$"))  # the history has stepped back
     browsing.problems.clear()  # the stand-in has no such document, which Chromium notes
 
     import page_server

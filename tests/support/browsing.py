@@ -47,14 +47,25 @@ class Browsing:
         """Open the page at a path."""
         self._tab.set_viewport_size({"width": width, "height": height})
         self._tab.emulate_media(color_scheme="dark" if dark else "light")
-        self._tab.goto(self.address + path)
+        self._go(self.address + path)
         return self._tab
 
     def close(self) -> None:
         """Leave the page."""
         for event, listener in self._listeners.items():
             self._tab.remove_listener(event, listener)
-        self._tab.goto("about:blank")
+        self._go("about:blank")
+
+    def _go(self, address: str) -> None:
+        """Go to an address, again where a step back of the page's own overtook it."""
+        from playwright.sync_api import Error
+
+        try:
+            self._tab.goto(address)
+        except Error as error:
+            if "ERR_ABORTED" not in str(error):
+                raise
+            self._tab.goto(address)
 
     def _note(self, said: Any) -> None:
         if said.type in ("error", "warning"):
