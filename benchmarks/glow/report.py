@@ -2,7 +2,8 @@
 
     python -m benchmarks.glow.report results-1.json [results-2.json …]
 
-Files with the same settings are joined. Each set counts the same, whatever its number of queries.
+Files with the same settings are joined; what results/glow.json
+holds of other settings stays. Each set counts the same, whatever its number of queries.
 A variant is compared with `none` (variants with fields also with `fields_none`) on the seeds that
 both have: scores are averaged over seeds per query, then paired by query; p-values are corrected
 after Holm over all comparisons of one setting. Writes results/glow.json.
@@ -23,6 +24,7 @@ from quoth.evaluation.significance import difference_interval, holm, randomisati
 RESULTS = Path(__file__).parent / "results" / "glow.json"
 MEASURES = {"nDCG@10": "ndcg", "RR@10": "mrr"}
 SETTINGS = ("loss", "start", "towers", "pooling", "steps", "batch_size", "learning_rate")
+LATER_SETTINGS = ("layers", "layout", "idf")  # those that early results do not name
 
 Run = dict[str, Any]
 
@@ -34,6 +36,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     experiments = [sum_up(own) for own in join(given.results)]
+    experiments = replace_equal(given.out, experiments)
     given.out.parent.mkdir(parents=True, exist_ok=True)
     given.out.write_text(json.dumps({"experiments": experiments}, indent=1) + "\n")
     for each in experiments:
@@ -46,9 +49,22 @@ def join(paths: Sequence[Path]) -> list[dict[str, Any]]:
     for path in paths:
         content = json.loads(path.read_text())
         settings = {name: content["settings"][name] for name in SETTINGS}
+        settings |= {
+            name: content["settings"][name]
+            for name in LATER_SETTINGS
+            if name in content["settings"]
+        }
         own = joined.setdefault(json.dumps(settings), content | {"settings": settings, "runs": {}})
         own["runs"] |= {(run["variant"], run["seed"]): run for run in content["runs"]}
     return list(joined.values())
+
+
+def replace_equal(path: Path, experiments: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Keep what the file holds of other settings, in its place, and append what is new."""
+    known = json.loads(path.read_text())["experiments"] if path.exists() else []
+    made = {json.dumps(each["settings"]): each for each in experiments}
+    kept = [made.pop(json.dumps(each["settings"]), each) for each in known]
+    return kept + list(made.values())
 
 
 def sum_up(experiment: dict[str, Any]) -> dict[str, Any]:
@@ -68,6 +84,8 @@ def sum_up(experiment: dict[str, Any]) -> dict[str, Any]:
         for each, p in zip(comparisons, corrected, strict=True):
             each[measure]["p_holm"] = round(p, 4)
     about = {name: experiment[name] for name in ("device", "torch", "pairs", "settings")}
+    if "facts" in experiment:
+        about["facts"] = experiment["facts"]
     sets = {
         each["name"]: {"documents": each["documents"], "queries": len(each["queries"])}
         for each in experiment["sets"]

@@ -266,11 +266,16 @@ def recipe_for(given: argparse.Namespace, variant: Variant, seed: int) -> GlowRe
 
 
 def judge_untrained(
-    base: nn.Module, data: Data, given: argparse.Namespace, device: torch.device
+    base: nn.Module,
+    data: Data,
+    given: argparse.Namespace,
+    device: torch.device,
+    config: GlowConfig | None = None,
 ) -> dict[str, Any]:
     """Score the base as it is."""
-    _, sets = data.get(GlowConfig())
-    recipe = GlowRecipe(start="pretrained", pooling=given.pooling)
+    chosen = config or GlowConfig()
+    _, sets = data.get(chosen)
+    recipe = GlowRecipe(start="pretrained", pooling=given.pooling, layout=chosen.layout)
     network = build_network(base, recipe).to(device)
     scores = {each.name: judge(network, each, device) for each in sets}
     mean = float(np.mean([np.mean(own["ndcg"]) for own in scores.values()]))

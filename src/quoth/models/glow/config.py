@@ -59,8 +59,9 @@ class GlowConfig(CheckedConfig, title="encoder"):
     """Mean number of words per query (avl_q in equation 6); 0 takes that of the training queries,
     or 6, as the released code does."""
 
-    idf: Annotated[str, OneOf("non_negative", "constant")] = "constant"
-    """Inverse document frequency: constant (with N = 1e8, as in the paper) or non_negative."""
+    idf: Annotated[str, OneOf("non_negative", "constant", "scaled")] = "constant"
+    """Inverse document frequency: constant (with N = 1e8, as in the paper), scaled (with N = 31
+    times the documents, the paper's ratio) or non_negative."""
 
     bm25f: Annotated[str, OneOf("sum", "per_field")] = "sum"
     """Weight of a word over all fields together (sum) or in each field separately (per_field)."""

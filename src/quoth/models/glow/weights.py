@@ -22,6 +22,9 @@ from quoth.vocabulary.weighting import (
 FIELD_B = 0.75
 AVERAGE_QUERY_LENGTH = 6.0
 CODE_DOCUMENT_LENGTH = 25.0
+PAPER_RATIO = 31.0
+"""How many times the paper's constant N exceeds the documents it counted (1e8 to 3.2 million)."""
+
 _LOWEST, _HIGHEST = 1e-3, 20.0
 _FILLER = "\0"  # stands for all other words, where only their number matters
 
@@ -152,6 +155,8 @@ class WordWeights:
             return 1.0
         if self._config.idf == "constant":
             return paper_idf(df or 1)
+        if self._config.idf == "scaled":
+            return paper_idf(df or 1, constant=PAPER_RATIO * max(1, self._counts.num_documents))
         return inverse_document_frequency(df or 1, num_documents=self._counts.num_documents)
 
 
