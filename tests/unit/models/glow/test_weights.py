@@ -118,6 +118,13 @@ def test_the_non_negative_idf_uses_the_collections_size() -> None:
     assert 0 < found["the"] < found["owl"]
 
 
+def test_the_scaled_idf_keeps_the_papers_ratio_to_the_collections_size() -> None:
+    found = _weights(weights="idf", idf="scaled").query(Counter({"the": 1, "owl": 1, "new": 1}))
+    assert found["owl"] == pytest.approx(log((3100 - 10 + 0.5) / 10.5))
+    assert found["new"] == pytest.approx(log((3100 - 1 + 0.5) / 1.5))
+    assert found["the"] > 3  # far from zero, even where nearly every document has it
+
+
 def test_unknown_words_weigh_as_the_rarest_or_as_one() -> None:
     rarest = _weights(weights="idf").query(Counter({"zyzzyva": 1}))["zyzzyva"]
     assert rarest == pytest.approx(log((N - 1 + 0.5) / 1.5))
