@@ -95,7 +95,7 @@ class LexicalWriter:
             for terms in instances:  # one value each: phrases never cross from one to the next
                 text = " ".join(terms)
                 entry.add_text(ALL, text)
-                if name is not None:
+                if name is not None and name != ALL:
                     entry.add_text(name, text)
         try:  # as in `_writing`, which takes longer than the rest
             self._writer.add_document(entry)
@@ -154,7 +154,7 @@ def _create(path: Path, fields: Sequence[str]) -> tantivy.Index:
     path.mkdir(parents=True)
     builder = tantivy.SchemaBuilder()
     builder.add_unsigned_field(ROW, indexed=True, fast=True)
-    for name in view_names(fields).values():
+    for name in dict.fromkeys(view_names(fields).values()):
         builder.add_text_field(name, tokenizer_name=TOKENIZER, index_option="position")
     index = tantivy.Index(builder.build(), path=str(path))
     register_tokenizer(index)
