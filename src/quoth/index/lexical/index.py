@@ -31,7 +31,7 @@ from quoth.index.lexical.query import Clause, LexicalQuery
 from quoth.interruption import check_interruption
 from quoth.open_files import can_open_files, out_of_files, says_out_of_files
 from quoth.storage_failures import says_storage_failed, storage_failed
-from quoth.vocabulary.statistics import EVERYTHING
+from quoth.vocabulary.term_counts import EVERYTHING
 
 KIND = "lexical index"
 VERSION = 2

@@ -20,7 +20,7 @@ from quoth.index.lexical.writer import LexicalWriter
 from quoth.records import Document
 from quoth.search.lexical.score import score
 from quoth.text.query_syntax import Occur
-from quoth.vocabulary.statistics import EVERYTHING, FieldTerms
+from quoth.vocabulary.term_counts import EVERYTHING, FieldTerms
 
 WEIGHTS = (
     ((EVERYTHING, 1.0), ("title", 0.3)),
