@@ -94,7 +94,8 @@ class BatchCounts:
             yield from ((view, term, counts[term]) for term in sorted(counts) if counts[term])
 
     def _of_view(self, view: str) -> Counter[str]:
-        alone = self._alone.values() if view == EVERYTHING else (self._alone.get(view),)
+        every = self._alone if view == EVERYTHING else [view]
+        alone = [self._alone.get(each) for each in every]
         parts = [each for each in (self._shared.get(view), *alone) if each]
         if len(parts) == 1:
             return parts[0]
