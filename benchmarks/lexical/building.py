@@ -3,32 +3,40 @@
     python -m benchmarks.lexical.building [--passages 20000] [--rounds 5]
 
 Real texts of all sets, in equal shares, one field each. Every build has a process of its own, and
-the systems take turns, so that a slow minute of the machine hits both. Both see the same terms,
-made by Quoth's analyser. Ratios are medians over rounds. Writes results/building.json.
+the systems take turns, so that a slow minute of the machine hits all. All see the same terms, made
+by Quoth's analyser. Quoth is built twice: as it is by default, with further processes where there
+are cores for them, and with none. Processor time is that of all processes of a build together, and
+so is memory, which is looked at every fifth of a second. Ratios are medians over rounds of what two
+neighbours took. Writes results/building.json.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import logging
 import multiprocessing
 import os
 import platform
+import resource
 import shutil
 import tempfile
+import threading
 import time
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from benchmarks.lexical.growth import take
-from benchmarks.lexical.speed import peak_megabytes
 from benchmarks.lexical.systems import BUILDERS
 from quoth import __version__
+from quoth.engine.engine import Engine
+from quoth.records import Document
 
 RESULTS = Path(__file__).parent / "results" / "building.json"
-SYSTEMS = ("tantivy", "quoth")
+SYSTEMS = ("tantivy", "quoth", "quoth_alone")
+MEASURES = ("processor_seconds", "seconds", "peak_mb")
 
 
 def main() -> None:
@@ -45,7 +53,6 @@ def main() -> None:
         loads.append(os.getloadavg()[0])
         rounds.append({name: build_apart(name, given.data, given.passages) for name in SYSTEMS})
         logging.info("%s", json.dumps(rounds[-1]))
-    measures = ("processor_seconds", "seconds", "peak_mb")
     content = {
         "quoth": __version__,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
@@ -53,12 +60,15 @@ def main() -> None:
         "rounds": given.rounds,
         "passages": given.passages,
         "systems": {
-            name: {key: median(each[name][key] for each in rounds) for key in measures}
+            name: {key: median(each[name][key] for each in rounds) for key in MEASURES}
             for name in SYSTEMS
         },
         "ratios": {
-            key: median(each["quoth"][key] / each["tantivy"][key] for each in rounds)
-            for key in measures
+            name: {
+                key: median(each[name][key] / each["tantivy"][key] for each in rounds)
+                for key in MEASURES
+            }
+            for name in SYSTEMS[1:]
         },
     }
     given.out.write_text(json.dumps(content, indent=1) + "\n")
@@ -84,17 +94,65 @@ def _build(system: str, data: Path, count: int, send: Any) -> None:
     ]
     scratch = Path(tempfile.mkdtemp(prefix="quoth-build-"))
     try:
-        start, processor = time.perf_counter(), time.process_time()
-        BUILDERS[system](iter(passages), scratch / system)
-        send.send(
-            {
-                "processor_seconds": time.process_time() - processor,
+        with Memory() as memory:
+            start, processor = time.perf_counter(), processor_seconds()
+            build(system, passages, scratch / system)
+            taken = {
+                "processor_seconds": processor_seconds() - processor,
                 "seconds": time.perf_counter() - start,
-                "peak_mb": peak_megabytes(),
             }
-        )
+        send.send({**taken, "peak_mb": memory.peak_mb})
     finally:
         shutil.rmtree(scratch)
+
+
+def build(system: str, passages: list[tuple[str, str]], folder: Path) -> None:
+    """Build one index."""
+    if system != "quoth_alone":
+        BUILDERS[system](iter(passages), folder)
+        return
+    with Engine.open(folder, settings=({"collection": {"workers": 0}},)) as engine:
+        engine.add_documents(Document(docid, {"text": (text,)}) for docid, text in passages)
+
+
+def processor_seconds() -> float:
+    """Return the processor time of this process and of those that it has waited for."""
+    used = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+class Memory:
+    """The most memory that this process and those it started held together."""
+
+    def __init__(self) -> None:
+        self.peak_mb = 0.0
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> Memory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while True:
+            self.peak_mb = max(self.peak_mb, _resident_megabytes())
+            if self._is_over.wait(0.2):
+                return
+
+
+def _resident_megabytes() -> float:
+    """Add up what this process and its children hold in memory."""
+    own, total = os.getpid(), 0.0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # one that has just ended
+            fields = path.read_text().rpartition(")")[2].split()
+            if own in (int(path.parent.name), int(fields[1])):
+                total += int(fields[21]) * resource.getpagesize() / 2**20
+    return total
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ without vectors made elsewhere, and searched by BM25 and vectors. Each round put
 clients on the server once, so that a slow minute of the machine hits all; figures are medians over
 rounds, ratios medians of what two neighbours gave. What a request costs the server is told in
 processor time, which a busy machine changes least. Then queries come at four times the best rate,
-once per round. Writes results/clients.json.
+once per round. The load runs on the same cores: what it takes of them is told as well, and so is
+what the server takes, for the goodput is what the two leave. Writes results/clients.json.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from quoth.engine.engine import Engine
 RESULTS = Path(__file__).parent / "results" / "clients.json"
 CLIENTS = (1, 2, 4, 8)
 OVERLOAD = 4.0
-MEASURES = ("throughput", "p50_ms", "p99_ms", "processor_ms")
+MEASURES = ("throughput", "p50_ms", "p99_ms", "processor_ms", "load_ms")
 
 
 def main() -> None:
@@ -115,6 +116,8 @@ def measure(
             "refused": sum(each["refused"] for each in over),
             "errors": sum(each["errors"] for each in over),
             "sent": sum(each["sent"] for each in over),
+            "server_cores": median(each["server_seconds"] / each["seconds"] for each in over),
+            "load_cores": median(each["processor_seconds"] / each["seconds"] for each in over),
         },
     }
 
@@ -126,7 +129,9 @@ def step(
     before = server.processor_seconds()
     load = put_load(server, queries, "closed", clients=clients, seconds=seconds, searcher=searcher)
     spent = server.processor_seconds() - before
-    found = {**load.record, "processor_ms": 1e3 * spent / max(1, load.record["answered"])}
+    each = 1e3 / max(1, load.record["answered"])
+    costs = {"processor_ms": spent * each, "load_ms": load.record["processor_seconds"] * each}
+    found = {**load.record, **costs}
     logging.info("%s, %d clients: %s", searcher, clients, {key: found[key] for key in MEASURES})
     return found
 
@@ -145,10 +150,11 @@ def overload(
     server: Server, queries: Path, *, searcher: str, best: float, seconds: float
 ) -> dict[str, Any]:
     """Ask for four times the best rate, whether or not answers come."""
-    rate = OVERLOAD * best
+    rate, before = OVERLOAD * best, server.processor_seconds()
     load = put_load(server, queries, "open", rate=rate, seconds=seconds, searcher=searcher)
-    logging.info("overload: %s", load.record)
-    return load.record
+    found = {**load.record, "server_seconds": server.processor_seconds() - before}
+    logging.info("overload: %s", found)
+    return found
 
 
 if __name__ == "__main__":

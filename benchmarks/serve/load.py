@@ -6,7 +6,8 @@
 *closed*: so many clients, each asking its next query when the last one is answered. *open*: queries
 come at a rate, whether or not those before are answered, which is what overload is. *crowd*: so
 many clients who together ask at a rate, as far as they are answered. QUERIES holds one query per
-line as JSON. Prints one JSON object: counts by kind, throughput, latency quantiles.
+line as JSON. Prints one JSON object: counts by kind, throughput, latency quantiles, and what the
+load itself took of the processor.
 """
 
 from __future__ import annotations
@@ -78,13 +79,61 @@ def quantiles_ms(latencies: Sequence[float]) -> dict[str, float]:
     return found | {"mean_ms": sum(ordered) / len(ordered) * 1000}
 
 
+class _Open(asyncio.Protocol):
+    """An open connection: one request at a time, whose response is handed to whoever waits.
+
+    As little as HTTP needs, since the load runs on the cores of the server that it measures.
+    """
+
+    transport: asyncio.Transport
+
+    def __init__(self) -> None:
+        self._received = bytearray()
+        self._response: asyncio.Future[tuple[int, bytes]] | None = None
+        self.is_over = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep what to write to."""
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Take a piece of the response."""
+        self._received += data
+        end = self._received.find(b"\r\n\r\n")
+        if end < 0:
+            return
+        head = bytes(self._received[:end]).lower()
+        at = head.find(b"\r\ncontent-length:")
+        length = 0 if at < 0 else int(head[at + 17 :].split(b"\r\n", 1)[0])
+        if len(self._received) < end + 4 + length:
+            return
+        body = bytes(self._received[end + 4 : end + 4 + length])
+        del self._received[: end + 4 + length]
+        self.is_over = self.is_over or b"\r\nconnection: close" in head
+        if self._response is not None and not self._response.done():
+            self._response.set_result((int(head.split(b" ", 2)[1]), body))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Tell whoever waits that nothing comes any more."""
+        self.is_over = True
+        if self._response is not None and not self._response.done():
+            self._response.set_exception(ConnectionResetError("closed without a response"))
+
+    async def send(self, message: bytes) -> tuple[int, bytes]:
+        """Send a request and give status and body."""
+        self._response = asyncio.get_running_loop().create_future()
+        self.transport.write(message)
+        return await self._response
+
+
 class Connection:
     """One kept connection that speaks as much HTTP as is needed."""
 
     def __init__(self, url: str) -> None:
         parts = urllib.parse.urlsplit(url)
         self._host, self._port = parts.hostname or "", parts.port or 80
-        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._open: _Open | None = None
 
     async def post(self, path: str, body: bytes) -> tuple[int, bytes]:
         """Send a request and give status and body.
@@ -97,48 +146,27 @@ class Connection:
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
             + body
         )
-        status = b""
-        if self._streams is not None:
+        if self._open is not None and not self._open.is_over:
             with contextlib.suppress(ConnectionError):
-                status = await self._send(message, self._streams)
-        if not status:
-            self.close()
-            self._streams = await asyncio.open_connection(self._host, self._port)
-            status = await self._send(message, self._streams)
-        return int(status.split()[1]), await self._receive(self._streams[0])
-
-    async def _send(
-        self, message: bytes, streams: tuple[asyncio.StreamReader, asyncio.StreamWriter]
-    ) -> bytes:
-        """Send a request and give the first line of the response, nothing where it was closed."""
-        reader, writer = streams
-        writer.write(message)
-        await writer.drain()
-        return await reader.readline()
-
-    async def _receive(self, reader: asyncio.StreamReader) -> bytes:
-        length, closes = 0, False
-        while line := (await reader.readline()).strip().lower():
-            name, _, value = line.partition(b":")
-            length = int(value) if name == b"content-length" else length
-            closes = closes or (name == b"connection" and value.strip() == b"close")
-        content = await reader.readexactly(length)
-        if closes:
-            self.close()
-        return content
+                return await self._open.send(message)
+        self.close()
+        loop = asyncio.get_running_loop()
+        _transport, self._open = await loop.create_connection(_Open, self._host, self._port)
+        return await self._open.send(message)
 
     def close(self) -> None:
         """Hang up."""
-        if self._streams is not None:
-            self._streams[1].close()
-        self._streams = None
+        if self._open is not None:
+            self._open.transport.close()
+        self._open = None
 
 
 async def ask(connection: Connection, body: bytes, tally: Tally) -> None:
     """Ask one query and note what became of it."""
     begun, tally.last_sent = time.perf_counter(), time.time()
     try:
-        status, _content = await asyncio.wait_for(connection.post("/search", body), 120)
+        async with asyncio.timeout(120):
+            status, _content = await connection.post("/search", body)
     except (OSError, EOFError, ValueError, IndexError, TimeoutError):
         connection.close()
         status = 0
@@ -247,7 +275,8 @@ def main() -> None:
         load = load_open(given.url, bodies, rate=given.rate, seconds=given.seconds)
     tally = asyncio.run(load)
     record = tally.record(time.perf_counter() - begun)
-    print(json.dumps(record | {"last_sent": tally.last_sent}))
+    own = {"last_sent": tally.last_sent, "processor_seconds": time.process_time()}
+    print(json.dumps(record | own))
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ def test_a_damaged_record_is_found_and_not_used(tmp_path: Path) -> None:
     records = PassageTermsFile.open(folder / "lexical" / FILE_NAME, write=True)
     ((row, record),) = records.all_records()
     records.begin()
-    records.put(row, record[:-1] + bytes([record[-1] ^ 1]))
+    records.put([(row, record[:-1] + bytes([record[-1] ^ 1]))])
     change, log = records.reached
     records.commit(basis=records.basis, change=change, log=log)
     assert not records.read([row])

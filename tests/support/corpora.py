@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from quoth.records import Document
 from quoth.search.lexical.score import QueryStatistics
-from quoth.vocabulary.statistics import FieldTerms, view_terms
+from quoth.vocabulary.term_counts import FieldTerms, view_terms
 
 TERMS = [f"t{number}" for number in range(40)]
 _WEIGHTS = [1 / (rank + 1) for rank in range(len(TERMS))]  # Zipf, as words are

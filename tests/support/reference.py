@@ -15,7 +15,7 @@ from quoth.search.lexical.config import LexicalConfig
 from quoth.search.lexical.score import QueryStatistics, count_phrase, score
 from quoth.text.query_syntax import parse_query
 from quoth.text.words import Analyser, AnalyserConfig
-from quoth.vocabulary.statistics import EVERYTHING, FieldTerms, view_terms
+from quoth.vocabulary.term_counts import EVERYTHING, FieldTerms, view_terms
 
 ANALYSER = Analyser(AnalyserConfig())
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from quoth.collection.content import (
-    chain_digest,
-    document_texts,
-    find_problem,
-    hash_content,
-    write_content,
-)
+from quoth.collection.content import chain_digest
 from quoth.collection.database import Database
-from quoth.collection.filters import filter_entries
-from quoth.errors import CorpusError
+from quoth.collection.preparing import (
+    CutDocument,
+    Derived,
+    Prepared,
+    PreparedDocument,
+    prepare_document,
+)
 from quoth.records import Document, Passage
-from quoth.text.signatures import make_signature
 
-CutDocument = Callable[[Document], tuple[Passage, ...]]
 Entry = list[object]
 
 
@@ -28,10 +25,19 @@ class Batch:
     A statement per document costs more than all that it writes, so each table gets one.
     """
 
-    def __init__(self, database: Database, docids: Iterable[str], *, cut: CutDocument) -> None:
+    def __init__(
+        self,
+        database: Database,
+        docids: Iterable[str],
+        *,
+        cut: CutDocument,
+        prepared: Prepared | None = None,
+    ) -> None:
+        """Take documents of these docids; those not prepared are prepared here."""
         self._db = database
         self._cut = cut
-        self._live = _find_live(database, docids)
+        self._prepared = prepared or {}
+        self._live = find_live(database, docids)
         self._next_row = _last_number(database, "documents") + 1
         self._number = _last_number(database, "changes")
         self._digest = last_digest(database)
@@ -45,28 +51,34 @@ class Batch:
 
     def put(self, document: Document, *, row: int | None = None) -> str:
         """Take a document in, under a given row or the next one; say what becomes of it."""
-        if problem := find_problem(document):
-            raise CorpusError(f"document {document.docid!r} {problem}")
-        content = write_content(document)
-        digest = hash_content(document.docid, content)
         live = self._live.get(document.docid)
-        if live is not None and live[1] == digest:
+        stored = None if live is None else live[1]
+        ready = self._prepared.get(id(document)) or self._prepare(document, stored)
+        if ready.digest == stored:
             return "unchanged"
-        kind = "add" if live is None else "update"
-        number = self._log(kind, document.docid, digest)
+        # Where it was stored when it was prepared, it has been changed since.
+        derived = ready.derived or self._prepare(document, None).derived
+        assert derived is not None
+        number = self._log("add" if live is None else "update", document.docid, ready.digest)
         if live is not None:
             self._retire(live[0], number)
         row = self._next_row if row is None else row
         self._next_row = max(self._next_row, row + 1)
-        self._live[document.docid] = row, digest
-        self._documents[row] = [row, document.docid, digest, content, number, None]
-        self._filter_values += [(*entry, row) for entry in filter_entries(document)]
+        self._live[document.docid] = row, ready.digest
+        self._documents[row] = [row, document.docid, ready.digest, ready.content, number, None]
+        self._put_derived(row, document, derived)
+        return "added" if live is None else "updated"
+
+    def _prepare(self, document: Document, stored: bytes | None) -> PreparedDocument:
+        return prepare_document(document, cut=self._cut, stored=stored)
+
+    def _put_derived(self, row: int, document: Document, derived: Derived) -> None:
         for name in document.fields:
             if name not in self._field_ids:
                 self._field_ids[name] = _new_field(self._db, name)
-        self._passages += passage_entries(row, self._cut(document), self._field_ids)
-        self._signatures.append((row, make_signature(document_texts(document))))
-        return "added" if live is None else "updated"
+        self._filter_values += [(*entry, row) for entry in derived.filters]
+        self._passages += [(row, self._field_ids[name], *rest) for name, *rest in derived.places]
+        self._signatures.append((row, derived.signature))
 
     def write(self) -> None:
         """Write everything that was taken in."""
@@ -130,7 +142,7 @@ def put_passages(database: Database, entries: Sequence[tuple[object, ...]]) -> N
     )
 
 
-def _find_live(database: Database, docids: Iterable[str]) -> dict[str, tuple[int, bytes]]:
+def find_live(database: Database, docids: Iterable[str]) -> dict[str, tuple[int, bytes]]:
     """Find the row and the hash of each document that is there; others are left out."""
     found = database.all(
         "SELECT docid, row, hash FROM documents"

@@ -18,8 +18,8 @@ from typing import Self
 from quoth.collection import schema
 from quoth.collection.batch import (
     Batch,
-    CutDocument,
     field_ids,
+    find_live,
     last_digest,
     passage_entries,
     put_passages,
@@ -27,6 +27,7 @@ from quoth.collection.batch import (
 from quoth.collection.content import chain_digest, hash_content
 from quoth.collection.damage import find_damage
 from quoth.collection.database import SQLITE_ERRORS, Database, explain_failure
+from quoth.collection.preparing import CutDocument, Prepared
 from quoth.collection.store_reader import StoreReader
 from quoth.records import Document
 
@@ -76,21 +77,31 @@ class Store(StoreReader):
     # Writing ---------------------------------------------------------------------------------
 
     def add(
-        self, documents: Sequence[Document], *, cut: CutDocument, rows: Sequence[int] | None = None
+        self,
+        documents: Sequence[Document],
+        *,
+        cut: CutDocument,
+        rows: Sequence[int] | None = None,
+        prepared: Prepared | None = None,
     ) -> Written:
         """Add or update a batch in one transaction; it is durable when this returns.
 
         New versions take the given `rows`, which nothing may have had before; without them, the
-        next ones.
+        next ones. What is among the `prepared` need not be worked out here.
         """
         counts = {"added": 0, "updated": 0, "unchanged": 0}
         places = [None] * len(documents) if rows is None else rows
         with self._db.transaction():
-            batch = Batch(self._db, (document.docid for document in documents), cut=cut)
+            docids = (document.docid for document in documents)
+            batch = Batch(self._db, docids, cut=cut, prepared=prepared)
             for document, row in zip(documents, places, strict=True):
                 counts[batch.put(document, row=row)] += 1
             batch.write()
         return Written(**counts)
+
+    def digests(self, docids: Sequence[str]) -> dict[str, bytes]:
+        """Map docids to the digests of what is stored of them; others are left out."""
+        return {docid: digest for docid, (_row, digest) in find_live(self._db, docids).items()}
 
     def put_fields(self, names: Sequence[str]) -> None:
         """Know these fields, in this order; all that documents have must be among them."""

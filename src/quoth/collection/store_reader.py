@@ -8,16 +8,24 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from quoth.collection.content import read_content
 from quoth.collection.database import Database
 from quoth.collection.filter_examples import SAMPLE, FilterExample, choose_examples
 from quoth.collection.filter_rows import find_rows
 from quoth.collection.filter_syntax import Condition
-from quoth.errors import Damaged
-from quoth.records import Document, Passage, Span
+from quoth.collection.portions import (
+    StoredContent,
+    StoredPlace,
+    StoredPortion,
+    cut_portions,
+    damaged,
+    place_passages,
+    read_document,
+)
+from quoth.records import Document, Passage
 
 _DOCID = "CAST(docid AS TEXT)"  # one flipped bit makes a blob of it
 _AMONG = "docid IN (SELECT value FROM json_each(?))"
+_ADDED = "added > ? AND added <= ? AND (removed IS NULL OR removed > ?)"
 _MAX_READ_CHARACTERS = 16_000_000
 
 
@@ -127,7 +135,7 @@ class StoreReader:
             try:
                 return json.loads(value)
             except (ValueError, TypeError) as error:
-                raise self._damaged(f"setting {name!r}", error) from error
+                raise damaged(self.path, f"setting {name!r}", error) from error
         return None
 
     # Reading ---------------------------------------------------------------------------------
@@ -200,9 +208,13 @@ class StoreReader:
 
     def added_between(self, after: int, upto: int) -> Iterator[StoredDocument]:
         """Yield documents that an index at change `after` lacks at change `upto`."""
-        return self._stream(
-            "added > ? AND added <= ? AND (removed IS NULL OR removed > ?)", (after, upto, upto)
-        )
+        return self._stream(_ADDED, (after, upto, upto))
+
+    def portions_between(self, after: int, upto: int) -> Iterator[StoredPortion]:
+        """Yield what `added_between` would, with passages, portion by portion and unread."""
+        added = self._contents(_ADDED, (after, upto, upto))
+        for portion in cut_portions(added):
+            yield StoredPortion(self.path, portion, self._places([each[0] for each in portion]))
 
     def removed_between(self, after: int, upto: int) -> Iterator[StoredDocument]:
         """Yield documents that an index at change `after` holds and must drop by change `upto`."""
@@ -211,11 +223,7 @@ class StoreReader:
     def count_between(self, after: int, upto: int) -> int:
         """Count what `added_between` would yield."""
         return int(
-            self._db.one(
-                "SELECT count(*) FROM documents WHERE added > ? AND added <= ?"
-                " AND (removed IS NULL OR removed > ?)",
-                (after, upto, upto),
-            )
+            self._db.one(f"SELECT count(*) FROM documents WHERE {_ADDED}", (after, upto, upto))
         )
 
     def count_changes(self, after: int) -> dict[str, int]:
@@ -229,23 +237,7 @@ class StoreReader:
 
     def passages_by_row(self, documents: Mapping[int, Document]) -> dict[int, tuple[Passage, ...]]:
         """List the passages of stored documents, given by row, in one query; each in order."""
-        found = self._db.all(
-            'SELECT document, name, instance, start, "end" FROM passages'
-            " JOIN fields ON fields.id = field"
-            # The sign keeps SQLite from reading the whole table in its own order.
-            " WHERE document IN (SELECT value FROM json_each(?)) ORDER BY +passages.row",
-            (json.dumps(list(documents)),),
-        )
-        passages: dict[int, list[Passage]] = {row: [] for row in documents}
-        for row, name, instance, start, end in found:
-            document = documents[row]
-            try:
-                text = document.fields[name][instance][start:end]
-                made = Passage(document.docid, name, Span(start, end), text, instance)
-            except (LookupError, TypeError) as error:
-                what = f"the passages of document {document.docid!r}"
-                raise self._damaged(what, error) from error
-            passages[row].append(made)
+        passages = place_passages(self.path, documents, self._places(list(documents)))
         return {row: tuple(own) for row, own in passages.items()}
 
     def signatures(self, rows: Sequence[int]) -> dict[int, bytes]:
@@ -328,17 +320,22 @@ class StoreReader:
         return None
 
     def _stream(self, where: str, parameters: tuple[object, ...]) -> Iterator[StoredDocument]:
-        query = f"SELECT row, {_DOCID}, content FROM documents WHERE {where} ORDER BY row"
-        for row, docid, content in self._db.stream(query, parameters):
+        for row, docid, content in self._contents(where, parameters):
             yield StoredDocument(row, self._read(row, docid, content))
 
-    def _read(self, row: int, docid: str, content: str) -> Document:
-        try:
-            return read_content(docid, content)
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise self._damaged(f"document {docid!r} (row {row})", error) from error
+    def _contents(self, where: str, parameters: tuple[object, ...]) -> Iterator[StoredContent]:
+        query = f"SELECT row, {_DOCID}, content FROM documents WHERE {where} ORDER BY row"
+        return self._db.stream(query, parameters)
 
-    def _damaged(self, what: str, error: Exception) -> Damaged:
-        return Damaged(
-            f'{self.path}: {what} cannot be read ({error}); run "quoth verify {self.path.parent}"'
+    def _places(self, rows: Sequence[int]) -> tuple[StoredPlace, ...]:
+        found = self._db.all(
+            'SELECT document, name, instance, start, "end" FROM passages'
+            " JOIN fields ON fields.id = field"
+            # The sign keeps SQLite from reading the whole table in its own order.
+            " WHERE document IN (SELECT value FROM json_each(?)) ORDER BY +passages.row",
+            (json.dumps(rows),),
         )
+        return tuple(found)
+
+    def _read(self, row: int, docid: str, content: str) -> Document:
+        return read_document(self.path, row, docid, content)

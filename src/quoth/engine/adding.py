@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from quoth.collection.batch import CutDocument
 from quoth.collection.content import find_problem
+from quoth.collection.preparing import (
+    CutDocument,
+    DocumentPortion,
+    Prepared,
+    join_prepared,
+    prepare_portion,
+)
 from quoth.collection.seen import SeenDocids
 from quoth.collection.store import Written
 from quoth.errors import CorpusError
+from quoth.portions import count_workers, map_portions
 from quoth.records import Document, Located, Problem
 from quoth.search.searcher import Progress
 from quoth.settings.config import Config
@@ -26,7 +34,13 @@ MAX_BATCH_CHARACTERS = 4_000_000
 class DocumentSink(Protocol):
     """What documents are written to; `Store` is one."""
 
-    def add(self, documents: Sequence[Document], *, cut: CutDocument) -> Written:
+    def digests(self, docids: Sequence[str]) -> Mapping[str, bytes]:
+        """Map docids to the digests of what is stored of them; others are left out."""
+        ...
+
+    def add(
+        self, documents: Sequence[Document], *, cut: CutDocument, prepared: Prepared | None = None
+    ) -> Written:
         """Add or update a batch."""
         ...
 
@@ -86,17 +100,31 @@ def add_sources(
 def add_in_batches(
     documents: Iterable[Document], store: DocumentSink, config: Config, *, progress: Progress
 ) -> Written:
-    """Add or update documents, batch by batch; each batch is durable before the next is read."""
+    """Add or update documents, batch by batch; each is durable before the next is written.
+
+    Where there are many, other processes prepare batches ahead of the one that is written.
+    """
     cut = functools.partial(cut_document, config=config.passages)
+    waiting: deque[list[Document]] = deque()
+
+    def draw() -> Iterator[DocumentPortion]:
+        for batch in _batches(documents, config.collection.batch_documents):
+            waiting.append(batch)
+            yield DocumentPortion(tuple(batch), store.digests([each.docid for each in batch]))
+
+    work = functools.partial(prepare_portion, config=config.passages)
+    workers = count_workers(config.collection.workers)
     total = Written()
-    for batch in _batches(documents, config.collection.batch_documents):
-        done = store.add(batch, cut=cut)
-        total = Written(
-            total.added + done.added,
-            total.updated + done.updated,
-            total.unchanged + done.unchanged,
-        )
-        progress("reading documents", total.added + total.updated + total.unchanged, 0)
+    with contextlib.closing(map_portions(work, draw(), workers=workers)) as portions:
+        for portion in portions:
+            batch = waiting.popleft()
+            done = store.add(batch, cut=cut, prepared=join_prepared(batch, portion))
+            total = Written(
+                total.added + done.added,
+                total.updated + done.updated,
+                total.unchanged + done.unchanged,
+            )
+            progress("reading documents", total.added + total.updated + total.unchanged, 0)
     return total
 
 

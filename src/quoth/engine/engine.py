@@ -28,6 +28,7 @@ from quoth.engine.status import describe
 from quoth.engine.verify import Damage, open_to_verify, unfinished_repairs, verify
 from quoth.engine.writing import after_storing, locked, require_index, require_stored_settings
 from quoth.errors import Busy, CollectionError, Damaged, IndexMoved, NotFound, StorageFailed
+from quoth.portions import kept_workers
 from quoth.records import (
     Attention,
     Document,
@@ -300,7 +301,7 @@ class Engine(EngineBase):
     @contextlib.contextmanager
     def _writing(self) -> Iterator[tuple[Store, Config]]:
         """Be the one writer; afterwards every index has caught up, even if the writing failed."""
-        with self._locked(), contextlib.closing(Store.create(self.folder)) as store:
+        with self._locked(), kept_workers(), contextlib.closing(Store.create(self.folder)) as store:
             config = self._require_stored_settings(store)
             try:
                 yield store, config

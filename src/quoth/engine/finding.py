@@ -37,7 +37,7 @@ from quoth.search.rerank import RerankingSearcher
 from quoth.search.searcher import Searcher, Timed, untimed
 from quoth.search.snippets import make_snippet
 from quoth.text.places import find_place
-from quoth.vocabulary.statistics import EVERYTHING
+from quoth.vocabulary.term_counts import EVERYTHING
 
 CutSnippet = Callable[[Passage], Snippet]
 """Cuts what is shown of a passage, around the words of a query."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from quoth.collection.batch import CutDocument
+from quoth.collection.preparing import CutDocument
 from quoth.collection.store import Store
 from quoth.errors import IndexMoved
 from quoth.index.lexical.passage_terms import PassageTerms

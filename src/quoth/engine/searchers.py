@@ -29,6 +29,7 @@ from quoth.engine.reranking import (
 )
 from quoth.engine.writing import follow_if_possible
 from quoth.errors import CollectionError, ConfigError, MissingExtra
+from quoth.portions import count_workers
 from quoth.records import Attention, Document, Query
 from quoth.search.dense.coverage import Stamp, stamp
 from quoth.search.dense.on_disk import VectorsOnDisk
@@ -337,6 +338,7 @@ class Searchers:
             config=self._config.lexical,
             syntax=syntax,
             exchanged=self._exchanged,
+            workers=count_workers(self._config.collection.workers),
         )
 
     def _make_dense(self) -> DenseSearcher:

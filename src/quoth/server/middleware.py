@@ -1,28 +1,29 @@
 """What every request passes first and every response last.
 
 In order: a request id; the path and the host name are checked before anything is parsed (the key is
-checked by the route that is about to run, see `server/access/policy.py`); what nobody foresaw is
-logged and answered 500 without details; headers that keep browsers strict; one record in the access
-log. Keys and query strings are never logged. When the client leaves, the work for it is stopped.
+checked by the route that is about to run, see `server/access/policy.py`, where a crowd is expected
+even before it is looked for); what nobody foresaw is logged and answered 500 without details;
+headers that keep browsers strict; one record in the access log. Keys and query strings are never
+logged. When the client leaves, the work for it is stopped.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import re
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quoth.interruption import Interruption, interruptible
-from quoth.server.access.policy import TOO_LARGE, AccessPolicy, put_policy
+from quoth.server.access.policy import TOO_LARGE, AccessPolicy, EarlyGuards, put_policy
 from quoth.server.errors import (
     CLIENT_GONE,
     BadRequest,
@@ -40,27 +41,33 @@ _SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _UNDECODABLE = "\N{REPLACEMENT CHARACTER}"
 
-_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
-        " font-src 'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none';"
-        " form-action 'self'; frame-ancestors 'none'"
+_HEADERS = (
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
+        b" font-src 'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none';"
+        b" form-action 'self'; frame-ancestors 'none'",
     ),
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+_OWN_NAMES = frozenset((b"x-request-id", *(name for name, _value in _HEADERS)))
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 class Middleware:
     """The outermost layer of the application."""
 
-    def __init__(self, app: ASGIApp, *, policy: AccessPolicy, metrics: Metrics) -> None:
+    def __init__(
+        self, app: ASGIApp, *, policy: AccessPolicy, metrics: Metrics, early: EarlyGuards
+    ) -> None:
         self._app = app
         self._policy = policy
         self._metrics = metrics
+        self._early = early
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -79,6 +86,7 @@ class Middleware:
             try:
                 _check_path(scope)
                 self._policy.check_host(headers)
+                self._early.check(scope)
                 await self._app(scope, incoming.receive, exchange.send)
             except RequestError as error:
                 await exchange.fail(error.status, error)
@@ -107,11 +115,11 @@ class _AnsweredRequest:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = MutableHeaders(scope=message)
-            headers["X-Request-ID"] = self.request_id
-            headers.setdefault("Cache-Control", "no-store")
-            for name, value in _HEADERS.items():
-                headers[name] = value
+            given = [each for each in message["headers"] if each[0] not in _OWN_NAMES]
+            if not any(name == b"cache-control" for name, _value in given):
+                given.append((b"cache-control", b"no-store"))
+            own = (b"x-request-id", self.request_id.encode())
+            message = {**message, "headers": [*given, own, *_HEADERS]}
         await self._send(message)
         if message["type"] == "http.response.body" and not message.get("more_body", False):
             self.is_answered = True
@@ -123,9 +131,14 @@ class _AnsweredRequest:
         kind = "InternalError" if error is None else type(error).__name__
         message = "the server failed; its log says more" if error is None else str(error)
         self._scope["state"]["kind"] = kind
-        record = error_record(kind, message, self.request_id)
-        response = JSONResponse(record, status, headers_of(status, error))
-        await response(self._scope, _nothing, self.send)
+        body = _ENCODER.encode(error_record(kind, message, self.request_id)).encode()
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            *raw_headers(headers_of(status, error)),
+        ]
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": body})
 
     @contextlib.contextmanager
     def noted(self, metrics: Metrics) -> Iterator[None]:
@@ -210,6 +223,15 @@ class _Incoming:
             self._owner.cancel()
 
 
+def raw_headers(headers: Mapping[str, str]) -> Iterator[tuple[bytes, bytes]]:
+    """Write headers as they are sent.
+
+    >>> list(raw_headers({"Retry-After": "3"}))
+    [(b'retry-after', b'3')]
+    """
+    return ((name.lower().encode(), value.encode()) for name, value in headers.items())
+
+
 def _check_path(scope: Scope) -> None:
     """Refuse paths that no client sends in good faith, and that routers may read in two ways."""
     path: str = scope["path"]
@@ -219,7 +241,3 @@ def _check_path(scope: Scope) -> None:
         )
     if _UNDECODABLE in path or not path.startswith("/"):
         raise BadRequest("the path is not valid: expected / and UTF-8, escaped")
-
-
-async def _nothing() -> Message:
-    return {"type": "http.disconnect"}

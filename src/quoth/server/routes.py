@@ -26,6 +26,7 @@ from quoth.errors import NotFound, QuothError
 from quoth.server.access.keys import Keys
 from quoth.server.access.policy import (
     AccessPolicy,
+    EarlyGuards,
     GuardedForeignRoute,
     GuardedRoute,
     declares,
@@ -143,7 +144,9 @@ def _add_layers(app: FastAPI, config: ServerConfig, policy: AccessPolicy, servic
             allow_headers=["Authorization", "Content-Type", "X-Request-ID"],
             expose_headers=["X-Request-ID", "Retry-After"],
         )
-    app.add_middleware(Middleware, policy=policy, metrics=service.metrics)
+    # What is refused early has no headers for pages of other origins, which then could not read it.
+    early = EarlyGuards(() if config.origins else app.routes)
+    app.add_middleware(Middleware, policy=policy, metrics=service.metrics, early=early)
 
 
 def _lifespan(

@@ -51,6 +51,10 @@ class CollectionConfig(CheckedConfig, title="collection"):
     batch_documents: AtLeastOne = 1000
     """Documents per transaction; each batch is durable before the next one is read."""
 
+    workers: Annotated[int, Range(0, 64)] = 3
+    """Further processes, at most, that analyse documents where there are many: never more than
+    there are cores beside the first, and what they make is the same; 0 for none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Config:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from quoth.cluster.adding import AddJob, add_on_cluster
-from quoth.collection.batch import CutDocument
+from quoth.collection.preparing import CutDocument, Prepared
 from quoth.collection.shards import ShardSet, is_sharded, open_shards
 from quoth.collection.store import FILE_NAME, Store, Written
 from quoth.engine.adding import AddReport, add_in_batches, deduplicate, raise_problem
@@ -174,7 +174,8 @@ def _write_shard(
             shard.writing() as (store, config),
         ):
             sink = _RowTaker(store, passing, first=target.last_row + 1)
-            add_in_batches(passing.counted(documents), sink, config, progress=_tell_nobody)
+            alone = replace(config, collection=replace(config.collection, workers=0))
+            add_in_batches(passing.counted(documents), sink, alone, progress=_tell_nobody)
     with contextlib.closing(Store.open(target.path(number))) as store:
         kinds = store.count_changes(target.changes[number])
     added, updated = kinds.get("add", 0), kinds.get("update", 0)
@@ -212,11 +213,17 @@ class _RowTaker:
         self._passing = passing
         self._first = first
 
-    def add(self, documents: Sequence[Document], *, cut: CutDocument) -> Written:
+    def digests(self, docids: Sequence[str]) -> dict[str, bytes]:
+        """Map docids to the digests of what is stored of them; others are left out."""
+        return self._store.digests(docids)
+
+    def add(
+        self, documents: Sequence[Document], *, cut: CutDocument, prepared: Prepared | None = None
+    ) -> Written:
         """Add or update a batch."""
         numbers = self._passing.number_by_docid
         rows = [self._first + numbers.pop(document.docid) for document in documents]
-        return self._store.add(documents, cut=cut, rows=rows)
+        return self._store.add(documents, cut=cut, rows=rows, prepared=prepared)
 
 
 class _Telling:

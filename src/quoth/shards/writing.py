@@ -8,8 +8,8 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from quoth.collection.batch import CutDocument
 from quoth.collection.content import find_problem
+from quoth.collection.preparing import CutDocument, Prepared
 from quoth.collection.shards import ShardSet
 from quoth.collection.store import Store, Written
 from quoth.collection.store_reader import StoredDocument
@@ -45,7 +45,15 @@ class ShardWriter:
         self._last_row = max(store.last_row for store in stores)
         self._fields = list(stores[0].fields())
 
-    def add(self, documents: Sequence[Document], *, cut: CutDocument) -> Written:
+    def digests(self, docids: Sequence[str]) -> dict[str, bytes]:
+        """Map docids to the digests of what is stored of them; others are left out."""
+        return {
+            docid: own for store in self._stores for docid, own in store.digests(docids).items()
+        }
+
+    def add(
+        self, documents: Sequence[Document], *, cut: CutDocument, prepared: Prepared | None = None
+    ) -> Written:
         """Add or update a batch, each document in its shard."""
         for document in documents:
             if problem := find_problem(document):
@@ -58,7 +66,10 @@ class ShardWriter:
             by_shard.setdefault(number, []).append((document, self._last_row))
         counts = [
             self._stores[number].add(
-                [document for document, _row in own], cut=cut, rows=[row for _document, row in own]
+                [document for document, _row in own],
+                cut=cut,
+                rows=[row for _document, row in own],
+                prepared=prepared,
             )
             for number, own in sorted(by_shard.items())
         ]

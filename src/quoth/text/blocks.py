@@ -27,7 +27,8 @@ _CJK = (
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 )
 _WORD = re.compile(rf"[{_CJK}][^\w\s]{{0,{LONGEST_WORD}}}|[^\s{_CJK}]{{1,{LONGEST_WORD}}}")
-_ASCII_SPACES = " \n\t\r\v\f\x1c\x1d\x1e\x1f"
+_SPACES = " \n\t\r\v\f\x1c\x1d\x1e\x1f"
+_SHORT = 2_000  # characters up to which counting white space is faster than splitting there
 _MAYBE_UNSPACED = re.compile("[\u2e80-\U0010ffff]")
 # As above, but cut before a letter or digit where there is one: not before a mark or a stop.
 _WORD_PIECE = re.compile(
@@ -79,9 +80,9 @@ def has_few_words(text: str, max_words: int) -> bool:
     >>> has_few_words("an owl hunts", 3), has_few_words("an owl hunts", 2), has_few_words("", 2)
     (True, False, False)
     """
-    if text.isascii() and sum(map(text.count, _ASCII_SPACES)) < max_words:
+    if len(text) <= _SHORT and text.isascii() and sum(map(text.count, _SPACES)) < max_words:
         return bool(text)  # more words would need more white space between them
-    return len(text.split()) <= max_words
+    return bool(text) and len(text.split(None, max_words)) <= max_words
 
 
 def find_word_starts(text: str, start: int, end: int) -> list[int]:

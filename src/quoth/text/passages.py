@@ -163,24 +163,29 @@ class _Packer:
 
     def _add_sentences(self, unit: Unit) -> None:
         """Add the sentences of a paragraph: as many at once as fit, the same as one by one."""
-        text, start = self._text, unit.start
+        start, is_full = unit.start, False
         while start < unit.end:
-            limit = find_word(text, start, unit.end, number=self._max_words - self._words)
-            end = unit.end
-            if limit is not None:
-                end = find_last_sentence_end(text, unit.start, limit, since=start) or start
-            if end > start:
-                self._append(trim(text, start, end, Kind.SENTENCE))
+            room = 0 if is_full else self._max_words - self._words
+            end = self._find_fitting_end(unit, start, room=room) if room else start
+            if end == start and self._has_body:
+                end = self._find_fitting_end(unit, start, room=self._max_words)
+                if end > start:  # what does not fit here begins the next passage
+                    self.close()
+            is_full = end > start
+            if is_full:  # of sentences: the next one does not fit
+                self._append(trim(self._text, start, end, Kind.SENTENCE))
                 self._has_body = True
-                start = end
-                continue
-            end = next(find_sentence_ends(text, start, unit.end), unit.end)
-            sentence = trim(text, start, end, Kind.SENTENCE)
-            if self._has_body and sentence.words <= self._max_words:
-                self.close()
             else:  # longer than a passage, or than what headings leave of it
-                self._add_body(sentence)
-                start = end
+                end = next(find_sentence_ends(self._text, start, unit.end), unit.end)
+                self._add_body(trim(self._text, start, end, Kind.SENTENCE))
+            start = end
+
+    def _find_fitting_end(self, unit: Unit, start: int, *, room: int) -> int:
+        """Find where the last sentence ends that fits with all from `start` on; else `start`."""
+        limit = find_word(self._text, start, unit.end, number=room)
+        if limit is None:
+            return unit.end
+        return find_last_sentence_end(self._text, unit.start, limit, since=start) or start
 
     def _add_words(self, unit: Unit) -> None:
         """Add the words of a line: as many at once as fit, the same as one by one."""

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from quoth.vocabulary.statistics import FieldTerms, view_terms
+from quoth.vocabulary.term_counts import FieldTerms, view_terms
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,19 +10,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from quoth.errors import Damaged
 from quoth.vocabulary.derived_file import SQLITE_ERRORS, DerivedFile, explain_failure
-
-EVERYTHING = "*"
-"""The view that joins all fields of a document."""
-
-FieldTerms = Mapping[str, Sequence[Sequence[str]]]
-"""A document after the analyser: field → its instances → their terms."""
+from quoth.vocabulary.term_counts import EVERYTHING, BatchCounts, FieldTerms
 
 _MAX_PENDING = 300_000
 _SCHEMA = """
@@ -34,20 +28,6 @@ CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value NOT NULL) WITHOUT
 """
 
 
-def view_terms(document: FieldTerms) -> Iterator[tuple[str, list[str]]]:
-    """Yield each view of a document with all its terms in order, `EVERYTHING` last.
-
-    >>> list(view_terms({"title": [["red"]], "text": [["a"], ["b"]]}))
-    [('title', ['red']), ('text', ['a', 'b']), ('*', ['red', 'a', 'b'])]
-    """
-    everything: list[str] = []
-    for field, instances in document.items():
-        terms = [term for instance in instances for term in instance]
-        everything += terms
-        yield field, terms
-    yield EVERYTHING, everything
-
-
 class Statistics(DerivedFile):
     """Collection statistics on disk; one writer at a time, any number of readers."""
 
@@ -55,9 +35,7 @@ class Statistics(DerivedFile):
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         super().__init__(connection, path)
-        self._frequencies: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._alone: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._lengths: Counter[str] = Counter()
+        self._pending = BatchCounts()
         self._num_documents = 0
 
     @property
@@ -138,27 +116,21 @@ class Statistics(DerivedFile):
 
     def begin(self) -> None:
         """Start a batch of changes, visible to readers only once committed."""
-        self._frequencies.clear()
-        self._alone.clear()
-        self._lengths.clear()
+        self._pending = BatchCounts()
         self._run("BEGIN IMMEDIATE")
         self._num_documents = self.num_documents
 
     def count(self, document: FieldTerms, *, sign: int = 1) -> None:
         """Count a document in (sign 1) or out (sign −1)."""
         self._num_documents += sign
-        if len(document) == 1:  # then the whole document holds what the field does
-            ((view, instances),) = document.items()
-            self._lengths[view] += sign * sum(map(len, instances))
-            self._count_distinct(self._alone[view], set().union(*instances), sign)
-            return
-        everything: set[str] = set()
-        for view, instances in document.items():
-            distinct = set().union(*instances)
-            everything = everything | distinct if everything else distinct
-            self._lengths[view] += sign * sum(map(len, instances))
-            self._count_distinct(self._frequencies[view], distinct, sign)
-        self._count_distinct(self._frequencies[EVERYTHING], everything, sign)
+        self._pending.count(document, sign=sign)
+        self._flush_if_due()
+
+    def count_all(self, counts: BatchCounts) -> None:
+        """Count in what was counted elsewhere."""
+        self._num_documents += counts.num_documents
+        self._pending.add(counts)
+        self._flush_if_due()
 
     def add_from(self, path: Path) -> tuple[int, dict[str, Any], int]:
         """Count in, as a batch of its own, what another file has counted.
@@ -214,36 +186,23 @@ class Statistics(DerivedFile):
             )
         self._run("COMMIT")
 
-    def _count_distinct(self, counts: Counter[str], distinct: set[str], sign: int) -> None:
-        (counts.update if sign > 0 else counts.subtract)(distinct)
-        if len(counts) > _MAX_PENDING:
+    def _flush_if_due(self) -> None:
+        if self._pending.num_pending > _MAX_PENDING:
             self._flush()
 
     def _flush(self) -> None:
-        for view, alone in self._alone.items():
-            self._frequencies[view].update(alone)
-            self._frequencies[EVERYTHING].update(alone)
-        if self._lengths:
-            self._lengths[EVERYTHING] = self._lengths.total()
         # Sorted, so that neighbouring rows of the B-tree are touched together.
         self._run_many(
             "INSERT INTO frequencies VALUES (?, ?, ?)"
             " ON CONFLICT DO UPDATE SET df = df + excluded.df",
-            (
-                (view, term, df)
-                for view, counts in sorted(self._frequencies.items())
-                for term, df in sorted(counts.items())
-                if df
-            ),
+            self._pending.frequencies(),
         )
         self._run_many(
             "INSERT INTO lengths VALUES (?, ?)"
             " ON CONFLICT DO UPDATE SET total = total + excluded.total",
-            sorted(self._lengths.items()),
+            sorted(self._pending.total_lengths().items()),
         )
-        self._frequencies.clear()
-        self._alone.clear()
-        self._lengths.clear()
+        self._pending = BatchCounts()
 
     def _number(self, name: str) -> int:
         value = self._fact(name, 0)

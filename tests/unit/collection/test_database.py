@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from quoth.collection.batch import CutDocument
 from quoth.collection.database import Database
+from quoth.collection.preparing import CutDocument
 from quoth.collection.store import Store
 from quoth.errors import Interrupted
 from quoth.interruption import Interruption, interruptible

@@ -12,13 +12,16 @@ from typing import Any
 import pytest
 from benchmarks.serve.load import Connection, Tally, ask
 from fastapi.testclient import TestClient
+from starlette.datastructures import Headers
 
 from quoth.collection.store import Store
 from quoth.engine.engine import Engine
 from quoth.records import Document
+from quoth.server.access.policy import Access, AccessPolicy, GuardedRoute
 from quoth.server.errors import Overloaded, TookTooLong
 from quoth.server.monitoring.timings import StageTimes, quantile
 from quoth.server.routes import create_app
+from quoth.server.service import Service
 from quoth.server.workers.models import share_engine
 from quoth.server.workers.pool import WorkerPool
 from quoth.settings.server import ServerConfig
@@ -168,6 +171,46 @@ def next_done(waiting: list[Any]) -> Any:
                 waiting.remove(future)
                 return future.result()
         threading.Event().wait(0.005)
+
+
+def test_a_crowd_is_refused_before_it_is_routed(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_service: Service) -> None:
+        raise Overloaded("too many requests are waiting", retry_seconds=2.5)
+
+    def route(*_arguments: object) -> None:
+        raise AssertionError("it was routed")
+
+    monkeypatch.setattr(Service, "admit_search", refuse)
+    with TestClient(create_app(engine), base_url="http://127.0.0.1") as client:
+        with monkeypatch.context() as patched:
+            patched.setattr(GuardedRoute, "matches", route)
+            refused = client.post("/search", json={"query": "owl"})
+        told = client.get("/metrics").text
+    assert (refused.status_code, refused.headers["Retry-After"]) == (429, "3")
+    assert refused.json()["error"]["request_id"] == refused.headers["X-Request-ID"]
+    assert refused.headers["Cache-Control"] == "no-store"
+    assert 'route="/search",status="429"' in told.replace(" ", "")
+
+
+def test_a_request_that_is_served_is_authorised_once(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    authorise = AccessPolicy.authorise
+
+    def note(policy: AccessPolicy, access: Access, headers: Headers) -> str:
+        asked.append(access)
+        return authorise(policy, access, headers)
+
+    monkeypatch.setattr(AccessPolicy, "authorise", note)
+    for origins in ((), ("https://example.org",)):
+        config = ServerConfig(origins=origins)
+        with TestClient(create_app(engine, config), base_url="http://127.0.0.1") as client:
+            asked.clear()
+            assert client.post("/search", json={"query": "owl"}).status_code == 200
+            assert asked == ["read"]
 
 
 def test_a_request_that_takes_too_long_is_answered_503(engine: Engine) -> None:

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import random
+import re
+import zlib
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from quoth.text.signatures import LEAST_WORDS, SHINGLE_WORDS, make_signature, similarity
+from quoth.text.signatures import (
+    LEAST_WORDS,
+    SHINGLE_WORDS,
+    SKETCH_SIZE,
+    make_signature,
+    read_hashes,
+    similarity,
+)
 
 
 def _words(chance: random.Random, count: int) -> list[str]:
@@ -50,3 +61,13 @@ def test_short_texts_have_none_and_resemble_nothing() -> None:
     assert make_signature(["word " * (LEAST_WORDS - 1)]) == b""
     assert make_signature(["word " * LEAST_WORDS]) != b""
     assert similarity(b"", b"") == 0.0
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.characters(codec="utf-8"), max_size=400), st.sampled_from([" an owl", "_", ""]))
+def test_it_is_what_its_definition_says(text: str, filler: str) -> None:
+    text += filler * 20
+    words = re.findall(r"\w+", text.lower())
+    hashes = {zlib.crc32(" ".join(words[at : at + 4]).encode()) for at in range(len(words) - 3)}
+    expected = sorted(hashes)[:SKETCH_SIZE] if len(words) >= LEAST_WORDS else []
+    assert list(read_hashes(make_signature([text]))) == expected

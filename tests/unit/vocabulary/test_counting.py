@@ -6,7 +6,8 @@ import random
 from pathlib import Path
 
 from quoth.vocabulary.counting import count_terms
-from quoth.vocabulary.statistics import EVERYTHING, Statistics
+from quoth.vocabulary.statistics import Statistics
+from quoth.vocabulary.term_counts import EVERYTHING
 
 
 def test_counts_equal_those_on_disk(tmp_path: Path) -> None:

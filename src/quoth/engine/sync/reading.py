@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from quoth.collection.batch import CutDocument
 from quoth.collection.content import find_problem
+from quoth.collection.preparing import CutDocument
 from quoth.collection.source_files import KnownFile, SourceFiles
 from quoth.collection.sources import Source
 from quoth.collection.store import Written

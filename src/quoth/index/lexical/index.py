@@ -1,5 +1,6 @@
 """BM25 over tantivy: one tantivy field per document field, and one for the whole document.
 
+Where documents have one field alone, the two are the same, and tantivy has one field for both.
 Terms arrive from our own Analyser, so tantivy only splits at spaces; it stores no text. Each
 document is its row. tantivy removes lazily: its statistics count dead documents until their segment
 is merged. `num_dead` says how many there are, and `state` tells what tantivy scores with meanwhile
@@ -30,16 +31,17 @@ from quoth.index.lexical.query import Clause, LexicalQuery
 from quoth.interruption import check_interruption
 from quoth.open_files import can_open_files, out_of_files, says_out_of_files
 from quoth.storage_failures import says_storage_failed, storage_failed
-from quoth.vocabulary.statistics import EVERYTHING
+from quoth.vocabulary.term_counts import EVERYTHING
 
 KIND = "lexical index"
-VERSION = 1
+VERSION = 2
 ROW = "row"
 ALL = "all"
 TOKENIZER = "spaces"
 META = "meta.json"
 UNFINISHED = "unfinished"
 
+_READ_VERSIONS = (1,)  # which has a field of its own for an only field; nobody asks it
 _OPEN_ATTEMPTS = 10
 _MAX_SEEN_TERMS = 200_000
 _MAX_TERM_SET = 20_000
@@ -62,7 +64,13 @@ class IndexState:
 
 
 def view_names(fields: Sequence[str]) -> dict[str, str]:
-    """Name the tantivy field of each view, since document fields may be called anything."""
+    """Name the tantivy field of each view, since document fields may be called anything.
+
+    >>> view_names(["title", "text"]), view_names(["text"])
+    ({'*': 'all', 'title': 'f0', 'text': 'f1'}, {'*': 'all', 'text': 'all'})
+    """
+    if len(fields) == 1:
+        return {EVERYTHING: ALL, fields[0]: ALL}
     return {EVERYTHING: ALL, **{field: f"f{at}" for at, field in enumerate(fields)}}
 
 
@@ -116,7 +124,7 @@ def open_tantivy(path: Path) -> tantivy.Index:
 
 def read_artifact(folder: Path) -> Artifact | None:
     """Read the description of an index, None where none was finished."""
-    return open_artifact(folder, kind=KIND, version=VERSION)
+    return open_artifact(folder, kind=KIND, version=VERSION, others=_READ_VERSIONS)
 
 
 def register_tokenizer(index: tantivy.Index) -> None:

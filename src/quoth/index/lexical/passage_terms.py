@@ -195,9 +195,9 @@ class PassageTermsFile(DerivedFile):
         """Drop all records, within a batch."""
         self._run("DELETE FROM records")
 
-    def put(self, row: int, record: bytes) -> None:
-        """Keep the record of a row."""
-        self._pending.append((row, record))
+    def put(self, records: Iterable[tuple[int, bytes]]) -> None:
+        """Keep records, given by row."""
+        self._pending.extend(records)
         if len(self._pending) >= _MAX_PENDING:
             self._flush()
 

@@ -36,7 +36,7 @@ from quoth.index.lexical.index import (
 )
 from quoth.open_files import can_open_files, out_of_files, says_out_of_files
 from quoth.storage_failures import says_storage_failed, storage_failed
-from quoth.vocabulary.statistics import FieldTerms
+from quoth.vocabulary.term_counts import FieldTerms, JoinedTerms, join_terms
 
 _WORKER_LOST = "An index writer was killed"  # of a failed write, whose reason is lost
 _LOCK = ".tantivy-writer.lock"
@@ -88,14 +88,17 @@ class LexicalWriter:
 
     def add(self, row: int, document: FieldTerms) -> None:
         """Put a document in; rows must come in increasing order."""
+        self.add_joined(row, join_terms(document))
+
+    def add_joined(self, row: int, document: JoinedTerms) -> None:
+        """Put a document in whose terms are joined; rows must come in increasing order."""
         entry = tantivy.Document()
         entry.add_unsigned(ROW, row)
         for field, instances in document.items():
             name = self._names.get(field)
-            for terms in instances:  # one value each: phrases never cross from one to the next
-                text = " ".join(terms)
+            for text in instances:  # one value each: phrases never cross from one to the next
                 entry.add_text(ALL, text)
-                if name is not None:
+                if name is not None and name != ALL:
                     entry.add_text(name, text)
         try:  # as in `_writing`, which takes longer than the rest
             self._writer.add_document(entry)
@@ -154,7 +157,7 @@ def _create(path: Path, fields: Sequence[str]) -> tantivy.Index:
     path.mkdir(parents=True)
     builder = tantivy.SchemaBuilder()
     builder.add_unsigned_field(ROW, indexed=True, fast=True)
-    for name in view_names(fields).values():
+    for name in dict.fromkeys(view_names(fields).values()):
         builder.add_text_field(name, tokenizer_name=TOKENIZER, index_option="position")
     index = tantivy.Index(builder.build(), path=str(path))
     register_tokenizer(index)

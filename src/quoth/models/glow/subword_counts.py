@@ -13,7 +13,7 @@ from pathlib import Path
 from quoth.artifact import write_text_atomically
 from quoth.errors import Damaged
 from quoth.vocabulary.counting import CountedTerms
-from quoth.vocabulary.statistics import EVERYTHING
+from quoth.vocabulary.term_counts import EVERYTHING
 
 FILE_NAME = "quoth_subwords.json"
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from quoth.models.glow.config import GlowConfig
 from quoth.text.words import Analyser
-from quoth.vocabulary.statistics import EVERYTHING
+from quoth.vocabulary.term_counts import EVERYTHING
 from quoth.vocabulary.weighting import (
     bm25f_tf,
     document_weight,

@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quoth.collection.batch import CutDocument
+from quoth.collection.preparing import CutDocument
 from quoth.collection.store import Store
 from quoth.errors import CollectionError, IndexMoved, OutOfFiles
 from quoth.index.dense.config import DenseConfig

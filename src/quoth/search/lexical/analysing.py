@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from quoth.collection.portions import StoredPortion
 from quoth.index.lexical.passage_terms import PlacedPassage, write_record
 from quoth.records import Document, Passage
-from quoth.text.words import Analyser
-from quoth.vocabulary.statistics import FieldTerms
+from quoth.text.words import Analyser, AnalyserConfig
+from quoth.vocabulary.term_counts import BatchCounts, FieldTerms, JoinedTerms, join_terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,33 @@ class AnalysedDocument:
 
     fields: FieldTerms
     record: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedPortion:
+    """Some documents as index, statistics and records take them; small enough to be sent."""
+
+    rows: tuple[int, ...]
+    texts: tuple[JoinedTerms, ...]
+    records: tuple[bytes, ...]
+    counts: BatchCounts
+
+    def numbered_records(self) -> Iterator[tuple[int, bytes]]:
+        """Yield rows and their records."""
+        return zip(self.rows, self.records, strict=True)
+
+
+def analyse_portion(portion: StoredPortion, *, config: AnalyserConfig) -> AnalysedPortion:
+    """Analyse stored documents and their passages; depends on nothing else."""
+    analyser, counts = Analyser(config), BatchCounts()
+    rows, texts, records = [], [], []
+    for row, document, passages in portion.read():
+        analysed = analyse_passages(document, passages, analyser)
+        counts.count(analysed.fields)
+        rows.append(row)
+        texts.append(join_terms(analysed.fields))
+        records.append(analysed.record)
+    return AnalysedPortion(tuple(rows), tuple(texts), tuple(records), counts)
 
 
 def analyse(document: Document, analyser: Analyser) -> FieldTerms:

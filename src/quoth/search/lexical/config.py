@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from quoth.constraints import CheckedConfig, NonNegative, Share
-from quoth.vocabulary.statistics import EVERYTHING
+from quoth.vocabulary.term_counts import EVERYTHING
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from quoth.index.lexical.query import LexicalQuery
 from quoth.search.lexical.score import QueryStatistics
-from quoth.vocabulary.statistics import FieldTerms, view_terms
+from quoth.vocabulary.term_counts import FieldTerms, view_terms
 from quoth.vocabulary.weighting import K1, length_norm, quantise_length
 
 

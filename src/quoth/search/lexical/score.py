@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from quoth.index.lexical.query import Clause, LexicalQuery
 from quoth.records import Part
-from quoth.vocabulary.statistics import EVERYTHING, FieldTerms, view_terms
+from quoth.vocabulary.term_counts import EVERYTHING, FieldTerms, view_terms
 from quoth.vocabulary.weighting import (
     inverse_document_frequency,
     length_norm,

@@ -33,15 +33,17 @@ from quoth.search.lexical.agreement import CountAgreement
 from quoth.search.lexical.analysing import analyse
 from quoth.search.lexical.config import LexicalConfig
 from quoth.search.lexical.counts import CountScorer, TermCounts, is_countable
+from quoth.search.lexical.opening import open_index
 from quoth.search.lexical.pinned import PinnedStatistics
 from quoth.search.lexical.records import open_records
 from quoth.search.lexical.score import QueryStatistics, contributions, explain_parts, score
 from quoth.search.lexical.ties import LEAST_STEP, ROUNDING, near_ties
-from quoth.search.lexical.upkeep import STATISTICS_FILE, LexicalUpkeep, open_index
+from quoth.search.lexical.upkeep import STATISTICS_FILE, LexicalUpkeep
 from quoth.search.searcher import Progress, ignore_progress
 from quoth.text.query_syntax import Occur, parse_query, plain_query
 from quoth.text.words import Analyser
-from quoth.vocabulary.statistics import EVERYTHING, FieldTerms, Statistics
+from quoth.vocabulary.statistics import Statistics
+from quoth.vocabulary.term_counts import EVERYTHING, FieldTerms
 from quoth.vocabulary.weighting import inverse_document_frequency
 
 _MOVED = "a writer replaced the lexical index during a search; search again"
@@ -64,10 +66,11 @@ class LexicalSearcher:
         config: LexicalConfig,
         syntax: bool,
         exchanged: Path | None = None,
+        workers: int = 0,
     ) -> None:
         """Search what lies in `folder`; with `syntax`, queries may use + - quotes and field:.
 
-        A shard scores with the statistics of all shards, which lie in the file `exchanged`.
+        A shard scores with the statistics of all shards, in the file `exchanged`.
         """
         self.folder = folder
         self._store = store
@@ -75,6 +78,7 @@ class LexicalSearcher:
         self._config = config
         self._syntax = syntax
         self._exchanged = exchanged
+        self._workers = workers
         self._counts_by_row: dict[int, TermCounts] = {}
         self._num_counts = 0
         self._docids: dict[int, str] = {}
@@ -207,10 +211,9 @@ class LexicalSearcher:
 
     def close(self) -> None:
         """Release what was opened."""
-        if self._statistics is not None:
-            self._statistics.close()
-        if self._records is not None:
-            self._records.close()
+        for opened in (self._statistics, self._records):
+            if opened is not None:
+                opened.close()
         self._records = self._parsed = None
         self._index = self._statistics = self._anywhere = self._weighed = None
         self._docids, self._agreed = {}, None
@@ -285,6 +288,7 @@ class LexicalSearcher:
             analyser=self._analyser,
             compact_share=self._config.compact_share,
             progress=progress,
+            workers=self._workers,
         )
 
     # Inner workings --------------------------------------------------------------------------

@@ -10,22 +10,25 @@ collections get them with the next write.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from quoth.artifact import FILE_NAME, Artifact, find_damage
 from quoth.collection.store import Store
-from quoth.errors import CollectionError, IndexMismatch, OutOfFiles
+from quoth.errors import CollectionError, OutOfFiles
 from quoth.index.lexical.index import META, UNFINISHED, LexicalIndex, read_artifact, read_segments
 from quoth.index.lexical.passage_terms import FILE_NAME as PASSAGES_FILE
 from quoth.index.lexical.passage_terms import PassageTermsFile
 from quoth.index.lexical.writer import LexicalWriter
-from quoth.search.lexical.analysing import AnalysedDocument, analyse, analyse_passages
+from quoth.portions import map_portions
+from quoth.search.lexical.analysing import AnalysedPortion, analyse, analyse_portion
+from quoth.search.lexical.opening import require_analyser
 from quoth.search.lexical.records import record_basis
 from quoth.search.searcher import Progress
 from quoth.text.words import Analyser
@@ -36,37 +39,9 @@ STATISTICS_FILE = "statistics.db"
 MAX_FIELDS = 32
 """Fields searched one by one, in order of appearance; later ones count in the whole only."""
 
-_REPORT_EVERY = _PORTION = 500
 _FINISHED = "lexical_finished"  # setting of the store: from then on, no index means a lost one
 _KEPT = "passage_terms_kept"  # setting of the store: from then on, no such file means a lost one
 _logger = logging.getLogger(__name__)
-
-
-def open_index(folder: Path, analyser: Analyser) -> LexicalIndex:
-    """Open an index that was built with this very analyser, or say how to get one."""
-    index = LexicalIndex.open(folder)
-    collection = folder.parent
-    if index is None:
-        raise CollectionError(
-            f'{collection} has no lexical index yet; run "quoth verify {collection} --repair"'
-        )
-    require_analyser(index, analyser, collection)
-    return index
-
-
-def require_analyser(index: LexicalIndex, analyser: Analyser, collection: Path) -> None:
-    """Refuse an index that was built with another analyser."""
-    built, wanted = index.artifact.config["analyser"], analyser.identity()
-    if built != wanted:
-        differing = ", ".join(
-            f"{key} = {built.get(key)!r} (now {wanted.get(key)!r})"
-            for key in wanted
-            if built.get(key) != wanted.get(key)
-        )
-        raise IndexMismatch(
-            f"the lexical index of {collection} was built with {differing}; keep those settings, or"
-            f' rebuild {index.num_documents:,} documents with "quoth verify {collection} --repair"'
-        )
 
 
 class LexicalUpkeep:
@@ -80,12 +55,15 @@ class LexicalUpkeep:
         analyser: Analyser,
         compact_share: float,
         progress: Progress,
+        workers: int,
     ) -> None:
+        """`workers` is how many processes may help to analyse documents where there are many."""
         self._folder = folder
         self._store = store
         self._analyser = analyser
         self._compact_share = compact_share
         self._progress = progress
+        self._workers = workers
         self._upto = store.change
         self._fields = store.fields()[:MAX_FIELDS]
 
@@ -257,9 +235,10 @@ class LexicalUpkeep:
                 return
             if broken or not self._keeps(records, self._upto):
                 return  # it is written anew with the next write
-            right = ((row, analysed.record) for row, analysed in self._analysed(0))
-            if any(one != other for one, other in zip_longest(right, records.all_records())):
-                yield f"{path}: terms of passages differ from the documents"
+            with contextlib.closing(self._analysed(0)) as portions:
+                right = (own for each in portions for own in each.numbered_records())
+                if any(one != other for one, other in zip_longest(right, records.all_records())):
+                    yield f"{path}: terms of passages differ from the documents"
 
     def _follows(self, change: int, log: str) -> bool:
         """Whether something at this point of this history can be caught up."""
@@ -318,24 +297,25 @@ class LexicalUpkeep:
             writer.remove(gone)
         if records is not None:
             records.drop(gone)
-        total = self._store.count_between(after, self._upto)
-        for done, (row, analysed) in enumerate(self._analysed(after)):
-            if done % _REPORT_EVERY == 0:
+        done, total = 0, self._store.count_between(after, self._upto)
+        with contextlib.closing(self._analysed(after)) as portions:
+            for portion in portions:
                 self._progress("indexing words", done, total)
-            if writer is not None:
-                writer.add(row, analysed.fields)
-            if statistics is not None:
-                statistics.count(analysed.fields)
-            if records is not None:
-                records.put(row, analysed.record)
+                done += len(portion.rows)
+                if writer is not None:
+                    for row, texts in zip(portion.rows, portion.texts, strict=True):
+                        writer.add_joined(row, texts)
+                if statistics is not None:
+                    statistics.count_all(portion.counts)
+                if records is not None:
+                    records.put(portion.numbered_records())
         self._progress("indexing words", total, total)
 
-    def _analysed(self, after: int) -> Iterator[tuple[int, AnalysedDocument]]:
+    def _analysed(self, after: int) -> Generator[AnalysedPortion, None, None]:
         """Analyse the documents that came after a change, each once."""
-        added = self._store.added_between(after, self._upto)
-        while portion := {each.row: each.document for each in islice(added, _PORTION)}:
-            for row, passages in self._store.passages_by_row(portion).items():
-                yield row, analyse_passages(portion[row], passages, self._analyser)
+        work = functools.partial(analyse_portion, config=self._analyser.config)
+        added = self._store.portions_between(after, self._upto)
+        return map_portions(work, added, workers=self._workers)
 
     @contextlib.contextmanager
     def _records(self) -> Iterator[PassageTermsFile]:

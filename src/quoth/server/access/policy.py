@@ -37,6 +37,7 @@ Access = Literal["open", "observe", "read", "write"]
 TOO_LARGE = f"the body is longer than {MAX_BODY_BYTES:,} bytes; send less at a time"
 
 _POLICY = "quoth.policy"
+_GUARDED = "quoth.guarded"
 _BODIES = ("POST", "PUT", "PATCH")
 _E = TypeVar("_E", bound=Callable[..., Any])
 
@@ -129,13 +130,47 @@ class GuardedRoute(APIRoute):
         self._admits: Callable[[], None] = getattr(endpoint, "admits", _admit)
         super().__init__(path, endpoint, **given)
 
+    @property
+    def expects_crowds(self) -> bool:
+        """Whether requests may be refused however they read."""
+        return self._admits is not _admit
+
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request that is allowed."""
+        if scope.pop(_GUARDED, None) is not self:
+            self.guard(scope)
+        await super().handle(scope, receive, send)
+
+    def guard(self, scope: Scope) -> None:
+        """Refuse a request that is not allowed, or that there is no room for, body unread."""
         _authorise(self.access, scope)
         if scope["method"] in _BODIES and scope["method"] in (self.methods or ()):
             _require_json(Headers(scope=scope))
             self._admits()  # before anything is parsed: a crowd is refused cheaply
-        await super().handle(scope, receive, send)
+
+
+class EarlyGuards:
+    """Guards of routes that crowds come to, asked before a request is passed on to be routed.
+
+    A route that was asked already serves the request without asking again. Any other route asks its
+    own guard, so nothing depends on whether the one that was found here is the one that runs.
+    """
+
+    def __init__(self, routes: Iterable[BaseRoute]) -> None:
+        self._routes = {
+            (method, route.path): route
+            for route in routes
+            if isinstance(route, GuardedRoute) and route.expects_crowds
+            for method in route.methods or ()
+        }
+
+    def check(self, scope: Scope) -> None:
+        """Refuse a request that its route would refuse."""
+        route = self._routes.get((scope["method"], scope["path"]))
+        if route is not None:
+            scope["route"] = route  # which a refusal is counted for
+            route.guard(scope)
+            scope[_GUARDED] = route
 
 
 class GuardedForeignRoute(BaseRoute):

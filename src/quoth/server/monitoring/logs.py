@@ -38,6 +38,7 @@ _UNSAFE = re.compile(
 )
 _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 _BARE = re.compile(r'[^\s"=\\]+')
+_ENCODER = json.JSONEncoder(default=str, ensure_ascii=False, separators=(",", ":"))
 _plain = logging.Formatter()
 _access = logging.getLogger(ACCESS_LOG)
 _warnings = logging.getLogger("py.warnings")
@@ -133,9 +134,9 @@ def quoted(value: object) -> str:
     /search "two words" "\"" "" 0.5
     """
     if isinstance(value, str):
-        return value if _BARE.fullmatch(value) else json.dumps(value, ensure_ascii=False)
-    text = json.dumps(value, default=str, ensure_ascii=False, separators=(",", ":"))
-    return text if _BARE.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+        return value if _BARE.fullmatch(value) else _ENCODER.encode(value)
+    text = _ENCODER.encode(value)
+    return text if _BARE.fullmatch(text) else _ENCODER.encode(text)
 
 
 class _Handler(logging.StreamHandler[TextIO]):

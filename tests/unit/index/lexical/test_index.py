@@ -23,7 +23,7 @@ from quoth.index.lexical.writer import LexicalWriter, _writing
 from quoth.records import Document
 from quoth.search.lexical.score import score
 from quoth.text.query_syntax import Occur
-from quoth.vocabulary.statistics import EVERYTHING, FieldTerms
+from quoth.vocabulary.term_counts import EVERYTHING, FieldTerms
 
 # tantivy computes in single precision, where ln(1 + x) of a small x has few digits left: scores
 # agree to one part in a million, or to one millionth.

@@ -23,7 +23,7 @@ from quoth.training.retriever.passage_set import (
     save_passage_set,
 )
 from quoth.vocabulary.counting import CountedTerms
-from quoth.vocabulary.statistics import EVERYTHING
+from quoth.vocabulary.term_counts import EVERYTHING
 
 ARRAYS = (
     "document_rows",

@@ -1,0 +1,84 @@
+"""Stored documents on their way to an index, read from the database but not yet taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from quoth.collection.content import read_content
+from quoth.errors import Damaged
+from quoth.records import Document, Passage, Span
+
+MOST_DOCUMENTS = 500
+MOST_CHARACTERS = 1_000_000
+
+StoredContent = tuple[int, str, str]
+"""Row, docid and content of a document."""
+
+StoredPlace = tuple[int, str, int, int, int]
+"""A passage: row of its document, field, instance, start and end."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPortion:
+    """Some documents and where their passages stand, as the database has them."""
+
+    path: Path
+    documents: tuple[StoredContent, ...]
+    places: tuple[StoredPlace, ...]
+
+    def read(self) -> Iterator[tuple[int, Document, list[Passage]]]:
+        """Yield row, document and passages, in order; raises where one cannot be read."""
+        documents = {row: read_document(self.path, row, *rest) for row, *rest in self.documents}
+        passages = place_passages(self.path, documents, self.places)
+        for row, document in documents.items():
+            yield row, document, passages[row]
+
+
+def cut_portions(contents: Iterable[StoredContent]) -> Iterator[tuple[StoredContent, ...]]:
+    """Cut a stream of documents into portions that take little memory.
+
+    >>> [len(portion) for portion in cut_portions([(1, "a", "x"), (2, "b", "x" * 2_000_000)] * 2)]
+    [2, 2]
+    """
+    portion: list[StoredContent] = []
+    length = 0
+    for each in contents:
+        portion.append(each)
+        length += len(each[2]) if isinstance(each[2], str) else 0  # it may be damaged
+        if len(portion) >= MOST_DOCUMENTS or length >= MOST_CHARACTERS:
+            yield tuple(portion)
+            portion, length = [], 0
+    if portion:
+        yield tuple(portion)
+
+
+def read_document(path: Path, row: int, docid: str, content: str) -> Document:
+    """Read a document from what is stored of it."""
+    try:
+        return read_content(docid, content)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise damaged(path, f"document {docid!r} (row {row})", error) from error
+
+
+def place_passages(
+    path: Path, documents: Mapping[int, Document], places: Iterable[StoredPlace]
+) -> dict[int, list[Passage]]:
+    """Make the passages of documents from where they stand, each document's in order."""
+    passages: dict[int, list[Passage]] = {row: [] for row in documents}
+    for row, name, instance, start, end in places:
+        document = documents[row]
+        try:
+            text = document.fields[name][instance][start:end]
+            made = Passage(document.docid, name, Span(start, end), text, instance)
+        except (LookupError, TypeError) as error:
+            what = f"the passages of document {document.docid!r}"
+            raise damaged(path, what, error) from error
+        passages[row].append(made)
+    return passages
+
+
+def damaged(path: Path, what: str, error: Exception) -> Damaged:
+    """Say that something in a database cannot be read."""
+    return Damaged(f'{path}: {what} cannot be read ({error}); run "quoth verify {path.parent}"')
