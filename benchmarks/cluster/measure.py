@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -67,16 +68,57 @@ def replica_megabytes(folder: Path) -> list[dict[str, float]]:
 
     *private* is what each has for itself; *resident* counts mapped index files as well.
     """
+    return [_memory(process) for process in _replicas(folder)]
+
+
+def _replicas(folder: Path) -> list[Path]:
+    """Find the processes that serve the shards of a collection, in their order."""
     name = f"quoth-{open_shards(folder).identity[:12]}-"
-    found: dict[str, dict[str, float]] = {}
+    found: dict[str, Path] = {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
             title = (process / "cmdline").read_text()
-            if name in title and "ServeReplica" in title:
-                found[title] = _memory(process)
         except OSError:  # it has just ended
             continue
+        if name in title and "ServeReplica" in title:
+            found[title] = process
     return [found[title] for title in sorted(found)]
+
+
+def work_in_turns(
+    systems: dict[str, Ask], folders: dict[str, Path], queries: Sequence[str]
+) -> dict[str, Any]:
+    """Count the processor time of a search: of this process, and of those that serve the shards.
+
+    Systems whose name ends in -ray are served by processes of their own. What Ray's own processes
+    do meanwhile is not counted.
+    """
+    served = {
+        name: _replicas(folders[name.removesuffix("-ray")])
+        for name in systems
+        if name.endswith("-ray")
+    }
+    spent: dict[str, list[float]] = {name: [] for name in systems}
+    for ask in systems.values():
+        for text in queries[:TURN]:  # warm up
+            ask(text)
+    for at in range(0, len(queries), TURN):
+        for name, ask in systems.items():
+            before = _processor_seconds(served.get(name, []))
+            for text in queries[at : at + TURN]:
+                ask(text)
+            spent[name].append(_processor_seconds(served.get(name, [])) - before)
+    rows = {name: 1000 * sum(own) / len(queries) for name, own in spent.items()}
+    return {name: {"cpu_ms": own, "over_plain": own / rows["plain"]} for name, own in rows.items()}
+
+
+def _processor_seconds(others: Sequence[Path]) -> float:
+    """Add up the processor time of this process and of others, in seconds so far."""
+    ticks = 0
+    for process in others:
+        fields = (process / "stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _memory(process: Path) -> dict[str, float]:

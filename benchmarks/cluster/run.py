@@ -4,7 +4,8 @@
 
 *build*: seconds, peak memory and disk of each (`build.py`), one after another, each in a process of
 its own. *latency*: one client, the same queries in turns, to the collection in one piece, to shards
-in this process, and to shards behind Ray Serve; and the memory of each shard's process. *exact*: on
+in this process, and to shards behind Ray Serve; and the memory of each shard's process. *work*:
+processor time per search of the same systems, over all processes that take part. *exact*: on
 every real set, the 100 best and their scores. *vectors*: the same by vectors and fused on one small
 set, since encoding a million passages takes days here. Each part is written to
 results/cluster.json when it is done, and left alone if it is there for as many passages, unless
@@ -30,12 +31,13 @@ from benchmarks.cluster.measure import (
     opened,
     replica_megabytes,
     time_in_turns,
+    work_in_turns,
 )
 from benchmarks.serve.collection import sample_queries
 from quoth import __version__
 
 RESULTS = Path(__file__).parent / "results" / "cluster.json"
-PARTS = ("build", "latency", "exact", "vectors")
+PARTS = ("build", "latency", "work", "exact", "vectors")
 
 
 def main() -> None:
@@ -60,6 +62,9 @@ def main() -> None:
     parts: dict[str, Callable[[], Any]] = {
         "build": lambda: _build(given.data, given.passages, systems),
         "latency": lambda: _latency(
+            given.passages, systems, sample_queries(ir, every, count=given.queries)
+        ),
+        "work": lambda: _work(
             given.passages, systems, sample_queries(ir, every, count=given.queries)
         ),
         "exact": lambda: [
@@ -96,6 +101,15 @@ def _latency(count: int, systems: Sequence[str], queries: Sequence[str]) -> dict
         }
     logging.info("%s", {name: (own["p50_ms"], own["p99_ms"]) for name, own in times.items()})
     return {"load_before": load, "times": times, "memory": memory}
+
+
+def _work(count: int, systems: Sequence[str], queries: Sequence[str]) -> dict[str, Any]:
+    folders = {system: folder_of(count, system) for system in systems}
+    load = os.getloadavg()[0]
+    with opened(folders, through_ray=True) as asks:
+        rows = work_in_turns(asks, folders, queries)
+    logging.info("%s", {name: (own["cpu_ms"], own["over_plain"]) for name, own in rows.items()})
+    return {"load_before": load, "queries": len(queries), "systems": rows}
 
 
 def _read(path: Path, *, passages: int) -> dict[str, Any]:

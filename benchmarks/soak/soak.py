@@ -1,10 +1,13 @@
 """Search and write at the same time for long; memory, files and latency over time.
 
-    python -m benchmarks.soak.soak [--seconds 3600] [--intervals 40] [--documents 2000]
+    python -m benchmarks.soak.soak [--seconds 3600] [--intervals 60] [--documents 2000]
+        [--searches 10] [--batches 0.5]
 
-One process adds, updates and removes documents all the time, so that their number stays the same;
-another searches all the time. Both note their memory and open files; at the end every document is
-compared with what was acknowledged, and the collection is verified. Writes results/soak.json.
+One process adds, updates and removes documents, so that their number stays about the same; another
+searches. Both keep to a fixed rate a second (0: as fast as they can), so that latency and memory
+over time compare. Both note their memory, open files and the load of the machine; at the end every
+document is compared with what was acknowledged, and the collection is verified. Writes
+results/soak.json.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -39,17 +43,19 @@ def main() -> None:
     """Soak, and write one JSON file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=3600.0)
-    parser.add_argument("--intervals", type=int, default=40)
+    parser.add_argument("--intervals", type=int, default=60)
     parser.add_argument("--documents", type=int, default=2000)
+    parser.add_argument("--searches", type=float, default=10.0, help="a second; 0: no limit")
+    parser.add_argument("--batches", type=float, default=0.5, help="a second; 0: no limit")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     place = Path(tempfile.mkdtemp(prefix="quoth-soak-"))
     try:
         found = soak(
             place / "c.quoth",
-            seconds=given.seconds,
-            intervals=given.intervals,
+            Times(given.seconds, given.intervals),
             documents=given.documents,
+            rates=(given.batches, given.searches),
         )
     finally:
         shutil.rmtree(place, ignore_errors=True)
@@ -57,17 +63,28 @@ def main() -> None:
     sys.exit(not found["exact"] or not found["clean"])
 
 
-def soak(folder: Path, *, seconds: float, intervals: int, documents: int) -> dict[str, Any]:
-    """Read and write at the same time, then compare."""
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How long, in how many intervals, and how often a second; 0 is as often as possible."""
+
+    seconds: float
+    intervals: int
+    rate: float = 0.0
+
+
+def soak(
+    folder: Path, times: Times, *, documents: int, rates: tuple[float, float] = (0.0, 0.0)
+) -> dict[str, Any]:
+    """Read and write at the same time, so many batches and searches a second; then compare."""
     texts = real_texts()
     with Engine.open(folder) as engine:
         engine.add_documents(make_document(at, 0, texts) for at in range(documents))
-    times = (seconds, intervals)
+    own = [replace(times, rate=rate) for rate in rates]
     context = multiprocessing.get_context("spawn")
     pipes = [context.Pipe() for _side in range(2)]
     sides = [
-        context.Process(target=write, args=(folder, documents, texts, times, pipes[0][1])),
-        context.Process(target=search, args=(folder, texts, times, pipes[1][1])),
+        context.Process(target=write, args=(folder, documents, texts, own[0], pipes[0][1])),
+        context.Process(target=search, args=(folder, texts, own[1], pipes[1][1])),
     ]
     for side in sides:
         side.start()
@@ -78,11 +95,14 @@ def soak(folder: Path, *, seconds: float, intervals: int, documents: int) -> dic
         found = {docid: engine.document(docid).fields["text"][0] for docid in engine.docids()}
         clean = engine.verify().is_clean
     rows = zip(written["rows"], searched["rows"], strict=False)
+    disk = [row["disk"] for row in written["rows"]]
     return {
         "quoth": __version__,
         "machine": f"{platform.machine()}, {multiprocessing.cpu_count()} cores",
-        "seconds": seconds,
+        "seconds": times.seconds,
         "documents": documents,
+        "rates": {"batches": rates[0], "searches": rates[1]},
+        "load": round(statistics.fmean(row["load"] for row in written["rows"]), 2),
         "searches": sum(row["count"] for row in searched["rows"]),
         "changes": sum(row["count"] for row in written["rows"]),
         "exact": found == written["expected"],
@@ -92,8 +112,10 @@ def soak(folder: Path, *, seconds: float, intervals: int, documents: int) -> dic
             for one, other in rows
         ],
         "growth": {
-            name: growth([row["memory"] for row in side["rows"]])
-            for name, side in (("writer", written), ("searcher", searched))
+            "writer": growth([row["memory"] for row in written["rows"]]),
+            "searcher": growth([row["memory"] for row in searched["rows"]]),
+            "latency": growth([row["p50"] for row in searched["rows"]]),
+            "disk": growth(disk),
         },
     }
 
@@ -125,10 +147,10 @@ def growth(values: Sequence[float]) -> float:
 
 
 def write(
-    folder: Path, documents: int, texts: Sequence[str], times: tuple[float, int], out: Connection
+    folder: Path, documents: int, texts: Sequence[str], times: Times, out: Connection
 ) -> None:
     """Add, update and remove until the time is over; tell what must be there then."""
-    chance, rows = random.Random(1), Clock(*times)
+    chance, rows = random.Random(1), Clock(times)
     version = dict.fromkeys(range(documents), 0)
     with Engine.open(folder) as engine:
         step = 0
@@ -156,9 +178,9 @@ def write(
     out.send({"rows": rows.rows, "expected": expected})
 
 
-def search(folder: Path, texts: Sequence[str], times: tuple[float, int], out: Connection) -> None:
+def search(folder: Path, texts: Sequence[str], times: Times, out: Connection) -> None:
     """Search until the time is over."""
-    chance, rows = random.Random(2), Clock(*times)
+    chance, rows = random.Random(2), Clock(times)
     words = sorted({word for text in texts for word in text.split() if word.isalpha()})
     with Engine.open(folder) as engine:
         while rows.goes_on():
@@ -173,16 +195,24 @@ def search(folder: Path, texts: Sequence[str], times: tuple[float, int], out: Co
 class Clock:
     """Times work, and notes a row for every interval."""
 
-    def __init__(self, seconds: float, intervals: int) -> None:
+    def __init__(self, times: Times) -> None:
         self._begun = time.monotonic()
-        self._seconds, self._step = seconds, seconds / intervals
+        self._seconds, self._step = times.seconds, times.seconds / times.intervals
+        self._pause = 1 / times.rate if times.rate else 0.0
+        self._next = self._begun
         self._taken: list[float] = []
         self._count = self._work = 0
         self._since = 0.0
         self.rows: list[dict[str, Any]] = []
 
     def goes_on(self) -> bool:
-        """Whether the time is not over."""
+        """Wait for the next turn, if there is a rate; whether the time is not over.
+
+        Turns that were missed, as the machine was busy, are left out and not made up for.
+        """
+        if self._pause:
+            self._next = max(self._next + self._pause, time.monotonic() - self._pause)
+            time.sleep(max(0.0, self._next - time.monotonic()))
         return time.monotonic() - self._begun < self._seconds
 
     def timed(self, count: int) -> Clock:
@@ -212,6 +242,7 @@ class Clock:
                 "p95": round(1000 * ordered[int(0.95 * (len(ordered) - 1))], 2),
                 "memory": _memory(),
                 "files": len(os.listdir("/proc/self/fd")),
+                "load": round(os.getloadavg()[0], 2),
                 **more,
             }
         )

@@ -343,7 +343,7 @@ class ShownAnswer:
     """An answer with everything that is shown of it.
 
     `sources` are the hits of its passages, cut to what was read of them; `notice` is what a reader
-    should know of the language model.
+    should know of the language model, `incomplete` is as in `ShownHits`.
     """
 
     question: str
@@ -352,6 +352,7 @@ class ShownAnswer:
     searcher: str
     notice: str = ""
     unreachable: tuple[OutOfReach, ...] = ()
+    incomplete: str = ""
 
     def _repr_html_(self) -> str:
         return answer_html(self.answer)

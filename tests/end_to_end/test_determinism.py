@@ -1,4 +1,4 @@
-"""The same documents give the same bytes, whatever the load and the number of threads.
+"""The same inputs give the same bytes, whatever the load and the number of threads.
 
 What differs is listed here, and nothing else does: tantivy names its segments at random, so names
 of files differ, and so do the three lists that hold these names. Their contents do not.
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import built_again
+import trained_again
 
 NAMING = ("meta.json", ".managed.json", "artifact.json")
 """Files of the lexical folder that name segments."""
@@ -34,8 +35,8 @@ def _busy_loops(count: int) -> Iterator[None]:
             each.wait()
 
 
-def _build(folder: Path, *, threads: int) -> None:
-    command = [sys.executable, built_again.__file__, str(folder)]
+def _build(folder: Path, *, threads: int, script: str = built_again.__file__) -> None:
+    command = [sys.executable, script, str(folder)]
     limits = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"), threads)
     environment = {**os.environ, **{name: str(count) for name, count in limits.items()}}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -91,3 +92,42 @@ def test_two_builds_are_the_same_beside_busy_loops_and_with_more_threads(tmp_pat
     assert differing == []
     assert {"collection.db", "lexical/statistics.db", "lexical/passages.db"} <= set(first)
     assert any(name.startswith("dense/") for name in first), "vectors are compared, too"
+
+
+TRAINED = (
+    "birds.quoth/models/learned-1/model.safetensors",
+    "birds.quoth/generative/pixar/model/network.safetensors",
+    "birds.quoth/generative/pixar/phrases/phrase_content.npy",
+    "birds.quoth/generative/pixar/shortlist",
+    "birds.quoth/generative/pixar/trie",
+    "dynamic-lm",
+    "glow",
+    "phrases",
+)
+"""What training makes that is used afterwards: files, and folders of them."""
+
+
+def _trained(folder: Path) -> dict[str, bytes]:
+    """Read every file of what was trained, but what says how long that took."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for name in TRAINED
+        for path in sorted(
+            (folder / name).rglob("*") if (folder / name).is_dir() else [folder / name]
+        )
+        if path.is_file()
+    }
+
+
+def test_two_trainings_are_the_same_beside_busy_loops_and_with_more_threads(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "w"
+    _build(folder, threads=1, script=trained_again.__file__)
+    first = _trained(folder)
+    folder.rename(tmp_path / "first")
+    with _busy_loops(2):
+        _build(folder, threads=3, script=trained_again.__file__)
+    second = _trained(folder)
+    assert sorted(first) == sorted(second)
+    assert [name for name in first if first[name] != second[name]] == []

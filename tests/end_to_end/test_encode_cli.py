@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from commands import Outcome, Quoth, make_runner, write_lines
 from tiny_encoder import save_tiny_encoder
+from tiny_language_model import save_language_model
 
 from quoth.index.dense.index import DenseIndex
 from quoth.search.dense import filling
@@ -167,6 +168,13 @@ def test_an_interrupted_encoding_serves_search_and_says_what_is_missing(
     found = quoth("search", birds, "night", "--json").json()
     assert found["searcher"] == "hybrid" and found["incomplete"].startswith("vectors cover 2")
     assert str(birds) not in found["incomplete"]
+    model = save_language_model(tmp_path / "model")
+    asked = quoth(
+        *("ask", birds, "Who hunts at night?", "--answer.model", model, "--threshold", 1),
+        *("--decoding.max-subwords", 4, "--json"),
+    )
+    assert "vectors cover 2 of 4 passages" in asked.err, asked.err
+    assert asked.json()["incomplete"] == found["incomplete"]
     assert "unfinished: true" in quoth("status", birds).out
     assert quoth("verify", birds).code == 0
     assert quoth("encode", birds).code == 0

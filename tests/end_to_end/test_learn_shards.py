@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from learning_worlds import copy_words, make_collection, make_documents, save_mo
 from quoth.collection.shards import open_shards
 from quoth.collection.store import Store
 from quoth.engine.engine import Engine
-from quoth.errors import ConfigError
 from quoth.jobs.learn.plan import LearnRequest
 from quoth.jobs.learn.sharded import learn_any
 from quoth.models.query_generator.generator import QueryGenerator
@@ -153,14 +153,9 @@ def test_a_sample_is_drawn_over_all_shards_and_kept_as_long_as_it_is_right(
     draw_sample(shards, most=12, settings=[], progress=lambda *_given: None)
     with Engine.open(sample) as whole:
         assert choose(every, most=12)[0] not in whole.docids()
-
-
-def test_generative_search_is_refused_with_what_to_do(
-    world: Path, settings: dict[str, dict[str, Any]]
-) -> None:
-    asked = {**settings, "learn": {**settings["learn"], "generative": True}}
-    with (
-        ShardedEngine.open(world / "birds.shards", settings=[asked]) as engine,
-        pytest.raises(ConfigError, match="quoth merge"),
-    ):
-        learn_any(engine, LearnRequest(), note=lambda _text: None)
+    second = choose(every, most=12)[1]
+    with ShardedEngine.open(folder) as engine:
+        engine.add_documents([replace(engine.document(second), fields={"text": ("changed",)})])
+    draw_sample(shards, most=12, settings=[], progress=lambda *_given: None)
+    with Engine.open(sample) as whole:
+        assert whole.document(second).fields == {"text": ("changed",)}

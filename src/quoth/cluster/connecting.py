@@ -102,6 +102,11 @@ def load_serve() -> ModuleType:
     return module
 
 
+def own_address() -> str:
+    """Return the address of this machine in the cluster that the process belongs to."""
+    return str(load_ray().util.get_node_ip_address())
+
+
 def _connect(ray: ModuleType, address: str) -> None:
     settings: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
     if address == LOCAL:

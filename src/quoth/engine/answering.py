@@ -146,6 +146,8 @@ class AnswerInProgress:
 
     def __init__(self, stream: AnswerStream, found: ShownHits, cut: CutSnippet) -> None:
         self.notice = stream.notice
+        self.incomplete = found.incomplete
+        """How much was searched by vectors, while not all are there; empty otherwise."""
         self._stream = stream
         self._found = found
         self._cut = cut
@@ -171,7 +173,13 @@ class AnswerInProgress:
             for rank, passage in enumerate(answer.passages, start=1)
         )
         return ShownAnswer(
-            self._stream.question, answer, sources, found.searcher, self.notice, found.unreachable
+            self._stream.question,
+            answer,
+            sources,
+            found.searcher,
+            self.notice,
+            found.unreachable,
+            found.incomplete,
         )
 
 

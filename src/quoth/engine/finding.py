@@ -42,7 +42,7 @@ from quoth.vocabulary.term_counts import EVERYTHING
 CutSnippet = Callable[[Passage], Snippet]
 """Cuts what is shown of a passage, around the words of a query."""
 
-_STEADY = ("lexical", "dense")
+STEADY = ("lexical", "dense")
 """Searchers whose k best hits are the first of their 2k best; decoding goes by k."""
 
 
@@ -103,8 +103,10 @@ class Ranking:
 class KeptRanking:
     """A ranking of which ever more may be looked at; what it ranks anyway is searched for once."""
 
-    def __init__(self, ranking: Ranking) -> None:
+    def __init__(self, ranking: Ranking, *, margin: int = 2) -> None:
+        """Look at a ranking; the second time, at so many times as many hits as are asked for."""
         self._ranking = ranking
+        self._margin = margin
         self._found: tuple[Hit, ...] = ()
         self._ranked = 0
 
@@ -124,7 +126,7 @@ class KeptRanking:
         using = self._ranking.using
         if isinstance(using, HybridSearcher | RerankingSearcher):
             return using.ranked(k)
-        return 2 * k if self._ranked and using.name in _STEADY else k
+        return self._margin * k if self._ranked and using.name in STEADY else k
 
 
 class Finder:

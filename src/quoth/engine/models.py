@@ -35,7 +35,8 @@ class LoadedModels:
         self._encoders: dict[str, Encoder] = {}
         self._generators: dict[str, QueryGenerator] = {}
         self._readers: dict[str, Reader] = {}
-        self._generative: dict[Path, tuple[str, GenerativeModel]] = {}
+        self._generative: dict[str, GenerativeModel] = {}
+        self._identities: dict[Path, str] = {}
 
     def encoder(self, name: str) -> Encoder:
         """Return an encoder."""
@@ -110,9 +111,12 @@ class LoadedModels:
         ).tolist()
 
     def generative(self, folder: Path) -> GenerativeModel:
-        """Return a model for generative search; loaded anew if another was put into its place."""
-        identity = identify_model(folder)
-        if folder not in self._generative or self._generative[folder][0] != identity:
+        """Return a model for generative search; loaded anew if another was put into its place.
+
+        Shards that have the same one share it.
+        """
+        identity = self._identities[folder] = identify_model(folder)
+        if identity not in self._generative:
             try:
                 import torch
 
@@ -120,9 +124,11 @@ class LoadedModels:
             except ImportError as error:
                 raise missing_neural(error, what="generative models") from error
             be_quiet()
+            used = set(self._identities.values())
+            self._generative = {key: own for key, own in self._generative.items() if key in used}
             model = open_generative_model(folder, threads=torch.get_num_threads())
-            self._generative[folder] = (identity, model)
-        return self._generative[folder][1]
+            self._generative[identity] = model
+        return self._generative[identity]
 
 
 def be_quiet() -> None:

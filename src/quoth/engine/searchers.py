@@ -36,7 +36,7 @@ from quoth.search.dense.on_disk import VectorsOnDisk
 from quoth.search.dense.unfinished import UnfinishedVectors
 from quoth.search.generative.state import TRIE, find_model, is_index_current
 from quoth.search.hybrid.calibration import Calibration
-from quoth.search.hybrid.searcher import HybridSearcher
+from quoth.search.hybrid.searcher import HybridSearcher, SearchTogether
 from quoth.search.lexical.searcher import LexicalSearcher
 from quoth.search.rerank import ReadHits, Reranking, RerankingSearcher, wanted_text
 from quoth.search.searcher import IndexedSearcher, KeptIndex, Progress, Searcher, Timed, untimed
@@ -160,10 +160,6 @@ class Searchers:
             return chosen, rerank
         can = name == AUTO and chosen == "hybrid" and find_reranker(self._config.rerank) is not None
         return chosen, can and self.rerank_share > 0.0
-
-    def decide_as_whole(self, rerank: bool | None) -> tuple[str, bool]:
-        """Decide what `auto` stands for where unfinished vectors are of no use."""
-        return self.decide(AUTO if self.is_encoded else "lexical", rerank)
 
     @functools.cached_property
     def rerank_share(self) -> float:
@@ -375,7 +371,9 @@ class Searchers:
     def _make_hybrid(self, *, syntax: bool) -> HybridSearcher:
         return self.fuse(lambda name: self.get(name, syntax=syntax))
 
-    def fuse(self, side: Callable[[str], Searcher]) -> HybridSearcher:
+    def fuse(
+        self, side: Callable[[str], Searcher], *, together: SearchTogether | None = None
+    ) -> HybridSearcher:
         """Fuse searchers, given by name, as was found out for this collection."""
         sides = [side("lexical"), side("dense")]
         config = self._config.fusion
@@ -388,7 +386,12 @@ class Searchers:
         )
         ranges = found.usual_ranges() if found else None
         return HybridSearcher(
-            sides, config=config, weights=weights, ranges=ranges, timed=self._timed
+            sides,
+            config=config,
+            weights=weights,
+            ranges=ranges,
+            timed=self._timed,
+            together=together,
         )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from quoth.artifact import write_text_atomically
 from quoth.collection.schema import require_collection
+from quoth.collection.shards import is_sharded, open_shards
 from quoth.collection.store import FILE_NAME, Store
 from quoth.errors import ConfigError, CorpusError, Damaged
 from quoth.jobs.job_folder import JobFolder
@@ -75,17 +76,24 @@ def read_texts(source: Path) -> list[str]:
     """Read the texts of a collection, identifiers and titles, or those of a file, line by line."""
     if source.is_file():
         return read_lines(source)
+    if is_sharded(source):
+        found = {text for path in open_shards(source).shards for text in _read_names(path)}
+        return sorted(found)
     require_collection(source, FILE_NAME)
-    with closing(Store.open(source)) as store:
-        config = build_config(*stored_settings(store, source)).generative
-        named = (
+    return sorted(_read_names(source))
+
+
+def _read_names(collection: Path) -> set[str]:
+    """Read what the documents of a collection, or of a shard, are named by."""
+    with closing(Store.open(collection)) as store:
+        config = build_config(*stored_settings(store, collection)).generative
+        return {
             text
             for stored in store.live_documents()
             for _row, text in name_documents(
                 {stored.row: stored.document}, store, config=config, identify=None
             )
-        )
-        return sorted(set(named))
+        }
 
 
 def open_checked(folder: Path) -> tuple[PhraseVocabulary, PhraseReport | None]:

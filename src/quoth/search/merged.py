@@ -7,6 +7,7 @@ is left out, and said to be: what was found is then the ranking of the documents
 
 from __future__ import annotations
 
+import functools
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,19 +17,33 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from quoth.errors import ShardDown
 from quoth.records import Document, Hit, Part, Query, Run, SearchRequest, ShownHit
+from quoth.search.coverage import HeldVectors, join_held
+from quoth.search.shard_questions import ShardHits, ShardQuestion, worth_settling
 
 _T = TypeVar("_T")
+_AT_ONCE = {"generative": 16}  # queries that are sent together, where each takes much memory
+
+_NOTHING = ShardHits((), ())
+
+Prepare = Callable[[str, Sequence[Query]], Any]
+"""Makes of queries what a searcher makes of them before it looks into a shard; None: nothing."""
 
 
 class ShardPort(Protocol):
     """One shard, in this process or elsewhere; every method may raise `ShardDown`."""
 
     number: int
+    is_costly: bool
+    """Whether asking once more costs more than showing hits in vain."""
 
-    def run(
-        self, queries: Sequence[Query], *, k: int, where: str, searcher: str, syntax: bool
-    ) -> Run:
-        """Find the k best documents of the shard: lexical, dense or generative, never fused."""
+    def answer(self, questions: Sequence[ShardQuestion]) -> tuple[tuple[ShardHits, ...], ...]:
+        """Find the best documents of the shard by several searchers, for each query of each."""
+        ...
+
+    def settle(
+        self, question: ShardQuestion, docids: Sequence[Sequence[str]]
+    ) -> tuple[tuple[float | None, ...], ...]:
+        """Score documents that were proposed for each query exactly; None where one is gone."""
         ...
 
     def find(self, request: SearchRequest) -> tuple[ShownHit, ...]:
@@ -39,6 +54,10 @@ class ShardPort(Protocol):
         """Show hits of the shard that were found for a request; what is gone is left out."""
         ...
 
+    def sign(self, docids: Sequence[str]) -> dict[str, bytes]:
+        """Return what tells near-identical documents; those that are not there are left out."""
+        ...
+
     def explain(
         self, query: Query, docids: Sequence[str], *, searcher: str, syntax: bool = True
     ) -> tuple[Part, ...]:
@@ -47,6 +66,14 @@ class ShardPort(Protocol):
 
     def fetch(self, docids: Sequence[str]) -> tuple[Document, ...]:
         """Fetch documents of the shard; those that are not there are left out."""
+        ...
+
+    def held(self) -> HeldVectors:
+        """Count the vectors of a shard that is being encoded, and those it will have."""
+        ...
+
+    def lacking(self, docids: Sequence[str]) -> frozenset[str]:
+        """Say which of these documents of the shard have no vector yet."""
         ...
 
     def status(self) -> dict[str, Any]:
@@ -76,15 +103,17 @@ class FanOut:
     ) -> ShardAnswers[_T]:
         """Put a question to some shards, None for all; raises where none of them answers."""
         asked = sorted(self.ports if numbers is None else set(numbers))
-        waiting = {
+        waiting: dict[int, Callable[[], _T]] = {
             # Each in the caller's context, so that who stops the caller stops the shards too.
-            each: self._pool.submit(copy_context().run, question, self.ports[each])
-            for each in asked
+            each: self._pool.submit(copy_context().run, question, self.ports[each]).result
+            for each in asked[1:]
         }
+        for each in asked[:1]:  # by this thread, which has nothing else to do
+            waiting[each] = functools.partial(question, self.ports[each])
         answers, unreachable = {}, {}
-        for number, future in waiting.items():
+        for number in asked:
             try:
-                answers[number] = future.result()
+                answers[number] = waiting[number]()
             except ShardDown as error:
                 unreachable[number] = error.why
         if asked and not answers:
@@ -115,30 +144,97 @@ class MergedSearcher:
         shard_of: Callable[[str], int],
         where: str = "",
         syntax: bool = True,
+        prepare: Prepare = lambda _name, _queries: None,
     ) -> None:
+        """Search by a name; `prepare` makes of queries what every shard would make of them."""
         self.name = name
         self.unreachable: dict[int, str] = {}
         """Shards that did not answer so far, and why."""
-        self._fan_out = fan_out
+        self.fan_out = fan_out
         self._shard_of = shard_of
         self._where = where
         self._syntax = syntax
+        self._prepare = prepare
 
     def search(self, queries: Sequence[Query], *, k: int, allowed: set[int] | None) -> Run:
         """Find the k best documents of all shards within reach; rows are each shard's own."""
         assert allowed is None  # the condition restricts, as it means the same in every shard
-        found = self._ask(
-            lambda port: port.run(
-                queries, k=k, where=self._where, searcher=self.name, syntax=self._syntax
-            )
+        hits: dict[str, tuple[Hit, ...]] = {}
+        step = _AT_ONCE.get(self.name, max(1, len(queries)))
+        for start in range(0, len(queries), step):
+            part = queries[start : start + step]
+            hits |= search_together([self], part, k=k)[self.name].hits
+        return Run(self.name, hits)
+
+    def question(self, queries: Sequence[Query], *, k: int) -> ShardQuestion:
+        """Say what every shard is to be asked."""
+        prepared = self._prepare(self.name, queries)
+        where, syntax = self._where, self._syntax
+        return ShardQuestion(
+            tuple(queries), k, self.name, where=where, syntax=syntax, prepared=prepared
         )
-        return merge_runs(list(found.values()), name=self.name, k=k)
+
+    def merge(self, question: ShardQuestion, answers: Mapping[int, Sequence[ShardHits]]) -> Run:
+        """Join what the shards answered into the k best of all; what was proposed is settled."""
+        if not all(hits.are_settled for own in answers.values() for hits in own):
+            answers = self._settle(question, answers)
+        by_query = zip(*answers.values(), strict=True)
+        return Run(
+            self.name,
+            {
+                query.qid: merge_hits(own, k=question.k)
+                for query, own in zip(question.queries, by_query, strict=True)
+            },
+        )
+
+    def _settle(
+        self, question: ShardQuestion, answers: Mapping[int, Sequence[ShardHits]]
+    ) -> dict[int, list[ShardHits]]:
+        """Have every document scored exactly that may be among the best, and no other."""
+        queries, k = question.queries, question.k
+        settled = {
+            number: [hits if hits.are_settled else _NOTHING for hits in own]
+            for number, own in answers.items()
+        }
+        wanted: dict[int, list[list[str]]] = {}
+        deeper: dict[int, dict[int, Query]] = {}
+        for at, query in enumerate(queries):
+            found = {number: own[at] for number, own in answers.items()}
+            worth, more = worth_settling(found, k)
+            for number, docids in worth.items():
+                if number in more:
+                    deeper.setdefault(number, {})[at] = query
+                elif not found[number].are_settled:
+                    wanted.setdefault(number, [[] for _ in queries])[at] = docids
+        exact = self._ask_again(lambda port: port.settle(question, wanted[port.number]), wanted)
+        for number, scores in exact.items():
+            for at, pair in enumerate(zip(wanted[number], scores, strict=True)):
+                settled[number][at] = _scored(*pair) if pair[0] else settled[number][at]
+        for number, places in deeper.items():
+            asked = replace(question, queries=tuple(places.values()), exactly=True, prepared=None)
+            for own in self._ask_again(_answering(asked), [number]).values():
+                for at, hits in zip(places, own, strict=True):
+                    settled[number][at] = hits
+        return settled
+
+    def _ask_again(
+        self, question: Callable[[ShardPort], _T], numbers: Iterable[int]
+    ) -> Mapping[int, _T]:
+        """Ask shards that have just answered; those that have gone since are left out."""
+        numbers = list(numbers)
+        if not numbers:
+            return {}
+        try:
+            return self._ask(question, numbers)
+        except ShardDown as error:
+            self.unreachable.update(dict.fromkeys(numbers, error.why))
+            return {}
 
     def find(self, request: SearchRequest) -> tuple[ShownHit, ...]:
         """Find hits with all that is shown of them, asking every shard once.
 
         It saves a round of asking, and has every shard show hits of which few are kept: worth it
-        where shards work beside each other.
+        where asking is costly.
         """
         wanted = replace(request, k=request.reach, offset=0)
         answers = self._ask(lambda port: port.find(wanted))
@@ -180,6 +276,14 @@ class MergedSearcher:
         by_docid = {each.hit.docid: each for found in answers.values() for each in found}
         return tuple(by_docid[hit.docid] for hit in hits if hit.docid in by_docid)
 
+    def sign(self, hits: Sequence[Hit]) -> dict[str, bytes]:
+        """Return what tells near-identical documents, by docid, of hits within reach."""
+        own = self._by_shard([hit.docid for hit in hits], str)
+        answers = self._ask(lambda port: port.sign(own[port.number]), own) if own else {}
+        return {
+            docid: signature for found in answers.values() for docid, signature in found.items()
+        }
+
     def _by_shard(self, things: Iterable[_T], docid_of: Callable[[_T], str]) -> dict[int, list[_T]]:
         own: dict[int, list[_T]] = {}
         for each in things:
@@ -192,31 +296,66 @@ class MergedSearcher:
     def _ask(
         self, question: Callable[[ShardPort], _T], numbers: Iterable[int] | None = None
     ) -> Mapping[int, _T]:
-        asked = self._fan_out.ask(question, numbers)
+        asked = self.fan_out.ask(question, numbers)
         self.unreachable.update(asked.unreachable)
         return asked.answers
 
 
-def merge_runs(runs: Sequence[Run], *, name: str, k: int) -> Run:
+def search_together(
+    sides: Sequence[MergedSearcher], queries: Sequence[Query], *, k: int
+) -> dict[str, Run]:
+    """Search by several searchers of the same shards, asking each shard once."""
+    questions = [side.question(queries, k=k) for side in sides]
+    asked = sides[0].fan_out.ask(lambda port: port.answer(questions))
+    found = {}
+    for at, (side, question) in enumerate(zip(sides, questions, strict=True)):
+        side.unreachable.update(asked.unreachable)
+        found[side.name] = side.merge(question, {n: own[at] for n, own in asked.answers.items()})
+    return found
+
+
+class UnfinishedMergedSearcher(MergedSearcher):
+    """A merged searcher by vectors, of which some are missing as an encoding is under way."""
+
+    is_partial = True
+
+    @property
+    def held_share(self) -> float:
+        """The share of all documents within reach that have a vector."""
+        return self._held.held / max(1, self._held.documents)
+
+    def lacking(self, docids: Sequence[str]) -> frozenset[str]:
+        """Say which of these documents have no vector yet."""
+        own = self._by_shard(docids, str)
+        answers = self._ask(lambda port: port.lacking(own[port.number]), own) if own else {}
+        return frozenset(docid for found in answers.values() for docid in found)
+
+    def coverage(self) -> str:
+        """Say how much is searched by vectors."""
+        return str(self._held.coverage)
+
+    @functools.cached_property
+    def _held(self) -> HeldVectors:
+        return join_held(list(self._ask(lambda port: port.held()).values()))
+
+
+def merge_hits(found: Iterable[ShardHits], *, k: int) -> tuple[Hit, ...]:
     """Join the lists of shards into the k best of all: by score, then by docid.
 
-    >>> from quoth.records import Hit
-    >>> first = Run("lexical", {"q": (Hit("a", 3.0), Hit("c", 1.0))})
-    >>> second = Run("lexical", {"q": (Hit("b", 1.0),)})
-    >>> [hit.docid for hit in merge_runs([first, second], name="lexical", k=2).hits["q"]]
+    >>> first, second = ShardHits(("a", "c"), (3.0, 1.0)), ShardHits(("b",), (1.0,))
+    >>> [hit.docid for hit in merge_hits([first, second], k=2)]
     ['a', 'b']
     """
-    qids = dict.fromkeys(qid for run in runs for qid in run.hits)
-    return Run(
-        name,
-        {
-            qid: tuple(
-                heapq.nsmallest(
-                    k,
-                    (hit for run in runs for hit in run.hits.get(qid, ())),
-                    key=lambda hit: (-hit.score, hit.docid),
-                )
-            )
-            for qid in qids
-        },
-    )
+    scored = (pair for own in found for pair in zip(own.docids, own.scores, strict=True))
+    best = heapq.nsmallest(k, scored, key=lambda pair: (-pair[1], pair[0]))
+    return tuple(Hit(docid, score) for docid, score in best)
+
+
+def _answering(asked: ShardQuestion) -> Callable[[ShardPort], tuple[ShardHits, ...]]:
+    return lambda port: port.answer([asked])[0]
+
+
+def _scored(docids: Sequence[str], scores: Sequence[float | None]) -> ShardHits:
+    """Put exact scores beside docids; what is gone is left out."""
+    there = [pair for pair in zip(docids, scores, strict=True) if pair[1] is not None]
+    return ShardHits(tuple(docid for docid, _ in there), tuple(score or 0.0 for _, score in there))

@@ -25,10 +25,14 @@ from quoth.settings.pixar import PixarBuildConfig
 from quoth.text.folders.config import FolderConfig
 from quoth.text.readers.config import ReaderConfig
 
-_ANSWER = "answer"
+ANSWER = "answer"
+"""Setting of a store: the language model that answers."""
+
 _MODEL = "model"
 
-_GENERATIVE = "generative"
+GENERATIVE = "generative"
+"""Setting of a store: how generative search was trained."""
+
 _NAMING, _TRAINING = "generative", "pixar"
 
 _BEFORE_SENTENCES: dict[str, Any] = {"sentences": 0}
@@ -108,7 +112,7 @@ def store_generative(store: Store, config: GenerativeConfig, build: PixarBuildCo
     naming = replace(config, model="", generator=_absolute(config.generator))
     training = replace(build, device=PixarBuildConfig().device)
     named = _chosen(naming) | {each: getattr(naming, each) for each in _BEFORE_SENTENCES}
-    store.set_setting(_GENERATIVE, {_NAMING: named, _TRAINING: _chosen(training)})
+    store.set_setting(GENERATIVE, {_NAMING: named, _TRAINING: _chosen(training)})
 
 
 def stored_generative(store: Store) -> dict[str, Any]:
@@ -127,7 +131,7 @@ def stored_build(store: Store) -> PixarBuildConfig:
 
 
 def _read(store: Store) -> dict[str, Any]:
-    return store.setting(_GENERATIVE) or {}
+    return store.setting(GENERATIVE) or {}
 
 
 def _absolute(generator: str) -> str:
@@ -157,10 +161,15 @@ def _known(kind: type, values: Any) -> dict[str, Any]:
 
 def store_answer(store: Store, model: Path) -> None:
     """Let a collection answer with a model; a relative path starts at the collection."""
-    store.set_setting(_ANSWER, {_MODEL: model.as_posix()})
+    store.set_setting(ANSWER, answer_setting(model))
+
+
+def answer_setting(model: Path) -> dict[str, str]:
+    """Return the value of the setting that names what answers."""
+    return {_MODEL: model.as_posix()}
 
 
 def stored_answer(store: Store, folder: Path) -> dict[str, str]:
     """Return the settings of answering that are kept with a collection; none where none are."""
-    found = store.setting(_ANSWER)
+    found = store.setting(ANSWER)
     return {_MODEL: str(folder / found[_MODEL])} if found else {}

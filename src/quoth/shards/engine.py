@@ -10,7 +10,6 @@ collection as a whole, opens the folders themselves.
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -25,10 +24,9 @@ from quoth.engine.answering import Asking, OpenModel
 from quoth.engine.base import EngineBase
 from quoth.engine.finding import CutSnippet, Ranking
 from quoth.engine.models import LoadedModels
-from quoth.engine.searchers import AUTO, NAMES, Searchers
 from quoth.engine.verify import Damage, lock_to_verify
 from quoth.engine.writing import locked
-from quoth.errors import CollectionError, ConfigError, NotFound, OutOfDate
+from quoth.errors import NotFound, OutOfDate
 from quoth.records import (
     Attention,
     Document,
@@ -39,14 +37,15 @@ from quoth.records import (
     ShownHits,
 )
 from quoth.search.hybrid.calibration import Calibration
-from quoth.search.merged import FanOut, MergedSearcher, ShardPort
-from quoth.search.searcher import Progress, Searcher, Timed, ignore_progress, untimed
+from quoth.search.merged import FanOut, ShardPort
+from quoth.search.searcher import Progress, Timed, ignore_progress, untimed
 from quoth.settings.config import Config, Values, build_config
 from quoth.shards.encoding import encode_together
 from quoth.shards.finding import ShardFinder
-from quoth.shards.found import FoundRun, merge_sides, out_of_reach, read_shown, warn
+from quoth.shards.found import FoundRun, out_of_reach, warn
 from quoth.shards.global_statistics import exchange_is_due
 from quoth.shards.port import LocalPort, ShardEngine
+from quoth.shards.searchers import ShardSearchers, coverage
 from quoth.shards.status import describe_all, join_damage
 from quoth.shards.writing import (
     ShardWriter,
@@ -86,8 +85,10 @@ class ShardedEngine(EngineBase):
         ]
         self._local = [LocalPort(engine, turn) for engine in self._engines]
         self.is_local = ports is None
-        self._is_apart = not self.is_local or self.shards.count == 1
-        self._fan_out = FanOut(self._local if ports is None else ports)
+        asked: Sequence[ShardPort] = self._local if ports is None else ports
+        self._asks_once = len(asked) == 1 or any(port.is_costly for port in asked)
+        self._fan_out = FanOut(asked)
+        self._searchers = ShardSearchers(self.shards, self._local, self._fan_out)
         self._asking = Asking(folder, open_model=open_model)
 
     @classmethod
@@ -179,30 +180,27 @@ class ShardedEngine(EngineBase):
         request = replace(request, searcher=searcher, rerank=rerank)
 
         def look() -> ShownHits:
-            sides = self._sides(where=request.where, syntax=request.syntax)
-            using = self._searcher(searcher, sides, rerank=rerank, syntax=request.syntax)
+            sides = self._searchers.sides(where=request.where, syntax=request.syntax)
+            using = self._searchers.get(searcher, sides, rerank=rerank, syntax=request.syntax)
             finder = ShardFinder(
                 Ranking(request, using),
                 sides["lexical"],
                 lambda docids: self.attention(request.query, docids, searcher=searcher),
                 self._timed,
-                is_apart=self._is_apart,
+                asks_once=self._asks_once,
             )
             shown = finder.find() if least is None else finder.find_distinct(least=least)
             unreachable = out_of_reach(self.shards, sides.values())
             by = self.config.rerank.by if rerank else ""
             better = self._engines[0].suggest(request)
-            return ShownHits(shown, searcher, unreachable, by, better)
+            return ShownHits(shown, searcher, unreachable, by, better, coverage(searcher, sides))
 
         with self._timed("search"):
             return self._read(look)
 
     def decide(self, searcher: str, rerank: bool | None) -> tuple[str, bool]:
         """Return the searcher that a name stands for, and whether its hits are reranked."""
-        if searcher != AUTO:
-            return searcher, bool(rerank)
-        first = self._engines[0]  # shards go by vectors once all are there
-        return first.with_searchers(lambda own: own.decide_as_whole(rerank))
+        return self._searchers.decide(searcher, rerank)
 
     def find_many(
         self,
@@ -218,8 +216,8 @@ class ShardedEngine(EngineBase):
         chosen, is_reranked = self.decide(searcher, rerank)
 
         def look() -> FoundRun:
-            sides = self._sides(where=where, syntax=syntax)
-            using = self._searcher(chosen, sides, rerank=is_reranked, syntax=syntax)
+            sides = self._searchers.sides(where=where, syntax=syntax)
+            using = self._searchers.get(chosen, sides, rerank=is_reranked, syntax=syntax)
             run = using.search(queries, k=k, allowed=None)
             return FoundRun(run, out_of_reach(self.shards, sides.values()))
 
@@ -257,8 +255,8 @@ class ShardedEngine(EngineBase):
         documents = [self.document(docid) for docid in docids]
 
         def look() -> tuple[Part, ...]:
-            sides = self._sides(where=where, syntax=True)
-            using = self._searcher(chosen, sides, rerank=is_reranked, syntax=True)
+            sides = self._searchers.sides(where=where, syntax=True)
+            using = self._searchers.get(chosen, sides, rerank=is_reranked, syntax=True)
             return using.explain(Query("", text), documents, k=k)
 
         with self._timed("explain"):
@@ -340,34 +338,6 @@ class ShardedEngine(EngineBase):
     @property
     def _wait(self) -> float:
         return build_config(*self._given).collection.wait_seconds
-
-    def _sides(self, *, where: str, syntax: bool) -> dict[str, MergedSearcher]:
-        return merge_sides(self._fan_out, self.shards, where=where, syntax=syntax)
-
-    def _searcher(
-        self, name: str, sides: dict[str, MergedSearcher], *, rerank: bool, syntax: bool
-    ) -> Searcher:
-        first = self._plain_searcher(name, sides)
-        if not rerank:
-            return first
-        read = read_shown(sides["lexical"], searcher=name, syntax=syntax)
-        how = functools.partial(Searchers.rerank, first=first, read=read, syntax=syntax)
-        return self._engines[0].with_searchers(how)
-
-    def _plain_searcher(self, name: str, sides: dict[str, MergedSearcher]) -> Searcher:
-        if name not in NAMES:
-            raise ConfigError(f"there is no searcher {name!r}; choose one of {', '.join(NAMES)}")
-        first = self._engines[0]
-        if name in ("dense", "hybrid") and not first.with_searchers(
-            lambda searchers: searchers.is_encoded
-        ):
-            raise CollectionError(
-                f"{self.folder} has no vectors yet of {self.config.dense.encoder}; run"
-                f' "quoth encode {self.folder}"'
-            )
-        if name == "hybrid":
-            return first.with_searchers(lambda searchers: searchers.fuse(lambda side: sides[side]))
-        return sides[name]
 
     def _read(self, look: Callable[[], _T]) -> _T:
         """Look; again, where statistics had to be exchanged first and nobody else was at it."""

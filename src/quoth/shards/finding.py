@@ -1,7 +1,8 @@
 """Find hits over all shards, and let each shard show its own.
 
-Where shards work beside each other, each finds and shows in one answer; otherwise the best of all
-are found first, and only their shards asked for what is shown of them.
+The best of all are found first, and only their shards asked for what is shown of them; where asking
+is costly, every shard finds and shows in one answer. A page that has near-identical documents is
+filled from a longer stretch of the ranking, of which shards first say what tells them apart.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-from quoth.engine.finding import KeptRanking, Ranking, number_distinct
+from quoth.engine.finding import STEADY, KeptRanking, Ranking, number_distinct
 from quoth.records import Attention, Document, Hit, SearchRequest, ShownHit
-from quoth.search.duplicates import BestHits, choose_distinct
+from quoth.search.duplicates import choose_distinct
 from quoth.search.merged import MergedSearcher
 from quoth.search.searcher import Timed
+
+_MARGIN = 4
+"""How many times as many hits as are wanted a page that has copies is filled from."""
 
 LookAt = Callable[[Sequence[str]], Sequence[Attention | None]]
 """Says where the encoder looked, for documents by their docids."""
@@ -30,13 +34,13 @@ class ShardFinder:
     """Asks the shards for what is shown."""
     attention: LookAt
     timed: Timed
-    is_apart: bool
-    """Whether shards work beside each other."""
+    asks_once: bool
+    """Whether every shard is to find and show in one answer, where it can."""
 
     def find(self) -> tuple[ShownHit, ...]:
         """Find hits `offset` + 1 to `offset` + k, with all that is shown of them."""
         request, using = self.ranking.request, self.ranking.using
-        if isinstance(using, MergedSearcher) and self.is_apart:
+        if isinstance(using, MergedSearcher) and self.asks_once:
             hits: Sequence[ShownHit] = using.find(request)
         else:
             with self._searching:
@@ -49,18 +53,18 @@ class ShardFinder:
 
     def find_distinct(self, *, least: float) -> tuple[ShownHit, ...]:
         """Find hits, those that are at least so similar together."""
-        request = self.ranking.request
+        request, using = self.ranking.request, self.ranking.using
         asked = replace(request, offset=0, distinct=True, explain=False, attention=False)
-        shown: dict[str, ShownHit] = {}
-        using = self.ranking.using
-        page = choose_distinct(
-            request,
-            _at_once(using, asked, shown)
-            if isinstance(using, MergedSearcher) and self.is_apart
-            else self._in_steps(asked, shown),
-            signatures=lambda hits: [shown[hit.docid].signature for hit in hits],
-            least=least,
+        looked_at = (
+            _AtOnce(using, asked)
+            if isinstance(using, MergedSearcher) and self.asks_once
+            else _InSteps(self, asked)
         )
+        page = choose_distinct(
+            request, looked_at.best, signatures=looked_at.signatures, least=least
+        )
+        shown = looked_at.show([each.best for each in page.groups])
+        page = replace(page, groups=[each for each in page.groups if each.best.docid in shown])
         hits = [
             replace(known, rank=each.rank, hit=replace(known.hit, score=each.best.score))
             for each in page.groups
@@ -70,19 +74,10 @@ class ShardFinder:
         told = looked.with_finders(self._explain(looked, hits))
         return number_distinct(told, page, after=request.offset)
 
-    def _in_steps(self, asked: SearchRequest, shown: dict[str, ShownHit]) -> BestHits:
-        """Return what finds the k best hits and then has those shown that were not so far."""
-        kept = KeptRanking(self.ranking)
-
-        def best(k: int) -> Sequence[Hit]:
-            with self._searching:
-                found = kept.best(k)
-            with self.timed("show"):
-                unknown = [hit for hit in found if hit.docid not in shown]
-                shown.update(_by_docid(self.lexical.show(asked, unknown) if unknown else ()))
-            return [hit for hit in found if hit.docid in shown]
-
-        return best
+    def rank(self, kept: KeptRanking, k: int) -> Sequence[Hit]:
+        """Find the k best hits."""
+        with self._searching:
+            return kept.best(k)
 
     @property
     def _searching(self) -> AbstractContextManager[None]:
@@ -100,15 +95,70 @@ class ShardFinder:
         return shown
 
 
-def _at_once(using: MergedSearcher, asked: SearchRequest, shown: dict[str, ShownHit]) -> BestHits:
-    """Return what has every shard find and show its k best hits in one answer."""
+class _InSteps:
+    """Hits that are found first; the first are shown with their signatures, others just signed."""
 
-    def best(k: int) -> Sequence[Hit]:
-        found = using.find(replace(asked, k=k))
-        shown.update(_by_docid(found))
-        return [each.hit for each in found]
+    def __init__(self, finder: ShardFinder, asked: SearchRequest) -> None:
+        self._finder = finder
+        self._asked = asked
+        self._kept = KeptRanking(finder.ranking, margin=_MARGIN)
+        self._shown: dict[str, ShownHit] = {}
+        self._signed: dict[str, bytes] = {}
+        self._is_first = True
 
-    return best
+    def best(self, k: int) -> Sequence[Hit]:
+        """Return the k best hits, as far as their shards can be reached."""
+        found = self._finder.rank(self._kept, k)
+        if self._is_first:
+            self.show(found)
+        elif any(hit.docid not in self._signed for hit in found):
+            near = self._kept.known(_MARGIN * k)  # so that the next round needs no asking
+            unsigned = [hit for hit in near if hit.docid not in self._signed]
+            self._signed |= self._finder.lexical.sign(unsigned)
+        self._is_first = False
+        return [hit for hit in found if hit.docid in self._signed]
+
+    def signatures(self, hits: Sequence[Hit]) -> list[bytes]:
+        """Return what tells near-identical documents."""
+        return [self._signed[hit.docid] for hit in hits]
+
+    def show(self, hits: Sequence[Hit]) -> dict[str, ShownHit]:
+        """Return what is shown of hits, by docid; of those that were not shown so far, it asks."""
+        unknown = [hit for hit in hits if hit.docid not in self._shown]
+        if unknown:
+            with self._finder.timed("show"):
+                found = self._finder.lexical.show(self._asked, unknown)
+            self._shown |= _by_docid(found)
+            self._signed |= {each.hit.docid: each.signature for each in found}
+        return self._shown
+
+
+class _AtOnce:
+    """Hits that every shard finds and shows in one answer."""
+
+    def __init__(self, using: MergedSearcher, asked: SearchRequest) -> None:
+        self._using = using
+        self._asked = asked
+        self._found: Sequence[ShownHit] = ()
+        self._shown: dict[str, ShownHit] = {}
+        self._ranked = 0
+
+    def best(self, k: int) -> Sequence[Hit]:
+        """Return the k best hits; the second time, more are asked for than are wanted."""
+        if k > self._ranked:
+            is_steady = self._ranked and self._using.name in STEADY
+            self._ranked = _MARGIN * k if is_steady else k
+            self._found = self._using.find(replace(self._asked, k=self._ranked))
+            self._shown |= _by_docid(self._found)
+        return [each.hit for each in self._found[:k]]
+
+    def signatures(self, hits: Sequence[Hit]) -> list[bytes]:
+        """Return what tells near-identical documents."""
+        return [self._shown[hit.docid].signature for hit in hits]
+
+    def show(self, _hits: Sequence[Hit]) -> dict[str, ShownHit]:
+        """Return what is shown, by docid."""
+        return self._shown
 
 
 def _by_docid(shown: Sequence[ShownHit]) -> dict[str, ShownHit]:

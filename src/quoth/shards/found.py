@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from quoth.collection.shards import ShardSet
-from quoth.engine.searchers import NAMES
 from quoth.records import TITLES, Hit, OutOfReach, Query, Run, SearchRequest, ShownHit
-from quoth.search.merged import FanOut, MergedSearcher
+from quoth.search.merged import MergedSearcher
 from quoth.search.rerank import ReadHits, ReadPassage, read_passage
 from quoth.shards.global_statistics import read_exchange
 
@@ -34,17 +33,6 @@ def out_of_reach(shards: ShardSet, sides: Iterable[MergedSearcher]) -> tuple[Out
         OutOfReach(number, covers[number].documents if covers else 0, why)
         for number, why in sorted(reasons.items())
     )
-
-
-def merge_sides(
-    fan_out: FanOut, shards: ShardSet, *, where: str, syntax: bool
-) -> dict[str, MergedSearcher]:
-    """Make the searchers of all shards that are not themselves made of others."""
-    return {
-        name: MergedSearcher(name, fan_out, shard_of=shards.shard_of, where=where, syntax=syntax)
-        for name in NAMES
-        if name != "hybrid"
-    }
 
 
 def read_shown(side: MergedSearcher, *, searcher: str, syntax: bool) -> ReadHits:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -22,10 +21,11 @@ from quoth.engine.writing import locked
 from quoth.records import Document
 from quoth.search.searcher import Progress
 from quoth.settings.config import Values, build_config
-from quoth.settings.stored import LEARNED, MODELS
+from quoth.settings.stored import GENERATIVE, LEARNED, MODELS
 from quoth.shards.encoding import encode_together
 from quoth.shards.engine import ShardedEngine
 from quoth.shards.installing import begin_installing, finish_installing
+from quoth.shards.linking import link_folder
 from quoth.shards.port import ShardEngine
 
 SAMPLE = "learning-sample"
@@ -54,8 +54,9 @@ def draw_sample(
             _begin(folder, stores[0])
             with Engine.open(folder, settings=settings, progress=progress) as engine:
                 engine.add_documents(documents)
-            with contextlib.closing(Store.create(folder)) as sample:
-                sample.set_setting(_SAMPLE_OF, state)
+                with engine.writing() as (sample, _config):
+                    _carry_identifiers(stores, shards, sample)
+                    sample.set_setting(_SAMPLE_OF, state)
     return folder
 
 
@@ -98,25 +99,10 @@ def install_sample(
     return True
 
 
-def link_folder(source: Path, target: Path) -> None:
-    """Give a folder the files of another, without a second copy where the disk allows it."""
-    for path in sorted(source.rglob("*")):
-        place = target / path.relative_to(source)
-        if path.is_dir():
-            place.mkdir(parents=True, exist_ok=True)
-        else:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.unlink(missing_ok=True)
-            try:
-                os.link(path, place)
-            except OSError:
-                shutil.copy2(path, place)
-
-
 def _begin(folder: Path, first: Store) -> None:
     """Make a collection with the settings, fields and models of a shard."""
     with contextlib.closing(Store.create(folder)) as sample:
-        for name in ("config", LEARNED):
+        for name in ("config", LEARNED, GENERATIVE):
             if (value := first.setting(name)) is not None:
                 sample.set_setting(name, value)
         sample.put_fields(first.fields())
@@ -129,11 +115,26 @@ def _fetch(stores: Sequence[Store], shards: ShardSet, docids: Sequence[str]) -> 
     return (document for document in found if document is not None)
 
 
+def _carry_identifiers(stores: Sequence[Store], shards: ShardSet, sample: Store) -> None:
+    """Give the documents of a sample the identifiers that they have in their shards."""
+    by_origin: dict[str, dict[str, list[str]]] = {}
+    for docid in sample.all_docids():
+        store = stores[shards.shard_of(docid)]
+        for row in store.rows([docid]).values():
+            for origin, texts in store.identifiers_by_origin(row).items():
+                by_origin.setdefault(origin, {})[docid] = texts
+    for origin, texts_by_docid in by_origin.items():
+        sample.put_identifiers(texts_by_docid, origin=origin)
+
+
 def _describe(stores: Sequence[Store], *, most: int) -> list[Any]:
-    """Name the documents of all shards as they are; identifiers make no difference."""
+    """Name the documents of all shards as they are; identifiers make no difference.
+
+    A document that is updated has another row.
+    """
     digest = hashlib.sha256()
     for store in stores:
-        for row, docid in enumerate(sorted(store.all_docids())):
+        for row, docid in sorted(store.docids(sorted(store.live_rows())).items()):
             digest.update(f"{row} {docid}\n".encode())
     return [most, sum(store.num_documents for store in stores), digest.hexdigest()]
 

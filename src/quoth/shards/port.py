@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -12,7 +12,7 @@ from quoth.collection.lock import hold_writer_lock
 from quoth.collection.shards import is_sharded, shard_number
 from quoth.collection.store import Store
 from quoth.engine.engine import Engine
-from quoth.engine.lookup import find_newest, newest
+from quoth.engine.lookup import HitDocuments, allowed_rows, find_newest, newest
 from quoth.engine.models import LoadedModels
 from quoth.engine.searchers import Searchers
 from quoth.errors import Busy, CollectionError
@@ -22,13 +22,14 @@ from quoth.records import (
     Hit,
     Part,
     Query,
-    Run,
     SearchRequest,
     ShownHit,
     ShownHits,
 )
+from quoth.search.coverage import HeldVectors
 from quoth.search.hybrid.calibration import Calibration
 from quoth.search.searcher import Progress, ScoringSearcher, Timed, ignore_progress, untimed
+from quoth.search.shard_questions import ShardHits, ShardQuestion, as_columns
 from quoth.settings.config import Config, Values
 from quoth.shards.global_statistics import EXCHANGED_FILE, out_of_date, read_exchange
 
@@ -73,6 +74,24 @@ class ShardEngine(Engine):
         """Write the query with words of all shards for those it lacks; empty without any."""
         return self._read(lambda store: self._finder(store).suggest(request))
 
+    def answer_question(self, question: ShardQuestion) -> tuple[ShardHits, ...]:
+        """Find the best documents of the shard for each query."""
+
+        def look(store: Store) -> tuple[ShardHits, ...]:
+            own, queries, k = self._searchers, question.queries, question.k
+            if question.prepared is not None:
+                asked = [query for query in queries if query.text.strip()]
+                _PREPARED[question.searcher][1](own, asked, question.prepared)
+            allowed = allowed_rows(store, question.where)
+            if question.searcher == "lexical" and not question.exactly:
+                lexical = own.lexical(syntax=question.syntax)
+                return lexical.propose(queries, k=k, allowed=allowed)
+            using = own.get(question.searcher, syntax=question.syntax)
+            run = using.search(queries, k=k, allowed=allowed)
+            return tuple(as_columns(run.hits[query.qid]) for query in queries)
+
+        return self._read(look, question.searcher)
+
     def explain_hits(
         self, query: Query, docids: Sequence[str], *, searcher: str, syntax: bool
     ) -> tuple[Part, ...]:
@@ -83,6 +102,16 @@ class ShardEngine(Engine):
             return self._searchers.get(searcher, syntax=syntax).explain(query, documents)
 
         return self._read(look, searcher)
+
+    def sign(self, docids: Sequence[str]) -> dict[str, bytes]:
+        """Return what tells near-identical documents, of those that are there."""
+
+        def look(store: Store) -> dict[str, bytes]:
+            hits = [Hit(docid, 0.0) for docid in store.rows(docids)]
+            signatures = HitDocuments(store).signatures(hits)
+            return {hit.docid: each for hit, each in zip(hits, signatures, strict=True)}
+
+        return self._read(look)
 
     def fetch(self, docids: Sequence[str]) -> tuple[Document, ...]:
         """Fetch the documents that are there."""
@@ -193,8 +222,24 @@ class ShardEngine(Engine):
             return True
 
 
+_Take = Callable[[Searchers, Sequence[Query], Any], None]
+_PREPARED: Mapping[str, tuple[Callable[[Searchers, Sequence[Query]], Any], _Take]] = {
+    "dense": (
+        lambda own, queries: own.dense().query_vectors(queries),
+        lambda own, queries, made: own.dense().know_vectors(queries, made),
+    ),
+    "generative": (
+        lambda own, queries: own.generative().phrase_scores(queries),
+        lambda own, queries, made: own.generative().know_scores(queries, made),
+    ),
+}
+"""By searcher: what makes of queries what is the same for all shards, and who takes it."""
+
+
 class LocalPort:
     """A shard in this process; one question at a time."""
+
+    is_costly = False
 
     def __init__(
         self, engine: ShardEngine, turn: contextlib.AbstractContextManager[object] | None = None
@@ -210,12 +255,35 @@ class LocalPort:
         """Open a shard alone, to be asked from elsewhere."""
         return cls(ShardEngine(Path(folder), settings, ignore_progress))
 
-    def run(
-        self, queries: Sequence[Query], *, k: int, where: str, searcher: str, syntax: bool
-    ) -> Run:
-        """Find the k best documents of the shard."""
+    def prepare(self, searcher: str, queries: Sequence[Query]) -> Any:
+        """Make of queries what every shard would make of them before it looks into itself."""
+        asked = [query for query in queries if query.text.strip()]
+        if not asked or searcher not in _PREPARED:
+            return None
         with self._having_turn(searcher):
-            return self.engine.run(queries, k=k, where=where, searcher=searcher, syntax=syntax)
+            make = _PREPARED[searcher][0]
+            return self.engine.with_searchers(lambda own: make(own, asked), searcher)
+
+    def answer(self, questions: Sequence[ShardQuestion]) -> tuple[tuple[ShardHits, ...], ...]:
+        """Find the best documents of the shard by several searchers, for each query of each."""
+        found = []
+        for question in questions:
+            with self._having_turn(question.searcher):
+                found.append(self.engine.answer_question(question))
+        return tuple(found)
+
+    def settle(
+        self, question: ShardQuestion, docids: Sequence[Sequence[str]]
+    ) -> tuple[tuple[float | None, ...], ...]:
+        """Score documents that were proposed for each query exactly; None where one is gone."""
+
+        def look(searchers: Searchers) -> tuple[tuple[float | None, ...], ...]:
+            lexical = searchers.lexical(syntax=question.syntax)
+            pairs = zip(question.queries, docids, strict=True)
+            return tuple(lexical.settle(query, own) if own else () for query, own in pairs)
+
+        with self._having_turn(question.searcher):
+            return self.engine.with_searchers(look, question.searcher)
 
     def find(self, request: SearchRequest) -> tuple[ShownHit, ...]:
         """Find the best documents of the shard, with all that is shown of them."""
@@ -226,6 +294,11 @@ class LocalPort:
         """Show hits of the shard that were found for a request."""
         with self._having_turn(request.searcher):
             return self.engine.show(request, hits)
+
+    def sign(self, docids: Sequence[str]) -> dict[str, bytes]:
+        """Return what tells near-identical documents; those that are not there are left out."""
+        with self._lock:
+            return self.engine.sign(docids)
 
     def explain(
         self, query: Query, docids: Sequence[str], *, searcher: str, syntax: bool = True
@@ -238,6 +311,16 @@ class LocalPort:
         """Fetch documents of the shard; those that are not there are left out."""
         with self._lock:
             return self.engine.fetch(docids)
+
+    def held(self) -> HeldVectors:
+        """Count the vectors of the shard, and those it will have."""
+        with self._having_turn("dense"):
+            return self.engine.with_searchers(lambda own: own.dense().held(), "dense")
+
+    def lacking(self, docids: Sequence[str]) -> frozenset[str]:
+        """Say which of these documents of the shard have no vector yet."""
+        with self._having_turn("dense"):
+            return self.engine.with_searchers(lambda own: own.dense().lacking(docids), "dense")
 
     def attention(
         self, text: str, docids: Sequence[str], *, searcher: str

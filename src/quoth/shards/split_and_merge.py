@@ -42,6 +42,7 @@ from quoth.search.generative.state import TRIE
 from quoth.search.searcher import Progress, ignore_progress
 from quoth.settings.config import Config, Values, build_config
 from quoth.shards.engine import ShardedEngine
+from quoth.shards.linking import link_or_copy
 from quoth.text.passages import cut_document
 
 _CARRIED = ("models", GENERATIVE, "hybrid")
@@ -266,15 +267,7 @@ def _link_models(source: Path, target: Path, *, answer: dict[str, str] | None) -
             shutil.copytree(
                 source / name,
                 target / name,
-                copy_function=_link_or_copy,
+                copy_function=link_or_copy,
                 ignore=shutil.ignore_patterns(TRIE) if name == GENERATIVE else None,
                 dirs_exist_ok=True,
             )
-
-
-def _link_or_copy(source: str, target: str) -> None:
-    """Share a file that is never changed in place, or copy it."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)

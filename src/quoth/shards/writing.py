@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import heapq
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from quoth.collection.content import find_problem
@@ -95,6 +95,19 @@ class ShardWriter:
                 ordered.append(docid)
                 heads[number] = next(missing[number], None)
         return tuple(ordered)
+
+    def put_identifiers(
+        self, texts_by_docid: Mapping[str, Sequence[str]], *, origin: str
+    ) -> tuple[str, ...]:
+        """Replace one origin's identifiers of documents; returns docids that were not there."""
+        by_shard: dict[int, dict[str, Sequence[str]]] = {}
+        for docid, texts in texts_by_docid.items():
+            by_shard.setdefault(self._shards.shard_of(docid), {})[docid] = texts
+        missing = [
+            self._stores[number].put_identifiers(own, origin=origin)
+            for number, own in sorted(by_shard.items())
+        ]
+        return tuple(docid for each in missing for docid in each)
 
     def setting(self, name: str) -> Any:
         """Read a value that is kept with every shard."""
@@ -205,7 +218,9 @@ class _Scoring(MergedSearcher):
     """A merged searcher that also scores documents which are in no shard."""
 
     def __init__(self, name: str, fan_out: FanOut, any_port: LocalPort, shards: ShardSet) -> None:
-        super().__init__(name, fan_out, shard_of=shards.shard_of, syntax=False)
+        super().__init__(
+            name, fan_out, shard_of=shards.shard_of, syntax=False, prepare=any_port.prepare
+        )
         self._any_port = any_port
 
     def score(self, queries: Sequence[Query], documents: Sequence[Document]) -> tuple[float, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,7 +24,8 @@ from quoth.errors import (
     OutOfDate,
     ShardDown,
 )
-from quoth.records import Document, Hit, Query, Run, SearchRequest
+from quoth.records import Document, Hit, Query, SearchRequest
+from quoth.search.shard_questions import ShardHits, ShardQuestion
 
 QUERY = Query("q", "owl")
 
@@ -36,16 +38,14 @@ class Port:
     def __init__(self) -> None:
         self.threads = {threading.get_ident()}
 
-    def run(
-        self, queries: Sequence[Query], *, k: int, where: str, searcher: str, syntax: bool
-    ) -> Run:
+    def answer(self, questions: Sequence[ShardQuestion]) -> tuple[tuple[ShardHits, ...], ...]:
         """Find one document that is named by what was asked for."""
         self.threads.add(threading.get_ident())
-        if where:
-            raise FilterError(f"{where} is no condition")
-        return Run(
-            searcher, {each.qid: (Hit(f"{each.text} {k} {syntax}", 1.0),) for each in queries}
-        )
+        (asked,) = questions
+        if asked.where:
+            raise FilterError(f"{asked.where} is no condition")
+        named = f"{asked.queries[0].text} {asked.k} {asked.syntax}"
+        return ((ShardHits((named,), (1.0,)),),)
 
     def fetch(self, docids: Sequence[str]) -> tuple[Document, ...]:
         """Be broken in a way that nobody foresaw."""
@@ -103,22 +103,24 @@ def _line(handle: Handle) -> ShardLine:
 
 
 def _find(port: RemotePort, where: str = "") -> str:
-    run = port.run([QUERY], k=5, where=where, searcher="lexical", syntax=True)
-    return run.hits["q"][0].docid
+    ((found,),) = port.answer([_question(where)])
+    return found.docids[0]
+
+
+def _question(where: str = "") -> ShardQuestion:
+    return ShardQuestion((QUERY,), 5, "lexical", where=where)
 
 
 def test_a_replica_answers_on_the_thread_that_asks() -> None:
     replica = ShardReplica(Port)
-    options = {"k": 5, "where": "", "searcher": "lexical", "syntax": True}
-    reply = asyncio.run(replica.ask("run", [[QUERY]], options))
-    assert reply.value.hits["q"][0].docid == "owl 5 True"
+    reply = asyncio.run(replica.ask("answer", [[_question()]], {}))
+    assert reply.value[0][0].docids == ("owl 5 True",)
     assert replica._port.threads == {threading.get_ident()}  # Ray Serve asks on one thread
 
 
 def test_errors_of_ours_travel_as_replies_and_others_as_they_are() -> None:
     replica = ShardReplica(Port)
-    options = {"k": 5, "where": "years", "searcher": "lexical", "syntax": True}
-    reply = asyncio.run(replica.ask("run", [[QUERY]], options))
+    reply = asyncio.run(replica.ask("answer", [[_question("years")]], {}))
     assert reply == Reply(None, "FilterError", "years is no condition")
     with pytest.raises(ZeroDivisionError):
         asyncio.run(replica.ask("fetch", [["a"]], {}))
@@ -133,25 +135,38 @@ def test_a_port_that_cannot_be_opened_ends_the_replica() -> None:
 
 
 def test_the_ports_methods_arrive_with_their_arguments() -> None:
-    run = Run("lexical", {"q": (Hit("a", 1.0),)})
-    handle = Handle(
-        [Reply(run), Reply(()), Reply(()), Reply(()), Reply(()), Reply({"documents": 2})]
-    )
+    outcomes = [
+        ((ShardHits(("a",), (1.0,)),),),
+        ((1.0,),),
+        (),
+        (),
+        (),
+        (),
+        3,
+        frozenset(),
+        {"a": 2},
+    ]
+    handle = Handle([Reply(each) for each in outcomes])
     request = SearchRequest("owl", k=5)
     port = RemotePort(_line(handle))
     assert _find(port) == "a"
+    assert port.settle(replace(_question(), prepared=[1]), [["a"]]) == ((1.0,),)
     assert port.find(request) == ()
     assert port.show(request, [Hit("a", 1.0)]) == ()
     assert port.explain(QUERY, ["a"], searcher="dense", syntax=False) == ()
     assert port.fetch(["a"]) == ()
-    assert port.status() == {"documents": 2}
-    searched = {"k": 5, "where": "", "searcher": "lexical", "syntax": True}
+    assert port.held() == 3  # as it came
+    assert port.lacking(["a"]) == frozenset()
+    assert port.status() == {"a": 2}
     assert handle.asked == [
-        ("run", ([QUERY],), searched),
+        ("answer", ([_question()],), {}),
+        ("settle", (_question(), [["a"]]), {}),
         ("find", (request,), {}),
         ("show", (request, [Hit("a", 1.0)]), {}),
         ("explain", (QUERY, ["a"]), {"searcher": "dense", "syntax": False}),
         ("fetch", (["a"],), {}),
+        ("held", (), {}),
+        ("lacking", (["a"],), {}),
         ("status", (), {}),
     ]
 

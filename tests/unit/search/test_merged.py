@@ -12,32 +12,72 @@ import pytest
 
 from quoth.errors import CollectionError, Interrupted, ShardDown
 from quoth.interruption import Interruption, check_interruption, interruptible
-from quoth.records import Document, Hit, Part, Query, Run, SearchRequest, ShownHit
-from quoth.search.merged import FanOut, MergedSearcher, merge_runs
+from quoth.records import Document, Hit, Part, Query, SearchRequest, ShownHit
+from quoth.search.coverage import Coverage, HeldVectors
+from quoth.search.merged import (
+    FanOut,
+    MergedSearcher,
+    UnfinishedMergedSearcher,
+    merge_hits,
+    search_together,
+)
+from quoth.search.searcher import PartialSearcher
+from quoth.search.shard_questions import ShardHits, ShardQuestion
+
+OFF = 1.2
+"""By what factor scores of a shard may be off."""
 
 
 class Port:
     """A shard with known scores, or one that is down."""
 
-    def __init__(self, number: int, scores: dict[str, float], why: str = "") -> None:
+    is_costly = False
+
+    def __init__(
+        self,
+        number: int,
+        scores: dict[str, float],
+        why: str = "",
+        off: dict[str, float] | None = None,
+    ) -> None:
         self.number = number
         self._scores = scores
         self._why = why
+        self._off = off or {}
+        self.settled: list[str] = []
         self.asked: list[tuple[str, str, bool]] = []
 
-    def run(
-        self, queries: Sequence[Query], *, k: int, where: str, searcher: str, syntax: bool
-    ) -> Run:
+    def answer(self, questions: Sequence[ShardQuestion]) -> tuple[tuple[ShardHits, ...], ...]:
         self._be_there()
-        self.asked.append((where, searcher, syntax))
-        hits = [Hit(docid, score) for docid, score in self._scores.items()]
-        best = tuple(sorted(hits, key=lambda hit: (-hit.score, hit.docid))[:k])
-        return Run(searcher, {query.qid: best for query in queries})
+        self.asked += [(each.where, each.searcher, each.syntax) for each in questions]
+        return tuple(
+            tuple(self._best(each.k, each.exactly) for _query in each.queries) for each in questions
+        )
+
+    def settle(
+        self, question: ShardQuestion, docids: Sequence[Sequence[str]]
+    ) -> tuple[tuple[float | None, ...], ...]:
+        self._be_there()
+        self.settled += [docid for own in docids for docid in own]
+        return tuple(tuple(self._scores.get(docid) for docid in own) for own in docids)
+
+    def _best(self, k: int, exactly: bool) -> ShardHits:
+        """Return the k best; those that are off, by what they are off by, and one more."""
+        told = {
+            docid: score * (1.0 if exactly else self._off.get(docid, 1.0))
+            for docid, score in self._scores.items()
+        }
+        best = sorted(told.items(), key=lambda pair: (-pair[1], pair[0]))
+        best = best[: k + 1 if self._off and not exactly else k]
+        docids, scores = tuple(each[0] for each in best), tuple(each[1] for each in best)
+        if not self._off or exactly:
+            return ShardHits(docids, scores)
+        return ShardHits(docids, scores, 1 / OFF, OFF)
 
     def find(self, request: SearchRequest) -> tuple[ShownHit, ...]:
-        query = Query("q", request.query)
-        run = self.run([query], k=request.k, where="", searcher=request.searcher, syntax=True)
-        return self.show(request, run.hits["q"])
+        own = self._best(request.k, True)
+        hits = [Hit(*pair) for pair in zip(own.docids, own.scores, strict=True)]
+        return self.show(request, hits)
 
     def show(self, request: SearchRequest, hits: Sequence[Hit]) -> tuple[ShownHit, ...]:
         self._be_there()
@@ -52,6 +92,18 @@ class Port:
     def fetch(self, docids: Sequence[str]) -> tuple[Document, ...]:
         self._be_there()
         return tuple(Document(each, {"text": ("a",)}) for each in docids if each in self._scores)
+
+    def sign(self, docids: Sequence[str]) -> dict[str, bytes]:
+        self._be_there()
+        return {docid: docid.encode() for docid in docids if docid in self._scores}
+
+    def held(self) -> HeldVectors:
+        self._be_there()
+        return HeldVectors(4, 1, Coverage(2, 9))
+
+    def lacking(self, docids: Sequence[str]) -> frozenset[str]:
+        self._be_there()
+        return frozenset(docid for docid in docids if docid.endswith("x"))
 
     def status(self) -> dict[str, Any]:
         self._be_there()
@@ -90,13 +142,83 @@ def test_merging_equals_sorting_everything(seed: int) -> None:
         for number in range(4)
     ]
     for k in (1, 7, 60, 100):
-        runs = [
-            port.run([Query("q", "")], k=k, where="", searcher="lexical", syntax=True)
-            for port in ports
-        ]
+        question = ShardQuestion((Query("q", ""),), k, "lexical")
+        found = [port.answer([question])[0][0] for port in ports]
         expected = sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
-        merged = merge_runs(runs, name="lexical", k=k)
-        assert [(hit.docid, hit.score) for hit in merged.hits["q"]] == expected
+        assert [(hit.docid, hit.score) for hit in merge_hits(found, k=k)] == expected
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_is_proposed_and_settled_is_the_exact_ranking(seed: int, fan_out: Opened) -> None:
+    chance = random.Random(seed)
+    scores = {f"d{at % 4}-{at}": float(chance.randint(1, 30)) for at in range(120)}
+    off = {docid: chance.uniform(1 / OFF, OFF) for docid in scores}
+    ports = [
+        Port(number, {docid: score for docid, score in scores.items() if docid[1] == str(number)})
+        for number in range(4)
+    ]
+    for port in ports:
+        port._off = off
+    merged = _merged(fan_out(ports))
+    for k in (1, 2, 10, 119, 200):
+        queries = [Query("q", "owl"), Query("r", "owl")]
+        found = merged.search(queries, k=k, allowed=None)
+        expected = sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
+        for qid in ("q", "r"):
+            assert [(hit.docid, hit.score) for hit in found.hits[qid]] == expected
+
+
+def test_only_what_may_be_among_the_best_is_scored_exactly(fan_out: Opened) -> None:
+    scores = [{f"d{n}-{at}": 100.0 * 0.5 ** (4 * at + n) for at in range(20)} for n in range(3)]
+    ports = [Port(n, scores[n], off=dict.fromkeys(scores[n], 1.05)) for n in range(3)]
+    merged = _merged(fan_out(ports))
+    found = merged.search([Query("q", "owl")], k=3, allowed=None)
+    assert [hit.docid for hit in found.hits["q"]] == ["d0-0", "d1-0", "d2-0"]
+    assert [port.settled for port in ports] == [["d0-0"], ["d1-0"], ["d2-0"]]
+
+
+def test_several_searchers_are_asked_in_one_round(fan_out: Opened) -> None:
+    ports = [Port(0, {"d0": 1.0}), Port(1, {"d1": 2.0}), Port(2, {}, why="lost")]
+    fan = fan_out(ports)
+    rounds = []
+    ask = fan.ask
+    fan.ask = lambda *given: (rounds.append(1), ask(*given))[1]  # type: ignore[method-assign]
+    sides = [
+        MergedSearcher(name, fan, shard_of=lambda docid: int(docid[1]))
+        for name in ("lexical", "dense")
+    ]
+    found = search_together(sides, [Query("q", "owl")], k=5)
+    assert [hit.docid for hit in found["dense"].hits["q"]] == ["d1", "d0"]
+    assert len(rounds) == 1 and ports[0].asked == [("", "lexical", True), ("", "dense", True)]
+    assert [side.unreachable for side in sides] == [{2: "lost"}] * 2
+
+
+def test_what_is_prepared_reaches_every_shard(fan_out: Opened) -> None:
+    seen: list[Any] = []
+
+    class Seeing(Port):
+        def answer(self, questions: Sequence[ShardQuestion]) -> tuple[tuple[ShardHits, ...], ...]:
+            seen.extend(each.prepared for each in questions)
+            return super().answer(questions)
+
+    made: list[str] = []
+
+    def prepare(name: str, queries: Sequence[Query]) -> list[str]:
+        made.append(name)
+        return [query.text.upper() for query in queries]
+
+    merged = _merged(fan_out([Seeing(0, {}), Seeing(1, {})]), prepare=prepare)
+    merged.search([Query("q", "owl")], k=5, allowed=None)
+    assert made == ["lexical"] and seen == [["OWL"], ["OWL"]]
+
+
+def test_unfinished_vectors_are_counted_over_all_shards_within_reach(fan_out: Opened) -> None:
+    ports = [Port(0, {}), Port(1, {}, why="lost"), Port(2, {})]
+    side = UnfinishedMergedSearcher("dense", fan_out(ports), shard_of=lambda docid: int(docid[1]))
+    assert isinstance(side, PartialSearcher) and side.is_partial
+    assert side.held_share == 2 / 8 and side.coverage() == "vectors cover 4 of 18 passages"
+    assert side.lacking(["d0", "d2x", "d0x"]) == {"d2x", "d0x"}
+    assert side.unreachable == {1: "lost"} and side.lacking([]) == frozenset()
 
 
 def test_all_shards_are_asked_at_the_same_time(fan_out: Opened) -> None:
@@ -174,6 +296,14 @@ def test_hits_are_shown_by_their_own_shards_in_their_order(fan_out: Opened) -> N
     shown = merged.show(SearchRequest("owl"), [Hit("d2", 2.0), Hit("d1", 1.5), Hit("d0", 1.0)])
     assert [each.hit for each in shown] == [Hit("d2", 2.0), Hit("d0", 1.0)]
     assert merged.unreachable == {1: "lost"}
+
+
+def test_hits_are_signed_by_their_own_shards(fan_out: Opened) -> None:
+    ports = [Port(0, {"d0": 1.0}), Port(1, {}, why="lost"), Port(2, {"d2": 2.0})]
+    merged = _merged(fan_out(ports))
+    hits = [Hit("d2", 2.0), Hit("d1", 1.5), Hit("d0", 1.0), Hit("d0gone", 1.0)]
+    assert merged.sign(hits) == {"d0": b"d0", "d2": b"d2"}
+    assert merged.unreachable == {1: "lost"} and merged.sign([]) == {}
 
 
 def test_other_errors_are_not_taken_for_a_shard_that_is_down(fan_out: Opened) -> None:

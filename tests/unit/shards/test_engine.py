@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import shutil
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +16,25 @@ from tiny_encoder import WORDS, save_tiny_encoder
 from tiny_generative import make_model
 from tiny_reader import make_reader
 
+from quoth.artifact import save_artifact
 from quoth.collection.lock import hold_writer_lock
-from quoth.collection.shards import create_shards
+from quoth.collection.shards import create_shards, open_shards
+from quoth.collection.store import Store
 from quoth.engine.engine import Engine
 from quoth.errors import CollectionError, ConfigError, OutOfDate, ShardDown
+from quoth.index.dense.config import DenseConfig
+from quoth.index.dense.index import DenseIndex
+from quoth.index.dense.state import read_state
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.encoder import GlowEncoder
+from quoth.models.glow.plain import PlainEncoder
 from quoth.records import Document, OutOfReach, Query, SearchRequest
 from quoth.search.generative.files import save_generative_model
+from quoth.search.shard_questions import ShardQuestion
 from quoth.shards import split_and_merge
 from quoth.shards.engine import ShardedEngine
 from quoth.shards.global_statistics import EXCHANGED_FILE
-from quoth.shards.opening import open_engine, require_whole
+from quoth.shards.opening import open_engine
 from quoth.shards.port import LocalPort, ShardEngine
 from quoth.shards.split_and_merge import merge_shards, split_collection
 
@@ -54,13 +64,19 @@ def _documents(count: int, *, seed: int = 0, first: int = 0) -> list[Document]:
     return found
 
 
+class _Costly(LocalPort):
+    """A shard that is better asked once than twice."""
+
+    is_costly = True
+
+
 def _assert_same(
     whole: Engine, sharded: ShardedEngine, *, searcher: str = "lexical", where: str = ""
 ) -> None:
     """The same hits with the same scores and passages; in one piece, words are scored in single
     precision.
     """
-    elsewhere = [LocalPort(engine) for engine in sharded._engines]
+    elsewhere = [_Costly(engine) for engine in sharded._engines]
     apart = ShardedEngine.open(sharded.folder, settings=sharded._given, ports=elsewhere)
     for text in QUERIES:
         options: dict[str, Any] = {"k": 100, "where": where, "searcher": searcher}
@@ -187,6 +203,127 @@ def test_vectors_and_fusing_rank_the_same_and_are_carried_over(tmp_path: Path, t
             assert sharded.attention("owl", ["d1", "d2"]) == whole.attention("owl", ["d1", "d2"])
             assert sharded.verify().is_clean
         assert before == {path: path.stat().st_mtime_ns for path in tiny.iterdir()}
+
+
+def _forget_vectors(folder: Path, docids: Sequence[str]) -> None:
+    """Leave a dense index as an encoding leaves it that was stopped before these documents."""
+    path = folder / "dense" / "tiny"
+    with contextlib.closing(Store.open(folder)) as store:
+        rows = sorted(store.rows(docids).values())
+    state = read_state(path)
+    assert state is not None
+    DenseIndex.open(path, model=state.model, config=DenseConfig()).remove(rows)
+    left = read_state(path)
+    assert left is not None
+    save_artifact(path, replace(left, change=0, log="").to_artifact())
+
+
+def test_unfinished_vectors_are_used_as_in_one_piece(tmp_path: Path, tiny: Path) -> None:
+    settings = [{"dense": {"encoder": str(tiny)}, "fusion": {"method": "convex", "weight": 0.4}}]
+    with Engine.open(tmp_path / "whole", settings=settings) as whole:
+        whole.add_documents(_documents(40))
+        whole.encode()
+        shards = split_collection(tmp_path / "whole", tmp_path / "s", count=3, settings=settings)
+        lost = [f"d{at}" for at in range(0, 40, 3)]
+        _forget_vectors(tmp_path / "whole", lost)
+        for path in shards.shards:
+            _forget_vectors(path, lost)
+    with (
+        Engine.open(tmp_path / "whole", settings=settings) as whole,
+        ShardedEngine.open(tmp_path / "s", settings=settings) as sharded,
+    ):
+        request = SearchRequest("owl raven at night", k=20, rerank=False)
+        expected, found = whole.find(request), sharded.find(request)
+        assert (found.searcher, found.incomplete) == ("hybrid", expected.incomplete)
+        assert found.incomplete.startswith("vectors cover ")
+        for searcher in ("dense", "hybrid"):
+            _assert_same(whole, sharded, searcher=searcher)
+        assert sharded.find(replace(request, searcher="lexical")).incomplete == ""
+        sharded.encode()
+        assert sharded.find(request).incomplete == ""
+
+
+def test_a_shard_without_any_vector_leaves_the_search_to_words(tmp_path: Path, tiny: Path) -> None:
+    settings = [{"dense": {"encoder": str(tiny)}}]
+    create_shards(tmp_path / "s", count=2)
+    with ShardedEngine.open(tmp_path / "s", settings=settings) as sharded:
+        sharded.add_documents(_documents(20))
+        sharded.encode()
+        docids = sharded.docids()
+    shards = open_shards(tmp_path / "s")
+    _forget_vectors(shards.shard(0), docids)
+    shutil.rmtree(shards.shard(1) / "dense")
+    with ShardedEngine.open(tmp_path / "s", settings=settings) as sharded:
+        assert sharded.find(SearchRequest("owl", k=5)).searcher == "lexical"
+        with pytest.raises(CollectionError, match="has no vectors yet"):
+            sharded.search("owl", searcher="hybrid")
+
+
+def test_a_query_is_encoded_once_for_all_shards(
+    tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = [{"dense": {"encoder": str(tiny)}, "fusion": {"method": "convex", "weight": 0.4}}]
+    create_shards(tmp_path / "s", count=3)
+    encode, encoded = PlainEncoder.encode_queries, []
+
+    def counting(self: PlainEncoder, queries: Any, **options: Any) -> Any:
+        encoded.append(tuple(queries))
+        return encode(self, queries, **options)
+
+    with ShardedEngine.open(tmp_path / "s", settings=settings) as sharded:
+        sharded.add_documents(_documents(30))
+        sharded.encode()
+        monkeypatch.setattr(PlainEncoder, "encode_queries", counting)
+        for searcher in ("dense", "hybrid"):
+            sharded.search(f"owl by {searcher}", searcher=searcher, rerank=False)
+    assert encoded == [("owl by dense",), ("owl by hybrid",)]
+
+
+class _Counting(LocalPort):
+    """A shard that counts what it is asked."""
+
+    def __init__(self, engine: ShardEngine) -> None:
+        super().__init__(engine)
+        self.asked: Counter[str] = Counter()
+
+    def answer(self, questions: Any) -> Any:
+        self.asked["answer"] += 1
+        return super().answer(questions)
+
+    def settle(self, question: Any, docids: Any) -> Any:
+        self.asked["settle"] += 1
+        return super().settle(question, docids)
+
+    def show(self, request: Any, hits: Any) -> Any:
+        self.asked["show"] += 1
+        return super().show(request, hits)
+
+    def sign(self, docids: Any) -> Any:
+        self.asked["sign"] += 1
+        return super().sign(docids)
+
+
+def test_a_page_full_of_copies_is_filled_without_asking_again_and_again(tmp_path: Path) -> None:
+    text = "the barn owl hunts at night over the field beside the river " + " ".join(WORDS)
+    copies = [Document(f"c{at}", {"text": (text,)}, {"at": at}) for at in range(70)]
+    others = [Document(f"e{at}", {"text": (f"owl {f'filler{at} ' * 99}",)}) for at in range(30)]
+    create_shards(tmp_path / "s", count=2)
+    with Engine.open(tmp_path / "whole") as whole, ShardedEngine.open(tmp_path / "s") as made:
+        for engine in (whole, made):
+            engine.add_documents([*copies, *others])
+        ports = [_Counting(ShardEngine(path, (), lambda *_: None)) for path in made.shards.shards]
+        with ShardedEngine.open(tmp_path / "s", ports=ports) as sharded:
+            request = SearchRequest("owl hunts at night", k=10)
+            expected, found = whole.find(request), sharded.find(request)
+        assert [(each.hit.docid, each.also) for each in found.hits] == [
+            (each.hit.docid, each.also) for each in expected.hits
+        ]
+        assert len(found.hits[0].also) > 10, "there were copies to leave out"
+        for port in ports:
+            assert port.asked["answer"] <= 3, "twice, and once more as copies score the same"
+            assert port.asked["settle"] <= 2
+            assert port.asked["sign"] <= 1 and port.asked["show"] <= 2
+            port.close()
 
 
 def test_weights_in_the_encoder_are_those_of_all_documents(tmp_path: Path, weighted: Path) -> None:
@@ -323,11 +460,12 @@ def test_a_shard_written_to_alone_refuses_until_statistics_are_exchanged(
     port = LocalPort.open(shards.shard(1))
     query = Query("q", "owl")
     with pytest.raises(OutOfDate, match=f'run "quoth shard --exchange {shards.folder}"'):
-        port.run([query], k=5, where="", searcher="lexical", syntax=False)
+        port.answer([ShardQuestion((query,), 5, "lexical", syntax=False)])
     with ShardedEngine.open(shards.folder) as sharded:  # which exchanges them
         whole.add_documents([fresh])
         _assert_same(whole, sharded)
-    assert port.run([query], k=1, where="", searcher="lexical", syntax=False).hits["q"]
+    ((found,),) = port.answer([ShardQuestion((query,), 1, "lexical", syntax=False)])
+    assert found.docids
     port.close()
 
 
@@ -366,8 +504,8 @@ def test_while_a_writer_is_at_work_search_goes_on(shards: Any) -> None:
     with hold_writer_lock(shards.folder, wait_seconds=0.0):
         with Engine.open(shards.shard(1)) as alone:  # stands for a writer before its exchange
             alone.add_documents([_own(shards, 1, "owl owl owl")])
-        found = port.run([query], k=50, where="", searcher="lexical", syntax=False)
-    assert found.hits["q"]
+        ((found,),) = port.answer([ShardQuestion((query,), 50, "lexical", syntax=False)])
+    assert found.docids
     port.close()
 
 
@@ -385,7 +523,7 @@ def test_verify_says_that_statistics_are_out_of_date_and_mends_them(shards: Any)
 
 
 class _Down(LocalPort):
-    def run(self, queries: Sequence[Query], **options: Any) -> Any:
+    def answer(self, questions: Sequence[ShardQuestion]) -> Any:
         raise ShardDown(self.number, "node lost")
 
     def find(self, request: SearchRequest) -> Any:
@@ -428,8 +566,6 @@ def test_what_shards_cannot_do_is_refused_with_advice(shards: Any) -> None:
             sharded.search("owl", searcher="psychic")
         with pytest.raises(CollectionError, match=f'run "quoth encode {shards.folder}"'):
             sharded.search("owl", searcher="hybrid")
-        with pytest.raises(CollectionError, match='join them first with "quoth merge'):
-            require_whole(sharded, what="learning")
     with pytest.raises(CollectionError, match="is a collection in shards"):
         Engine.open(shards.folder).add_documents(_documents(1))
     with pytest.raises(CollectionError, match="not a shard of another"):

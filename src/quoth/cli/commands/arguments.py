@@ -12,7 +12,6 @@ import typer
 from quoth.cli import show
 
 if TYPE_CHECKING:
-    from quoth.engine.engine import Engine
     from quoth.jobs.ray import ClusterHelp
     from quoth.settings.config import Values
     from quoth.shards.opening import OpenedEngine
@@ -131,15 +130,10 @@ def open_engine(
             yield engine
 
 
-@contextmanager
-def open_whole(
-    collection: Path, config: Path | None, settings: Mapping[str, str], *, what: str
-) -> Iterator[Engine]:
-    """Open the engine of a collection in one piece, for what shards cannot do."""
-    from quoth.shards.opening import require_whole
-
-    with open_engine(collection, config, settings) as engine:
-        yield require_whole(engine, what=what)
+def note_coverage(collection: Path, incomplete: str) -> None:
+    """Say how much was searched by vectors, where some are missing."""
+    if incomplete:
+        show.note(f'{incomplete}; "quoth encode {collection}" finishes them')
 
 
 def split_names(names: str) -> list[str]:

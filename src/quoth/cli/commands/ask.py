@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from quoth.cli import show
-from quoth.cli.commands.arguments import AsJson, Collection, ConfigFile, Where, With, open_engine
+from quoth.cli.commands.arguments import (
+    AsJson,
+    Collection,
+    ConfigFile,
+    Where,
+    With,
+    note_coverage,
+    open_engine,
+)
 from quoth.cli.options import with_settings
 
 if TYPE_CHECKING:
@@ -65,7 +74,7 @@ def ask(
             searcher=searcher,
             phrases=not no_phrases,
         )
-    _show(asked, as_json=as_json)
+    _show(collection, asked, as_json=as_json)
 
 
 @with_settings(
@@ -105,13 +114,14 @@ def generate(
     _wait_patiently()
     with open_engine(collection, config, given) as engine:
         asked = engine.generate(prefix, k=k, where=where, searcher=searcher)
-    _show(asked, as_json=as_json, before=prefix)
+    _show(collection, asked, as_json=as_json, before=prefix)
 
 
-def _show(asked: AnswerInProgress, *, as_json: bool, before: str = "") -> None:
+def _show(collection: Path, asked: AnswerInProgress, *, as_json: bool, before: str = "") -> None:
     """Show an answer, or a text that continues another, while it is written or as JSON."""
     if asked.notice:
         show.note(asked.notice)
+    note_coverage(collection, asked.incomplete)
     if as_json:
         from quoth.wire.schemas import ContinuationResponse
         from quoth.wire.writing import answer_response

@@ -18,6 +18,7 @@ from quoth.cli.commands.arguments import (
     Rerank,
     Where,
     With,
+    note_coverage,
     open_engine,
 )
 from quoth.cli.keypress import agrees, is_interactive
@@ -84,8 +85,7 @@ def search(
     if answered is None:
         return
     request, found = answered
-    if found.incomplete:
-        show.note(f'{found.incomplete}; "quoth encode {collection}" finishes them')
+    note_coverage(collection, found.incomplete)
     if as_json:
         _print_json(request, found)
     else:

@@ -16,7 +16,7 @@ from quoth.cli.commands.arguments import (
     RayAddress,
     helping,
     joining,
-    open_whole,
+    open_engine,
     read_layers,
 )
 from quoth.cli.options import with_settings
@@ -229,13 +229,13 @@ def pixar(
     remote = helping(ray, workers)
     silent = {"generative.generator": NO_GENERATOR} if no_generator else {}
     settings = {**settings, **silent}
-    opened = open_whole(collection, config, settings, what="quoth train pixar")
-    with joining(ray), opened as engine:
+    with joining(ray), open_engine(collection, config, settings) as engine:
         try:
-            from quoth.jobs.pixar.job import PixarRequest, train_generative
+            from quoth.jobs.pixar.job import PixarRequest
+            from quoth.jobs.pixar.sharded import train_generative_any
 
             request = PixarRequest(engine.config.pixar, pairs, restart=not resume, remote=remote)
-            report = train_generative(engine, request, note=show.note)
+            report = train_generative_any(engine, request, note=show.note)
         except ImportError as error:
             raise missing_neural(error, what="generative models") from error
     if as_json:
@@ -268,8 +268,8 @@ def dynamic_lm(
     same command again to resume. A GPU helps: on a CPU, each step takes many seconds.
     """
     from quoth.cli.train_reports import render_training
-    from quoth.engine.engine import Engine
     from quoth.engine.models import missing_neural
+    from quoth.shards import opening
 
     layers = read_layers(config, settings)
     try:
@@ -286,7 +286,7 @@ def dynamic_lm(
     )
     with (
         show.progress_bar() as progress,
-        Engine.open(collection, settings=layers, progress=progress) as engine,
+        opening.open_engine(collection, settings=layers, progress=progress) as engine,
     ):
         report = train_language_model(engine, request, progress=progress, note=show.note)
     if as_json:

@@ -36,6 +36,11 @@ class ClusterConfig(CheckedConfig, title="cluster"):
     Another process is tried once; then the shard counts as unreachable, and hits come from the
     others until it is back."""
 
+    @property
+    def is_elastic(self) -> bool:
+        """Whether the number of processes follows the load, which Ray has to count then."""
+        return self.max_replicas > self.replicas
+
     def conflicts(self) -> Iterator[str]:
         """Say where the most processes are fewer than the fewest."""
         if 0 < self.max_replicas < self.replicas:

@@ -13,13 +13,15 @@ up by serving the collection again: Serve stops old replicas when new ones are t
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from quoth.cluster.connecting import load_ray, load_serve
 from quoth.cluster.serving.config import ClusterConfig
-from quoth.cluster.serving.port import RemotePort, ShardLine
+from quoth.cluster.serving.direct import Address, DirectLine, Lost
+from quoth.cluster.serving.port import RemotePort, ShardLine, losses
 from quoth.cluster.serving.replica import OpenPort, ShardReplica
 from quoth.errors import ClusterError
 
@@ -28,6 +30,7 @@ _HEALTH_SECONDS = 1.0
 _HEALTH_PATIENCE_SECONDS = 10.0
 _STOP_SECONDS = 5.0
 _START_ATTEMPTS = 2
+_KEY_BYTES = 32
 _LOGGING = {"log_level": "WARNING", "enable_access_log": False}
 
 
@@ -42,11 +45,9 @@ class ServedShards:
         self._serve = load_serve()
         _require_processors(len(openers), config)
         self._serve.start(proxy_location="Disabled", logging_config=_LOGGING)
+        self._key = b"" if config.is_elastic else secrets.token_bytes(_KEY_BYTES)
         handles = self._deploy()
-        self._lines = [
-            ShardLine(number, handle, wait_seconds=config.wait_seconds)
-            for number, handle in enumerate(handles)
-        ]
+        self._lines = [self._line(number, handle) for number, handle in enumerate(handles)]
 
     def ports(self) -> tuple[RemotePort, ...]:
         """Return a port per shard; any number of threads may have their own."""
@@ -59,13 +60,29 @@ class ServedShards:
         for number in range(len(self._openers)):
             self._serve.delete(self._application(number), _blocking=False)
 
+    def _line(self, number: int, handle: Any) -> ShardLine:
+        """Connect to the replicas of a shard: directly, unless Ray is to count what is asked."""
+        config, direct = self._config, None
+        if self._key:
+
+            def find() -> Address:
+                try:
+                    found: Address = handle.address.remote().result(timeout_s=config.wait_seconds)
+                except (TimeoutError, *losses()) as error:
+                    raise Lost from error
+                return found
+
+            direct = DirectLine(find, count=config.replicas, key=self._key)
+            direct.look_for_replicas()
+        return ShardLine(number, handle, wait_seconds=config.wait_seconds, direct=direct)
+
     def _application(self, number: int) -> str:
         return f"quoth-{self._name}-{number:05d}"
 
     def _deploy(self) -> list[Any]:
         targets = [
             self._serve.RunTarget(
-                target=self._deployment(number).bind(open_port),
+                target=self._deployment(number).bind(open_port, key=self._key),
                 name=self._application(number),
                 route_prefix=None,
                 logging_config=_LOGGING,
@@ -121,7 +138,7 @@ def scaling_options(config: ClusterConfig) -> dict[str, Any]:
     >>> scaling_options(ClusterConfig(replicas=2))
     {'num_replicas': 2}
     """
-    if config.max_replicas <= config.replicas:
+    if not config.is_elastic:
         return {"num_replicas": config.replicas}
     return {
         "autoscaling_config": {

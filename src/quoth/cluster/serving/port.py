@@ -8,15 +8,20 @@ question is refused at once, without waiting, until one answers a ping.
 from __future__ import annotations
 
 import logging
+import pickle
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from quoth import errors
 from quoth.cluster.connecting import load_serve
-from quoth.cluster.serving.replica import Reply
+from quoth.cluster.serving.direct import DirectLine, Late, Lost
+from quoth.cluster.serving.replica import FAILED, Reply
 from quoth.errors import ClusterError, QuothError, ShardDown
-from quoth.records import Document, Hit, Part, Query, Run, SearchRequest, ShownHit
+from quoth.records import Document, Hit, Part, Query, SearchRequest, ShownHit
+from quoth.search.coverage import HeldVectors
+from quoth.search.shard_questions import ShardHits, ShardQuestion
 
 if TYPE_CHECKING:
     from ray.serve.handle import DeploymentHandle
@@ -43,15 +48,23 @@ _logger = logging.getLogger(__name__)
 class ShardLine:
     """The connection to the replicas of one shard; any number of threads may share it."""
 
-    def __init__(self, number: int, handle: DeploymentHandle[Any], *, wait_seconds: float) -> None:
-        from ray.exceptions import RayError, RayTaskError
+    def __init__(
+        self,
+        number: int,
+        handle: DeploymentHandle[Any],
+        *,
+        wait_seconds: float,
+        direct: DirectLine | None = None,
+    ) -> None:
+        """Ask through a handle of Ray Serve, or past it where there is a direct line."""
+        from ray.exceptions import RayTaskError
 
-        serve_exceptions = load_serve().exceptions
         self._failed = RayTaskError
-        self._losses = (RayError, serve_exceptions.RayServeException)
+        self._losses = losses()
         self.number = number
         self._ask_replica, self._ping_replica = handle.ask, handle.ping
         self._wait_seconds = wait_seconds
+        self._direct = direct
         self._lock = threading.Lock()
         self._why = ""
         self._is_closed = threading.Event()
@@ -62,13 +75,20 @@ class ShardLine:
             raise ShardDown(self.number, self._why)
         for _attempt in range(_ATTEMPTS):
             try:
-                reply = self._ask_one(method, arguments, options)
+                reply = self._ask_directly(method, arguments, options)
+                if reply is None:
+                    reply = self._ask_one(method, arguments, options)
             except ShardDown as error:
                 why = error.why
             else:
                 return self._value_of(reply)
         self._go_down(why)
         raise ShardDown(self.number, why)
+
+    @property
+    def is_costly(self) -> bool:
+        """Whether every question goes through Ray."""
+        return self._direct is None
 
     @property
     def is_down(self) -> bool:
@@ -78,6 +98,29 @@ class ShardLine:
     def close(self) -> None:
         """Stop looking whether the shard is back."""
         self._is_closed.set()
+        if self._direct is not None:
+            self._direct.close()
+
+    def _ask_directly(
+        self, method: str, arguments: Sequence[Any], options: Mapping[str, Any]
+    ) -> Reply | None:
+        """Ask past Ray; None where that is not possible now."""
+        if self._direct is None:
+            return None
+        message = pickle.dumps((method, arguments, options), protocol=pickle.HIGHEST_PROTOCOL)
+        try:
+            reply: Reply = self._direct.ask(message, wait_seconds=self._wait_seconds)
+        except Lost:
+            return None
+        except Late as error:
+            raise ShardDown(self.number, self._late) from error
+        if reply.kind == FAILED:
+            raise ClusterError(f"shard {self.number} failed at {method}: {reply.message}")
+        return reply
+
+    @property
+    def _late(self) -> str:
+        return f"no replica answered within {self._wait_seconds:g} seconds"
 
     def _ask_one(self, method: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> Reply:
         response = self._ask_replica.remote(method, arguments, options)
@@ -86,8 +129,7 @@ class ShardLine:
             return reply
         except TimeoutError as error:
             response.cancel()  # type: ignore[no-untyped-call]
-            why = f"no replica answered within {self._wait_seconds:g} seconds"
-            raise ShardDown(self.number, why) from error
+            raise ShardDown(self.number, self._late) from error
         except self._failed as error:
             last = str(error).strip().splitlines()[-1]
             raise ClusterError(f"shard {self.number} failed at {method}: {last}") from error
@@ -131,15 +173,20 @@ class RemotePort:
 
     def __init__(self, line: ShardLine) -> None:
         self.number = line.number
+        self.is_costly = line.is_costly
         self._line = line
 
-    def run(
-        self, queries: Sequence[Query], *, k: int, where: str, searcher: str, syntax: bool
-    ) -> Run:
-        """Find the k best documents of the shard."""
-        found: Run = self._line.ask(
-            "run", queries, k=k, where=where, searcher=searcher, syntax=syntax
-        )
+    def answer(self, questions: Sequence[ShardQuestion]) -> tuple[tuple[ShardHits, ...], ...]:
+        """Find the best documents of the shard by several searchers, for each query of each."""
+        found: tuple[tuple[ShardHits, ...], ...] = self._line.ask("answer", questions)
+        return found
+
+    def settle(
+        self, question: ShardQuestion, docids: Sequence[Sequence[str]]
+    ) -> tuple[tuple[float | None, ...], ...]:
+        """Score documents that were proposed for each query exactly."""
+        asked = replace(question, prepared=None)
+        found: tuple[tuple[float | None, ...], ...] = self._line.ask("settle", asked, docids)
         return found
 
     def find(self, request: SearchRequest) -> tuple[ShownHit, ...]:
@@ -150,6 +197,11 @@ class RemotePort:
     def show(self, request: SearchRequest, hits: Sequence[Hit]) -> tuple[ShownHit, ...]:
         """Show hits of the shard that were found for a request."""
         found: tuple[ShownHit, ...] = self._line.ask("show", request, hits)
+        return found
+
+    def sign(self, docids: Sequence[str]) -> dict[str, bytes]:
+        """Return what tells near-identical documents."""
+        found: dict[str, bytes] = self._line.ask("sign", docids)
         return found
 
     def explain(
@@ -166,10 +218,27 @@ class RemotePort:
         found: tuple[Document, ...] = self._line.ask("fetch", docids)
         return found
 
+    def held(self) -> HeldVectors:
+        """Count the vectors of the shard, and those it will have."""
+        found: HeldVectors = self._line.ask("held")
+        return found
+
+    def lacking(self, docids: Sequence[str]) -> frozenset[str]:
+        """Say which of these documents of the shard have no vector yet."""
+        found: frozenset[str] = self._line.ask("lacking", docids)
+        return found
+
     def status(self) -> dict[str, Any]:
         """Describe the shard."""
         found: dict[str, Any] = self._line.ask("status")
         return found
+
+
+def losses() -> tuple[type[Exception], ...]:
+    """List what Ray raises where a replica or its machine is gone."""
+    from ray.exceptions import RayError
+
+    return RayError, load_serve().exceptions.RayServeException
 
 
 def _reason(error: BaseException) -> str:

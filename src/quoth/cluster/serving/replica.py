@@ -1,19 +1,26 @@
 """One process that serves one shard: it opens a port, and answers what is asked through it.
 
-A port is made for one thread. Ray Serve makes a replica and runs its methods on one thread, beside
-another that tells Ray that the process lives, so each question is answered there and then: the next
-one has to wait, and nothing is handed from thread to thread. What goes wrong on purpose
+A port answers one question at a time, on the thread that asks: through Ray Serve the one that runs
+a replica's methods, and past it one per connection (`direct.py`). What goes wrong on purpose
 (`QuothError`) travels as a reply, by name and message: Ray would wrap it into an error of its own.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from quoth.cluster.connecting import own_address
+from quoth.cluster.serving.direct import Address, Listening
 from quoth.errors import QuothError
 from quoth.search.merged import ShardPort
+
+FAILED = "!"
+"""The kind of a reply to what went wrong unforeseen."""
+
+_logger = logging.getLogger(__name__)
 
 OpenPort = Callable[[], ShardPort]
 """Opens a shard as it is now; it travels to the process that serves the shard, so it is pickled."""
@@ -31,11 +38,29 @@ class Reply:
 class ShardReplica:
     """A shard in a process of its own, under Ray Serve."""
 
-    def __init__(self, open_port: OpenPort) -> None:
+    def __init__(self, open_port: OpenPort, *, host: str = "", key: bytes = b"") -> None:
+        """Open the shard; with a key, listen for routers that know it, too."""
         self._port = open_port()
+        self._listening = Listening(host or own_address(), self._answer, key=key) if key else None
 
     async def ask(self, method: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> Reply:
         """Call a method of the port."""
+        return self._call(method, arguments, options)
+
+    async def address(self) -> Address:
+        """Say where this replica listens."""
+        assert self._listening is not None
+        return self._listening.address
+
+    def _answer(self, method: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> Reply:
+        """Call a method of the port for a router that is connected."""
+        try:
+            return self._call(method, arguments, options)
+        except Exception as error:  # else the router could not tell it from a lost replica
+            _logger.exception("a question failed")
+            return Reply(None, FAILED, f"{type(error).__name__}: {error}")
+
+    def _call(self, method: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> Reply:
         try:
             return Reply(getattr(self._port, method)(*arguments, **options))
         except QuothError as error:

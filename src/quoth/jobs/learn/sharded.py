@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from quoth.engine.engine import Engine
-from quoth.errors import ConfigError
 from quoth.jobs.learn.job import LearnOutcome, learn
 from quoth.jobs.learn.plan import LearnRequest
 from quoth.shards.engine import ShardedEngine
+from quoth.shards.generative import carry_identifiers, install_generative
 from quoth.shards.learned import draw_sample, install_sample
 from quoth.shards.opening import OpenedEngine
 
@@ -26,21 +26,17 @@ def learn_on_shards(
     engine: ShardedEngine, request: LearnRequest, *, note: Callable[[str], None]
 ) -> LearnOutcome:
     """Learn on a sample, and let all shards use what is better; interrupted, it resumes."""
-    config, progress = engine.config, engine.progress
-    if config.learn.generative:
-        raise ConfigError(
-            f"{engine.folder} is in shards, where generative search is not trained; leave"
-            f' learn.generative out, or join them first with "quoth merge {engine.folder} --out'
-            ' COLLECTION"'
-        )
-    settings = engine.given_settings
-    sample = draw_sample(
-        engine.shards, most=config.learn.max_passages, settings=settings, progress=progress
-    )
+    shards, settings, progress = engine.shards, engine.given_settings, engine.progress
+    most = engine.config.learn.max_passages
+    sample = draw_sample(shards, most=most, settings=settings, progress=progress)
     with Engine.open(sample, settings=settings, progress=progress) as whole:
         outcome = learn(whole, request, note=note)
-    if outcome.report is not None and install_sample(
-        engine.shards, sample, settings=settings, progress=progress
-    ):
-        note(f"all {engine.shards.count} shards use what was learned")
+    if outcome.report is not None:
+        carry_identifiers(shards, sample, settings=settings, progress=progress)
+        installed = [
+            install(shards, sample, settings=settings, progress=progress)
+            for install in (install_sample, install_generative)
+        ]
+        if any(installed):
+            note(f"all {shards.count} shards use what was learned")
     return outcome

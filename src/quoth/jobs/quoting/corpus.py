@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from quoth.engine.engine import Engine
+from quoth.engine.base import EngineBase
 from quoth.errors import CollectionError
 from quoth.jobs.learn.queries import hold_out_documents, spread
 from quoth.records import TITLES, Document, Passage
@@ -35,7 +35,9 @@ class Source:
 class Corpus:
     """The documents to train on, those to judge by, and where passages near a text are found."""
 
-    def __init__(self, engine: Engine, config: DynamicTrainingConfig, progress: Progress) -> None:
+    def __init__(
+        self, engine: EngineBase, config: DynamicTrainingConfig, progress: Progress
+    ) -> None:
         docids = engine.docids()
         if len(docids) < 2:
             raise CollectionError(

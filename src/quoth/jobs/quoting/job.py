@@ -17,7 +17,6 @@ from typing import Any
 from quoth.answer.abstain import REFUSAL_ALONE, Abstention, save_abstention
 from quoth.answer.answerer import AnswerSettings
 from quoth.artifact import FILE_NAME, seal_file
-from quoth.engine.engine import Engine
 from quoth.engine.language_model import find_base
 from quoth.engine.models import LoadedModels
 from quoth.engine.writing import install_model
@@ -41,6 +40,9 @@ from quoth.jobs.quoting.start import StartingModel, open_start
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM, open_dynamic_lm
 from quoth.models.dynamic_lm.files import read_saved
 from quoth.search.searcher import Progress
+from quoth.shards.engine import ShardedEngine
+from quoth.shards.installing import install_answering
+from quoth.shards.opening import OpenedEngine
 from quoth.training.recipes.dynamic_lm import DynamicProgress, train_dynamic_lm
 from quoth.training.recipes.dynamic_lm_config import DynamicLMRecipe
 from quoth.training.retriever.curriculum import peak_megabytes
@@ -61,7 +63,7 @@ class DynamicRequest:
 
 
 def train_language_model(
-    engine: Engine,
+    engine: OpenedEngine,
     request: DynamicRequest,
     *,
     progress: Progress,
@@ -78,9 +80,17 @@ def train_language_model(
     outcome = run_job(job, restart=not request.resume)
     assert outcome.report is not None
     if request.install:
-        wait = engine.config.collection.wait_seconds
-        install_model(engine.folder, request.out, wait_seconds=wait)
+        _install(engine, request.out)
     return replace(outcome.report, is_old=outcome.is_old, is_installed=request.install)
+
+
+def _install(engine: OpenedEngine, model: Path) -> None:
+    """Let a collection answer with a model, all of its shards at once where it has some."""
+    wait = engine.config.collection.wait_seconds
+    if isinstance(engine, ShardedEngine):
+        install_answering(engine.shards, model, wait_seconds=wait)
+    else:
+        install_model(engine.folder, model, wait_seconds=wait)
 
 
 class DynamicJob(Job[DynamicReport]):
@@ -90,7 +100,7 @@ class DynamicJob(Job[DynamicReport]):
 
     def __init__(
         self,
-        engine: Engine,
+        engine: OpenedEngine,
         request: DynamicRequest,
         start: StartingModel,
         *,

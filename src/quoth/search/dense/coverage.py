@@ -1,26 +1,14 @@
-"""How much of a collection has its vectors, while an encoding is under way or was interrupted."""
+"""What gets a vector, and which vectors are the newest on disk."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from quoth.artifact import FILE_NAME
 
 Stamp = tuple[int, int]
 """What tells one state of an index on disk from another."""
-
-
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """Vectors that are there, and passages that will have one."""
-
-    vectors: int
-    passages: int
-
-    def __str__(self) -> str:
-        return f"vectors cover {self.vectors:,} of {self.passages:,} passages"
 
 
 def count_units(

@@ -15,7 +15,8 @@ from quoth.index.dense.config import DenseConfig
 from quoth.index.dense.index import DenseIndex
 from quoth.index.dense.state import DenseState, read_state
 from quoth.models.glow.config import GlowConfig
-from quoth.search.dense.coverage import Coverage, Stamp, count_units, stamp
+from quoth.search.coverage import Coverage, HeldVectors
+from quoth.search.dense.coverage import Stamp, count_units, stamp
 
 
 @dataclass(slots=True)
@@ -103,6 +104,14 @@ class OpenedVectors:
             counts = self._store.passage_counts()
             self._unfinished.num_units = count_units(counts, documents, config.fields)
         return Coverage(held, self._unfinished.num_units)
+
+    def held(self, config: GlowConfig) -> HeldVectors:
+        """Count what is encoded, and what is to be."""
+        covered, documents = self.coverage(config), self._store.num_documents
+        if covered is None:
+            count = self.index.num_vectors
+            return HeldVectors(documents, documents, Coverage(count, count))
+        return HeldVectors(documents, round(self.held_share * documents), covered)
 
     def close(self) -> None:
         """Let go of the opened state."""

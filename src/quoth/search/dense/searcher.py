@@ -26,7 +26,7 @@ from quoth.index.dense.rank import Found
 from quoth.index.dense.state import read_state
 from quoth.models.glow.weights import CountedWords
 from quoth.records import Attention, Document, Hit, Part, Passage, Query, Run
-from quoth.search.dense.coverage import Coverage
+from quoth.search.coverage import Coverage, HeldVectors
 from quoth.search.dense.filling import EncodeChunks, EncodedChunk, Stage, fill_index
 from quoth.search.dense.opened import OpenedVectors
 from quoth.search.dense.record import EncodingRecord
@@ -107,6 +107,11 @@ class DenseSearcher:
         """Say how much is encoded; None where everything is."""
         return self._opened.coverage(self._encoder.config)
 
+    def held(self) -> HeldVectors:
+        """Count what is encoded, and what is to be, in the newest state on disk."""
+        self._opened.look_for_newer()
+        return self._opened.held(self._encoder.config)
+
     def explain(
         self,
         query: Query,
@@ -146,6 +151,14 @@ class DenseSearcher:
             if row in found and found[row].unit < len(passages):
                 best[row] = passages[found[row].unit]
         return best
+
+    def query_vectors(self, queries: Sequence[Query]) -> Vectors:
+        """Encode queries that have text."""
+        return self._encode(queries)
+
+    def know_vectors(self, queries: Sequence[Query], vectors: Vectors) -> None:
+        """Take the vectors of queries from who has encoded them with the same model already."""
+        self._keep(tuple(query.text for query in queries), vectors)
 
     def attention(
         self, query: Query, documents: Sequence[Document]
@@ -349,11 +362,14 @@ class DenseSearcher:
 
     def _encode(self, queries: Sequence[Query]) -> Vectors:
         """Encode queries; the last 64 are kept, as many are asked again."""
-        texts, asked = tuple(query.text for query in queries), self._asked
-        if texts not in asked:
+        texts = tuple(query.text for query in queries)
+        if texts not in self._asked:
             encoded = self._encoder.encode_queries(texts, counts=self._word_counts())
-            self._asked = dict([*asked.items(), (texts, encoded.vectors)][-64:])
+            self._keep(texts, encoded.vectors)
         return self._asked[texts]
+
+    def _keep(self, texts: tuple[str, ...], vectors: Vectors) -> None:
+        self._asked = dict([*self._asked.items(), (texts, vectors)][-64:])
 
     def _word_counts(self) -> CountedWords | None:
         return self._words.counted(self._encoder.config)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from quoth.artifact import (
     save_artifact,
     seal_file,
     seal_folder,
-    sync_folder,
 )
 from quoth.errors import ConfigError, IndexMismatch, NoCollection
 from quoth.models.pixar.head import NUM_SYMBOLS
@@ -25,10 +23,10 @@ from quoth.models.pixar.shortlist.files import open_shortlist, save_shortlist
 from quoth.models.pixar.shortlist.interface import Shortlist
 from quoth.search.generative.state import (
     KIND,
-    OLD,
     UNFINISHED,
     VERSION,
     next_number,
+    put_in_place,
     read_model,
     settle,
 )
@@ -83,7 +81,7 @@ def save_generative_model(
     seals = {name: seal_file(unfinished / name) for name in _DESCRIPTIONS}
     save_artifact(unfinished, Artifact(KIND, VERSION, 0, config, seals))
     seal_folder(unfinished)
-    _put_in_place(unfinished, folder)
+    put_in_place(unfinished, folder)
 
 
 def open_generative_model(folder: Path, *, threads: int = 1, fast: bool = True) -> GenerativeModel:
@@ -109,14 +107,3 @@ def open_generative_model(folder: Path, *, threads: int = 1, fast: bool = True) 
         vocabulary,
         open_shortlist(folder / SHORTLIST, threads=threads),
     )
-
-
-def _put_in_place(unfinished: Path, folder: Path) -> None:
-    """Rename a complete folder to its name; `settle` finds the old one between the two renames."""
-    old = folder.with_name(folder.name + OLD)
-    if folder.exists():
-        shutil.rmtree(old, ignore_errors=True)
-        os.replace(folder, old)
-    os.replace(unfinished, folder)
-    sync_folder(folder.parent)
-    shutil.rmtree(old, ignore_errors=True)

@@ -82,6 +82,7 @@ class GenerativeSearcher:
         self._index: GenerativeIndex | None = None
         self._decoders: dict[int, Decoder] = {}
         self._asked: tuple[tuple[str, ...], EncodedQueries] | None = None
+        self._known: tuple[tuple[str, ...], Sequence[PhraseScores]] = ((), ())
 
     # Searching -------------------------------------------------------------------------------
 
@@ -131,6 +132,15 @@ class GenerativeSearcher:
             for document in documents
         )
 
+    def phrase_scores(self, queries: Sequence[Query]) -> tuple[PhraseScores, ...]:
+        """Score phrases for queries that have text."""
+        with self._turn:
+            return tuple(self._score_all(queries))
+
+    def know_scores(self, queries: Sequence[Query], scores: Sequence[PhraseScores]) -> None:
+        """Take the scores of phrases from who has asked the same model already; the last stay."""
+        self._known = (tuple(query.text for query in queries), scores)
+
     def describe(self) -> dict[str, Any]:
         """Say what the index holds, and which model made it."""
         state, model = read_index(self.folder), read_model(self.folder.parent)
@@ -146,6 +156,7 @@ class GenerativeSearcher:
     def close(self) -> None:
         """Let go of the opened state."""
         self._index = self._asked = None
+        self._known = ((), ())
         self._decoders = {}
 
     # Upkeep ----------------------------------------------------------------------------------
@@ -199,10 +210,16 @@ class GenerativeSearcher:
         self, queries: Sequence[Query], k: int, rows: Integers | None
     ) -> Iterator[_Decoded]:
         """Find documents for each query, one by one: scores of all would fill the memory."""
-        if queries:
-            encoded = self._encode(queries)
-            for pooled, slots in zip(encoded.pooled, encoded.slots, strict=True):
-                yield self._find(self._score_phrases(pooled, slots), k, rows)
+        known, scores = self._known
+        if known == tuple(query.text for query in queries):
+            yield from (self._find(each, k, rows) for each in scores)
+        elif queries:
+            yield from (self._find(each, k, rows) for each in self._score_all(queries))
+
+    def _score_all(self, queries: Sequence[Query]) -> Iterator[PhraseScores]:
+        encoded = self._encode(queries)
+        for pooled, slots in zip(encoded.pooled, encoded.slots, strict=True):
+            yield self._score_phrases(pooled, slots)
 
     def _find(self, scores: PhraseScores, k: int, rows: Integers | None) -> _Decoded:
         """Decode until k allowed documents are found that nothing deeper can surpass."""

@@ -13,6 +13,8 @@ A state is complete before `trie/artifact.json` names it; a crash leaves the old
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -26,6 +28,7 @@ from quoth.artifact import (
     open_artifact,
     save_artifact,
     seal_file,
+    sync_folder,
 )
 from quoth.errors import CollectionError, Damaged
 from quoth.search.generative.config import GenerativeConfig
@@ -60,6 +63,17 @@ def settle(folder: Path) -> Path:
     """Say where a model stands: a kill between two renames leaves the old one beside its place."""
     old = folder.with_name(folder.name + OLD)
     return old if not folder.exists() and old.exists() else folder
+
+
+def put_in_place(unfinished: Path, folder: Path) -> None:
+    """Rename a complete folder to its name; `settle` finds the old one between the two renames."""
+    old = folder.with_name(folder.name + OLD)
+    if folder.exists():
+        shutil.rmtree(old, ignore_errors=True)
+        os.replace(folder, old)
+    os.replace(unfinished, folder)
+    sync_folder(folder.parent)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def read_model(folder: Path) -> Artifact | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from quoth.records import Document, Part, Query, RankAndScore, Run
@@ -10,6 +10,9 @@ from quoth.search.hybrid.explained import explain_fused, find_standings
 from quoth.search.hybrid.fusion import UsualRanges, fuse, temper
 from quoth.search.hybrid.fusion_config import FusionConfig
 from quoth.search.searcher import PartialSearcher, Searcher, Timed, untimed
+
+SearchTogether = Callable[[Sequence[str], Sequence[Query], int], Mapping[str, Run]]
+"""Finds the k best documents by several searchers, given by their names."""
 
 
 class HybridSearcher:
@@ -30,12 +33,15 @@ class HybridSearcher:
         weights: Mapping[str, float],
         ranges: UsualRanges | None = None,
         timed: Timed = untimed,
+        together: SearchTogether | None = None,
     ) -> None:
+        """Fuse searchers; `together` asks several of them at once, where that costs less."""
         self._searchers = searchers
         self._config = config
         self._weights = weights
         self._ranges = ranges
         self._timed = timed
+        self._together = together
         self._kept = _KeptRuns((), 0, None)
 
     def search(self, queries: Sequence[Query], *, k: int, allowed: set[int] | None) -> Run:
@@ -140,6 +146,7 @@ class HybridSearcher:
         kept = self._kept
         if not kept.are_of(queries, depth, allowed):
             kept = _KeptRuns(tuple(queries), depth, allowed)
+        self._ask_together(kept, silent)
         runs = [
             Run(each.name, {query.qid: () for query in queries})
             if each.name in silent
@@ -148,6 +155,14 @@ class HybridSearcher:
         ]
         self._kept = kept if len(queries) == 1 else _KeptRuns((), 0, None)
         return runs
+
+    def _ask_together(self, kept: _KeptRuns, silent: Set[str]) -> None:
+        """Ask all sides at once that are to be asked, where several can be."""
+        names = [each.name for each in self._searchers if each.name not in silent]
+        missing = [name for name in names if name not in kept.runs]
+        if self._together is not None and len(missing) > 1:
+            with self._timed("search " + " and ".join(missing)):
+                kept.runs.update(self._together(missing, kept.queries, kept.depth))
 
     def _ask(self, side: Searcher, kept: _KeptRuns) -> Run:
         with self._timed(f"search {side.name}"):

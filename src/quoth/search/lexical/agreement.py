@@ -8,6 +8,7 @@ one-byte form, and its mean length stays a little off.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from quoth.index.lexical.index import Boost, IndexState, LexicalIndex
 from quoth.index.lexical.query import Clause, LexicalQuery
@@ -17,6 +18,14 @@ from quoth.search.lexical.ties import ROUNDING
 
 _LARGEST_DRIFT = 1e-6
 """Share by which two mean lengths may differ: tantivy divides in single precision."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slack:
+    """A document scores at least and at most so many times what tantivy says."""
+
+    least: float
+    most: float
 
 
 class CountAgreement:
@@ -41,16 +50,18 @@ class CountAgreement:
             self._drifts(view, terms) for view, terms in terms_by_view(query).items()
         )
 
-    def corrections(self, query: LexicalQuery, statistics: QueryStatistics) -> tuple[Boost, float]:
+    def corrections(self, query: LexicalQuery, statistics: QueryStatistics) -> tuple[Boost, Slack]:
         """Return the boosts that mend tantivy's idf, and how far its length norm can be off."""
-        slack = ROUNDING
+        least, most = 1.0, 1.0
         used: dict[str, QueryStatistics] = {}
         for view, terms in terms_by_view(query).items():
             state = self._state(view, terms)
             if state is None:  # no term of the query is left in this view
                 continue
             average = statistics.average_lengths.get(view, 0.0)
-            slack = max(slack, ROUNDING * average / state.average_length)
+            # A score grows with the mean length, at most as fast, and never the other way.
+            ratio = average / state.average_length
+            least, most = min(least, ratio), max(most, ratio)
             counts = {term: self._index.document_frequency(view, term) for term in terms}
             used[view] = QueryStatistics(state.num_documents, {}, {view: counts})
 
@@ -59,7 +70,7 @@ class CountAgreement:
                 return 1.0
             return statistics.idf(view, clause.terms) / used[view].idf(view, clause.terms)
 
-        return boost, slack
+        return boost, Slack(least / ROUNDING, most * ROUNDING)
 
     def _drifts(self, view: str, terms: Iterable[str]) -> bool:
         state = self._state(view, terms)

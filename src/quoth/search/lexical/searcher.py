@@ -16,7 +16,7 @@ import contextlib
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -32,24 +32,23 @@ from quoth.records import Document, Hit, Part, Query, Run
 from quoth.search.lexical.agreement import CountAgreement
 from quoth.search.lexical.analysing import analyse
 from quoth.search.lexical.config import LexicalConfig
-from quoth.search.lexical.counts import CountScorer, TermCounts, is_countable
+from quoth.search.lexical.exact import MOVED, ExactScorer
 from quoth.search.lexical.opening import open_index
 from quoth.search.lexical.pinned import PinnedStatistics
 from quoth.search.lexical.records import open_records
-from quoth.search.lexical.score import QueryStatistics, contributions, explain_parts, score
+from quoth.search.lexical.score import contributions, explain_parts
 from quoth.search.lexical.ties import LEAST_STEP, ROUNDING, near_ties
 from quoth.search.lexical.upkeep import STATISTICS_FILE, LexicalUpkeep
 from quoth.search.searcher import Progress, ignore_progress
+from quoth.search.shard_questions import ShardHits, as_columns
 from quoth.text.query_syntax import Occur, parse_query, plain_query
 from quoth.text.words import Analyser
 from quoth.vocabulary.statistics import Statistics
 from quoth.vocabulary.term_counts import EVERYTHING, FieldTerms
 from quoth.vocabulary.weighting import inverse_document_frequency
 
-_MOVED = "a writer replaced the lexical index during a search; search again"
 _MAX_KNOWN_DOCIDS = 200_000
 _NUM_CHECKED_SCORES = 20
-_MAX_KNOWN_COUNTS = 2_000_000  # of analysed documents; some 80 MB
 
 
 class LexicalSearcher:
@@ -79,8 +78,7 @@ class LexicalSearcher:
         self._syntax = syntax
         self._exchanged = exchanged
         self._workers = workers
-        self._counts_by_row: dict[int, TermCounts] = {}
-        self._num_counts = 0
+        self._exact = ExactScorer(store, analyser)
         self._docids: dict[int, str] = {}
         self._anywhere: tuple[tuple[str, float], ...] | None = None
         self._index: LexicalIndex | None = None
@@ -95,6 +93,22 @@ class LexicalSearcher:
     def search(self, queries: Sequence[Query], *, k: int, allowed: set[int] | None) -> Run:
         """Find the k best documents for each query among the allowed rows (None: all)."""
         return Run(self.name, {each.qid: self._search_one(each, k, allowed) for each in queries})
+
+    def propose(
+        self, queries: Sequence[Query], *, k: int, allowed: set[int] | None
+    ) -> tuple[ShardHits, ...]:
+        """Find the k best documents, and one more, by scores that the index can give at once.
+
+        They come with bounds on what `settle` says of them; where there is no difference, they are
+        the k best of `search`.
+        """
+        return tuple(self._propose_one(each, k, allowed) for each in queries)
+
+    def settle(self, query: Query, docids: Sequence[str]) -> tuple[float | None, ...]:
+        """Score documents exactly; None for those that are gone."""
+        parsed, rows = self.parse(query), self._store.rows(docids)
+        exact = self._exact.score(parsed, list(rows.values()), self._pinned().of_query(parsed))
+        return tuple(exact[rows[docid]] if docid in rows else None for docid in docids)
 
     def explain(
         self,
@@ -196,7 +210,7 @@ class LexicalSearcher:
         exact: dict[int, float] = {}
         if differing:
             parsed = self.parse(query)
-            exact = self._score_exactly(parsed, differing, self._pinned().of_query(parsed))
+            exact = self._exact.score(parsed, differing, self._pinned().of_query(parsed))
         scored = [
             [Hit(hit.docid, exact.get(stored[hit.docid].row, hit.score)) for hit in each]
             for each in groups
@@ -304,6 +318,23 @@ class LexicalSearcher:
         hits.sort(key=lambda hit: (-hit.score, hit.docid))
         return tuple(hits[:k])
 
+    def _propose_one(self, query: Query, k: int, allowed: set[int] | None) -> ShardHits:
+        parsed = self.parse(query)
+        if self._agreement().holds(parsed):
+            return as_columns(self._search_one(query, k, allowed))
+        check_interruption()
+        self._opened().require_uncut()
+        boost, slack = self._agreement().corrections(parsed, self._pinned().of_query(parsed))
+        scored = self._opened().top_k(parsed, k + 1, allowed=allowed, boost=boost)
+        docids = self._name([row for row, _value in scored])
+        return ShardHits(
+            tuple(docids[row] for row, _value in scored),
+            tuple(value for _row, value in scored),
+            slack.least,
+            slack.most,
+            LEAST_STEP,
+        )
+
     def _agreement(self) -> CountAgreement:
         if self._agreed is None:
             self._agreed = CountAgreement(
@@ -319,7 +350,7 @@ class LexicalSearcher:
         if unknown:
             found = self._store.docids(unknown)
             if len(found) < len(unknown):
-                raise IndexMoved(_MOVED)
+                raise IndexMoved(MOVED)
             self._docids.update(found)
         return self._docids
 
@@ -335,47 +366,16 @@ class LexicalSearcher:
         while True:
             proposed = self._opened().top_k(query, depth, allowed=allowed, boost=boost)
             for part in (proposed[:k], proposed[k:]):  # the first say what the others must reach
-                # A document scores at most `slack` times what was proposed.
-                worth = [row for row, value in part if value * slack >= floor and row not in scored]
-                scored.update(self._score_exactly(query, worth, statistics))
+                # A document scores at most `slack.most` times what was proposed.
+                worth = [
+                    row for row, value in part if value * slack.most >= floor and row not in scored
+                ]
+                scored.update(self._exact.score(query, worth, statistics))
                 best = sorted(scored.values(), reverse=True)
                 floor = best[k - 1] if len(best) >= k else floor
-            if len(proposed) < depth or proposed[-1][1] * slack < floor:
+            if len(proposed) < depth or proposed[-1][1] * slack.most < floor:
                 return list(scored.items())
             depth *= 4
-
-    def _score_exactly(
-        self, query: LexicalQuery, rows: Sequence[int], statistics: QueryStatistics
-    ) -> dict[int, float]:
-        if is_countable(query):
-            scorer = CountScorer(query, statistics)
-            counts = self._count_rows(rows, scorer.views)
-            return {row: scorer.score(counts[row]) for row in rows}
-        scored = {}
-        for row, document in self._fetch(rows).items():
-            check_interruption()
-            scored[row] = score(query, self.analyse(document), statistics)
-        return scored
-
-    def _count_rows(self, rows: Sequence[int], views: Set[str]) -> dict[int, TermCounts]:
-        """Count the terms of documents; a row's content never changes, so it is done once."""
-        if self._num_counts > _MAX_KNOWN_COUNTS:
-            self._counts_by_row, self._num_counts = {}, 0
-        known = self._counts_by_row
-        unknown = [
-            row for row in rows if row not in known or not views <= known[row].lengths.keys()
-        ]
-        for row, document in self._fetch(unknown).items():
-            check_interruption()
-            known[row] = TermCounts(self.analyse(document), views)
-            self._num_counts += known[row].size
-        return known
-
-    def _fetch(self, rows: Sequence[int]) -> dict[int, Document]:
-        documents = self._store.documents(rows) if rows else {}
-        if len(documents) < len(rows):
-            raise IndexMoved(_MOVED)
-        return documents
 
     def _opened(self) -> LexicalIndex:
         if self._index is None:

@@ -1,0 +1,101 @@
+"""The searchers of a collection in shards: each asks all shards, and what fuses them is as ever."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from quoth.collection.shards import ShardSet
+from quoth.engine.passages import BY_VECTORS
+from quoth.engine.searchers import AUTO, NAMES, Searchers
+from quoth.errors import CollectionError, ConfigError
+from quoth.search.merged import FanOut, MergedSearcher, UnfinishedMergedSearcher, search_together
+from quoth.search.searcher import Searcher
+from quoth.shards.found import read_shown
+from quoth.shards.port import LocalPort
+
+Sides = dict[str, MergedSearcher]
+"""The searchers that are not themselves made of others, by name; made for one question."""
+
+
+class ShardSearchers:
+    """Makes searchers over all shards; what holds for all of them, the first shard knows."""
+
+    def __init__(self, shards: ShardSet, local: Sequence[LocalPort], fan_out: FanOut) -> None:
+        """Search through `fan_out`; `local` are the same shards, opened in this process."""
+        self._shards = shards
+        self._engines = [port.engine for port in local]
+        self._first = local[0].engine
+        self._prepare = local[0].prepare
+        self._fan_out = fan_out
+
+    def decide(self, searcher: str, rerank: bool | None) -> tuple[str, bool]:
+        """Return the searcher that a name stands for, and whether its hits are reranked."""
+        if searcher != AUTO:
+            return searcher, bool(rerank)
+        name = AUTO if self.has_vectors else "lexical"
+        return self._first.with_searchers(lambda own: own.decide(name, rerank))
+
+    def sides(self, *, where: str, syntax: bool) -> Sides:
+        """Make the searchers of one question."""
+        lacks = not self.is_encoded and self.has_vectors
+        kinds = {"dense": UnfinishedMergedSearcher} if lacks else {}
+        return {
+            name: kinds.get(name, MergedSearcher)(
+                name,
+                self._fan_out,
+                shard_of=self._shards.shard_of,
+                where=where,
+                syntax=syntax,
+                prepare=self._prepare,
+            )
+            for name in NAMES
+            if name != "hybrid"
+        }
+
+    def get(self, name: str, sides: Sides, *, rerank: bool, syntax: bool) -> Searcher:
+        """Return a searcher by name, made of the searchers of a question."""
+        first = self._get_plain(name, sides)
+        if not rerank:
+            return first
+        read = read_shown(sides["lexical"], searcher=name, syntax=syntax)
+        how = functools.partial(Searchers.rerank, first=first, read=read, syntax=syntax)
+        return self._first.with_searchers(how)
+
+    @property
+    def is_encoded(self) -> bool:
+        """Whether the collection had all vectors at least once; shards have them together."""
+        return self._first.with_searchers(lambda own: own.is_encoded)
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether every shard has vectors, be it that an encoding is still under way."""
+        if self.is_encoded:
+            return True
+        return all(each.with_searchers(lambda own: own.has_vectors) for each in self._engines)
+
+    def _get_plain(self, name: str, sides: Sides) -> Searcher:
+        if name not in NAMES:
+            raise ConfigError(f"there is no searcher {name!r}; choose one of {', '.join(NAMES)}")
+        if name in BY_VECTORS and not self.has_vectors:
+            folder, encoder = self._shards.folder, self._first.config.dense.encoder
+            raise CollectionError(
+                f'{folder} has no vectors yet of {encoder}; run "quoth encode {folder}"'
+            )
+        if name == "hybrid":
+            return self._first.with_searchers(
+                lambda own: own.fuse(
+                    lambda side: sides[side],
+                    together=lambda names, queries, k: search_together(
+                        [sides[name] for name in names], queries, k=k
+                    ),
+                )
+            )
+        return sides[name]
+
+
+def coverage(searcher: str, sides: Sides) -> str:
+    """Say how much a way of searching sees by vectors; empty where it is everything."""
+    dense = sides["dense"]
+    is_told = searcher in BY_VECTORS and isinstance(dense, UnfinishedMergedSearcher)
+    return dense.coverage() if is_told else ""
