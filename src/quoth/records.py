@@ -343,7 +343,8 @@ class ShownAnswer:
     """An answer with everything that is shown of it.
 
     `sources` are the hits of its passages, cut to what was read of them; `notice` is what a reader
-    should know of the language model.
+    should know of the language model. `suggestion` is the question with corrections for words that
+    no document has, empty without any.
     """
 
     question: str
@@ -352,6 +353,7 @@ class ShownAnswer:
     searcher: str
     notice: str = ""
     unreachable: tuple[OutOfReach, ...] = ()
+    suggestion: str = ""
 
     def _repr_html_(self) -> str:
         return answer_html(self.answer)

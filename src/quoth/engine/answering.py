@@ -150,6 +150,11 @@ class AnswerInProgress:
         self._found = found
         self._cut = cut
 
+    @property
+    def suggestion(self) -> str:
+        """The question with corrections for words that no document has; empty without any."""
+        return self._found.suggestion
+
     def __iter__(self) -> Iterator[Piece]:
         return iter(self._stream)
 
@@ -171,7 +176,13 @@ class AnswerInProgress:
             for rank, passage in enumerate(answer.passages, start=1)
         )
         return ShownAnswer(
-            self._stream.question, answer, sources, found.searcher, self.notice, found.unreachable
+            self._stream.question,
+            answer,
+            sources,
+            found.searcher,
+            self.notice,
+            found.unreachable,
+            found.suggestion,
         )
 
 

@@ -149,8 +149,9 @@ class AnswerResponse(BaseModel):
 
     `marked` is the text with the number of a source after each quotation, `unquoted` what no
     citation covers. `confidence` says in words how sure it is: "probably", "not sure" or "the
-    documents do not say"; `disagrees` whether the quotations give different answers. A server adds
-    how long each stage took.
+    documents do not say"; `disagrees` whether the quotations give different answers. `did_you_mean`
+    is the question with corrections for words that no document has; empty without any. A server
+    adds how long each stage took.
     """
 
     question: str
@@ -166,6 +167,7 @@ class AnswerResponse(BaseModel):
     unquoted: list[AnswerSpanBody]
     passages: list[HitBody]
     searcher: str
+    did_you_mean: str = ""
     seconds: dict[str, float] = {}
     unreachable: list[OutOfReachBody] = []
 

@@ -123,6 +123,8 @@ def _show(asked: AnswerInProgress, *, as_json: bool, before: str = "") -> None:
         return
     from quoth.cli.answers import answer_text, follow
 
+    if asked.suggestion:
+        show.note(f"did you mean: {asked.suggestion}")
     follow(asked, show.out(), before=before.rstrip())
     show.out().print(answer_text(asked.answer(), before=before.rstrip()))
 
