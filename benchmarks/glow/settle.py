@@ -49,7 +49,7 @@ from quoth.text.words import Analyser, AnalyserConfig
 from quoth.training.retriever.training_set import TrainingSet
 from quoth.training.sequences import SequenceTable, find_offsets
 from quoth.vocabulary.counting import CountedTerms
-from quoth.vocabulary.statistics import EVERYTHING
+from quoth.vocabulary.term_counts import EVERYTHING
 
 FIELDS = ("title", "text", "queries")
 NUM_FIELD_QUERIES, NUM_TRAINED = 3, 4

@@ -343,7 +343,8 @@ class ShownAnswer:
     """An answer with everything that is shown of it.
 
     `sources` are the hits of its passages, cut to what was read of them; `notice` is what a reader
-    should know of the language model, `incomplete` is as in `ShownHits`.
+    should know of the language model, `incomplete` is as in `ShownHits`. `suggestion` is the
+    question with corrections for words that no document has, empty without any.
     """
 
     question: str
@@ -353,6 +354,7 @@ class ShownAnswer:
     notice: str = ""
     unreachable: tuple[OutOfReach, ...] = ()
     incomplete: str = ""
+    suggestion: str = ""
 
     def _repr_html_(self) -> str:
         return answer_html(self.answer)

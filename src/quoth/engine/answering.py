@@ -152,6 +152,11 @@ class AnswerInProgress:
         self._found = found
         self._cut = cut
 
+    @property
+    def suggestion(self) -> str:
+        """The question with corrections for words that no document has; empty without any."""
+        return self._found.suggestion
+
     def __iter__(self) -> Iterator[Piece]:
         return iter(self._stream)
 
@@ -180,6 +185,7 @@ class AnswerInProgress:
             self.notice,
             found.unreachable,
             found.incomplete,
+            found.suggestion,
         )
 
 

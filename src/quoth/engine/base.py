@@ -244,6 +244,7 @@ class EngineBase(ABC):
         found = self.find(request)
         self._progress("loading the language model", 0, 0)
         stream = self._asking.generate(prefix, [each.hit for each in found.hits], config=config)
+        found = replace(found, suggestion="")  # a text is continued as it stands
         return AnswerInProgress(stream, found, self.snippets(prefix, syntax=False))
 
     def load_language_model(self) -> None:

@@ -150,7 +150,8 @@ class AnswerResponse(BaseModel):
     `marked` is the text with the number of a source after each quotation, `unquoted` what no
     citation covers. `confidence` says in words how sure it is: "probably", "not sure" or "the
     documents do not say"; `disagrees` whether the quotations give different answers. `incomplete`
-    is as in a search. A server adds how long each stage took.
+    is as in a search; `did_you_mean` is the question with corrections for words that no document
+    has, empty without any. A server adds how long each stage took.
     """
 
     question: str
@@ -167,6 +168,7 @@ class AnswerResponse(BaseModel):
     passages: list[HitBody]
     searcher: str
     incomplete: str = ""
+    did_you_mean: str = ""
     seconds: dict[str, float] = {}
     unreachable: list[OutOfReachBody] = []
 

@@ -97,6 +97,7 @@ def answer_response(
         passages=[HitBody.model_validate(_hit(each)) for each in shown.sources],
         searcher=shown.searcher,
         incomplete=shown.incomplete,
+        did_you_mean=shown.suggestion,
         seconds=dict(seconds),
         unreachable=_out_of_reach(shown.unreachable),
     )

@@ -308,6 +308,16 @@ def test_silence_where_an_answer_is_less_probable_than_asked(client: TestClient)
     assert [name for name, _record in events] == ["answer"]
 
 
+def test_an_answer_offers_the_question_corrected_as_a_search_does(
+    client: TestClient, engine: Engine
+) -> None:
+    misspelt = _answer(client, question="When does the barn owl hnut?")
+    assert misspelt["did_you_mean"] == "When does the barn owl hunt?"
+    assert _search(client, "When does the barn owl hnut?")["did_you_mean"]
+    assert _answer(client)["did_you_mean"] == ""
+    assert engine.generate("The barn owl hnut").shown().suggestion == ""
+
+
 def test_nothing_is_quoted_where_phrases_are_not_wanted(client: TestClient) -> None:
     assert _answer(client, phrases=False)["citations"] == []
 

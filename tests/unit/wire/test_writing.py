@@ -77,7 +77,9 @@ def test_attention_is_written_word_by_word() -> None:
 
 
 def test_offsets_of_a_citation_count_in_field_and_answer() -> None:
-    made = answer_response(ShownAnswer("Who?", ANSWER, (SHOWN,), "lexical", "a notice", LOST))
+    shown = ShownAnswer("Who?", ANSWER, (SHOWN,), "lexical", "a notice", LOST, "Whose?")
+    made = answer_response(shown)
+    assert made.did_you_mean == "Whose?"
     assert (made.question, made.text, made.notice) == ("Who?", ANSWER.text, "a notice")
     assert made.marked == "The A raven\nsaid \\[1][1] did."
     (citation,) = made.citations

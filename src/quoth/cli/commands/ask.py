@@ -133,6 +133,8 @@ def _show(collection: Path, asked: AnswerInProgress, *, as_json: bool, before: s
         return
     from quoth.cli.answers import answer_text, follow
 
+    if asked.suggestion:
+        show.note(f"did you mean: {asked.suggestion}")
     follow(asked, show.out(), before=before.rstrip())
     show.out().print(answer_text(asked.answer(), before=before.rstrip()))
 
