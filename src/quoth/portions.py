@@ -34,6 +34,9 @@ _ALONE = 2
 _AHEAD = 3
 """Portions at hand for each process, the caller included; they bound what is held in memory."""
 
+_IN_HAND = 2
+"""Portions that a process has at a time: one to work on, and the next."""
+
 _START = """
 import sys
 sys.path[:] = {path!r}
@@ -236,17 +239,36 @@ class _Crew:
             slot.is_done.set()
 
     def _hand_over(self, worker: socket.socket) -> None:
-        """Let a process work on one portion after another, until it or the work ends."""
-        is_there = True
-        while is_there and (slot := self._waiting.get()) is not None:
-            try:
-                if written := _write((slot.work, slot.portion)):
-                    answer = _exchange(worker, written)
-                    is_there = answer is not None
+        """Let a process work on one portion after another, until it or the work ends.
+
+        It gets the next one before it has answered the last, so that it need not wait.
+        """
+        sent: deque[_Slot[Any, Any]] = deque()
+        try:
+            while True:
+                slot = self._take(wait=not sent) if len(sent) < _IN_HAND else None
+                if slot is not None:
+                    sent.append(slot)
+                    _send(worker, _write((slot.work, slot.portion)))
+                elif not sent or (answer := _receive(worker)) is None:
+                    return
+                else:
+                    done = sent.popleft()
                     if answer:
-                        slot.put(pickle.loads(answer))
-            finally:
+                        done.put(pickle.loads(answer))
+                    done.is_done.set()
+        except OSError:
+            return  # the process is gone; the caller does what it had
+        finally:
+            for slot in sent:
                 slot.is_done.set()
+
+    def _take(self, *, wait: bool) -> _Slot[Any, Any] | None:
+        """Take the next portion; None where there is none, or will be none."""
+        try:
+            return self._waiting.get(block=wait)
+        except queue.Empty:
+            return None
 
     def close(self) -> None:
         """End the processes."""
@@ -262,20 +284,11 @@ class _Crew:
 
 
 def _write(message: object) -> bytes:
-    """Write a message down; nothing where it cannot be, which is for the caller to deal with."""
+    """Write a message down; nothing where it cannot be, and nothing comes of that."""
     try:
         return pickle.dumps(message, protocol=5)
     except Exception:  # whatever those who made its parts thought of
         return _FAILED
-
-
-def _exchange(worker: socket.socket, message: bytes) -> bytes | None:
-    """Send a message and return its answer; None where nobody is there any more."""
-    try:
-        _send(worker, message)
-        return _receive(worker)
-    except OSError:
-        return None
 
 
 def _send(connection: socket.socket, message: bytes) -> None:
@@ -305,12 +318,24 @@ def serve() -> None:
     """Work on portions that come through standard input, a socket, until there are none."""
     with contextlib.suppress(ValueError):
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever handed over decides
-    with socket.socket(fileno=os.dup(0)) as caller, contextlib.suppress(OSError):
+    portions: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    with socket.socket(fileno=os.dup(0)) as caller:
+        threading.Thread(target=_listen, args=(caller, portions), daemon=True).start()
+        while True:
+            _send(caller, _answer(portions.get()))
+
+
+def _listen(caller: socket.socket, portions: queue.SimpleQueue[bytes]) -> None:
+    """Take portions, so that the caller never waits to send one; end where the caller has."""
+    try:
         while (written := _receive(caller)) is not None:
-            _send(caller, _answer(written))
+            portions.put(written)
+    finally:
+        os._exit(0)
 
 
 def _answer(written: bytes) -> bytes:
+    """Work on a portion; nothing comes of one that could not even be written down."""
     try:
         work, portion = pickle.loads(written)
         return pickle.dumps(work(portion), protocol=5)
