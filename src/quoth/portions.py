@@ -6,42 +6,22 @@ cores need one process more. Others are started only once some portions have bee
 there are more; they end with the work or with the block of `kept_workers`, and by themselves where
 the caller dies, as nobody writes to them any more. A portion that fails elsewhere is worked on
 again by the caller, so errors are the same, too.
-
-Portions and results are pickled, between processes of one program, and go through sockets: a whole
-message in one call, since whoever waits for Python's lock in between would wait once per buffer.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import pickle
-import queue
-import signal
-import socket
-import subprocess
-import sys
-import threading
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextvars import ContextVar
 from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from quoth.portion_workers import Crew
 
 _ALONE = 2
 """Portions that the caller works on alone: starting a process costs about as much as one."""
-
-_AHEAD = 3
-"""Portions at hand for each process, the caller included; they bound what is held in memory."""
-
-_START = """
-import sys
-sys.path[:] = {path!r}
-from quoth.portions import serve
-serve()
-"""
-_HEAD_BYTES = 8
-_FAILED = b""
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -100,12 +80,12 @@ class _Kept:
 
     def __init__(self, until: contextlib.ExitStack) -> None:
         self._until = until
-        self._crew: _Crew | None = None
+        self._crew: Crew | None = None
 
-    def get(self, workers: int) -> _Crew:
+    def get(self, workers: int) -> Crew:
         """Return them; they are started when first asked for."""
         if self._crew is None:
-            self._crew = _Crew(workers)
+            self._crew = _start(workers)
             self._until.callback(self._crew.close)
         return self._crew
 
@@ -114,205 +94,25 @@ _kept: ContextVar[_Kept | None] = ContextVar("quoth_kept_workers", default=None)
 
 
 @contextlib.contextmanager
-def _hire(workers: int) -> Iterator[_Crew]:
+def _hire(workers: int) -> Iterator[Crew]:
     kept = _kept.get()
     if kept is not None:
         yield kept.get(workers)
         return
-    crew = _Crew(workers)
+    crew = _start(workers)
     try:
         yield crew
     finally:
         crew.close()
 
 
+def _start(workers: int) -> Crew:
+    """Start processes; what that takes is imported only where there are any."""
+    from quoth.portion_workers import Crew
+
+    return Crew(workers)
+
+
 def _chain(first: list[P], rest: Iterator[P]) -> Iterator[P]:
     yield from first
     yield from rest
-
-
-class _Slot(Generic[P, R]):
-    """A portion and what became of it."""
-
-    def __init__(self, work: Callable[[P], R], portion: P) -> None:
-        self.work = work
-        self.portion = portion
-        self.is_done = threading.Event()
-        self._results: list[R] = []
-
-    def put(self, result: R) -> None:
-        """Keep the result."""
-        self._results.append(result)
-
-    def give(self) -> R:
-        """Return the result; where there is none, it is worked out here, with all its errors."""
-        return self._results.pop() if self._results else self.work(self.portion)
-
-
-class _Source(Generic[P, R]):
-    """Portions that are drawn one by one; an error comes after what was drawn before it."""
-
-    def __init__(self, work: Callable[[P], R], portions: Iterator[P]) -> None:
-        self._work = work
-        self._portions = portions
-        self._failure: Exception | None = None
-
-    def draw(self) -> list[_Slot[P, R]]:
-        """Draw the next portion; none at the end."""
-        if self._failure is not None:
-            return []
-        try:
-            return [_Slot(self._work, portion) for portion in islice(self._portions, 1)]
-        except Exception as error:
-            self._failure = error
-            return []
-
-    def raise_failure(self) -> None:
-        """Raise what ended the drawing, if anything did."""
-        if self._failure is not None:
-            raise self._failure
-
-
-class _Crew:
-    """Processes that share the work with the thread that asks for it."""
-
-    def __init__(self, workers: int) -> None:
-        self._waiting: queue.SimpleQueue[_Slot[Any, Any] | None] = queue.SimpleQueue()
-        self._processes: list[tuple[subprocess.Popen[bytes], socket.socket]] = []
-        self._threads: list[threading.Thread] = []
-        path = [each for each in sys.path if each] or [os.getcwd()]
-        command = [sys.executable, "-c", _START.format(path=path)]
-        for _worker in range(workers):
-            with contextlib.suppress(OSError):  # where none can be started, the caller does it all
-                self._start(command)
-
-    def _start(self, command: list[str]) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs, contextlib.ExitStack() as unless_started:
-            unless_started.callback(ours.close)
-            process = subprocess.Popen(
-                command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-            )
-            unless_started.pop_all()
-        self._processes.append((process, ours))
-        thread = threading.Thread(target=self._hand_over, args=(ours,), daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-    def run(self, work: Callable[[P], R], portions: Iterator[P]) -> Generator[R, None, None]:
-        """Yield results in order, and work on portions while the next result is not there."""
-        slots: deque[_Slot[P, R]] = deque()
-        most, source = _AHEAD * (1 + len(self._processes)), _Source(work, portions)
-        try:
-            while True:
-                if slots and slots[0].is_done.is_set():
-                    yield slots.popleft().give()
-                elif len(slots) < most and (drawn := source.draw()):
-                    slots.extend(drawn)
-                    self._waiting.put(drawn[0])
-                elif slots:
-                    self._take_part(slots[0])
-                else:
-                    source.raise_failure()
-                    return
-        finally:
-            self._forget_waiting()
-
-    def _forget_waiting(self) -> None:
-        with contextlib.suppress(queue.Empty):
-            while True:
-                self._waiting.get_nowait()
-
-    def _take_part(self, awaited: _Slot[P, R]) -> None:
-        """Work on the next portion that nobody has taken; where there is none, wait."""
-        try:
-            slot = self._waiting.get_nowait()
-        except queue.Empty:
-            awaited.is_done.wait()
-            return
-        if slot is not None:
-            with contextlib.suppress(Exception):  # it is met again when its turn comes
-                slot.put(slot.work(slot.portion))
-            slot.is_done.set()
-
-    def _hand_over(self, worker: socket.socket) -> None:
-        """Let a process work on one portion after another, until it or the work ends."""
-        is_there = True
-        while is_there and (slot := self._waiting.get()) is not None:
-            try:
-                if written := _write((slot.work, slot.portion)):
-                    answer = _exchange(worker, written)
-                    is_there = answer is not None
-                    if answer:
-                        slot.put(pickle.loads(answer))
-            finally:
-                slot.is_done.set()
-
-    def close(self) -> None:
-        """End the processes."""
-        self._forget_waiting()
-        for process, _connection in self._processes:
-            self._waiting.put(None)
-            process.kill()
-        for thread in self._threads:
-            thread.join()
-        for process, connection in self._processes:
-            connection.close()
-            process.wait()
-
-
-def _write(message: object) -> bytes:
-    """Write a message down; nothing where it cannot be, which is for the caller to deal with."""
-    try:
-        return pickle.dumps(message, protocol=5)
-    except Exception:  # whatever those who made its parts thought of
-        return _FAILED
-
-
-def _exchange(worker: socket.socket, message: bytes) -> bytes | None:
-    """Send a message and return its answer; None where nobody is there any more."""
-    try:
-        _send(worker, message)
-        return _receive(worker)
-    except OSError:
-        return None
-
-
-def _send(connection: socket.socket, message: bytes) -> None:
-    connection.sendall(len(message).to_bytes(_HEAD_BYTES, "big") + message)
-
-
-def _receive(connection: socket.socket) -> bytes | None:
-    """Read a message; None where the other side ended."""
-    head = _receive_all(connection, _HEAD_BYTES)
-    return None if head is None else _receive_all(connection, int.from_bytes(head, "big"))
-
-
-def _receive_all(connection: socket.socket, size: int) -> bytes | None:
-    parts = bytearray()
-    while len(parts) < size:
-        part = connection.recv(size - len(parts), socket.MSG_WAITALL)
-        if not part:
-            return None
-        parts += part
-    return bytes(parts)
-
-
-# In the other process ---------------------------------------------------------------------------
-
-
-def serve() -> None:
-    """Work on portions that come through standard input, a socket, until there are none."""
-    with contextlib.suppress(ValueError):
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever handed over decides
-    with socket.socket(fileno=os.dup(0)) as caller, contextlib.suppress(OSError):
-        while (written := _receive(caller)) is not None:
-            _send(caller, _answer(written))
-
-
-def _answer(written: bytes) -> bytes:
-    try:
-        work, portion = pickle.loads(written)
-        return pickle.dumps(work(portion), protocol=5)
-    except Exception:  # whatever it is, the caller meets it, too
-        return _FAILED

@@ -88,13 +88,14 @@ sys.path[:] = {path!r}
 from pathlib import Path
 from quoth import portions
 from quoth.engine.engine import Engine
+from quoth.portion_workers import Crew
 import test_workers as own
 portions._count_cores = lambda: 8
-start = portions._Crew._start
+start = Crew._start
 def tell(crew, command):
     start(crew, command)
     print(crew._processes[-1][0].pid, flush=True)
-portions._Crew._start = tell
+Crew._start = tell
 with Engine.open(Path({folder!r}), settings=(own._settings(2),)) as engine:
     engine.add_documents(own._documents())
 """

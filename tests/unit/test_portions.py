@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from quoth import portions
+from quoth.portion_workers import AHEAD
 from quoth.portions import kept_workers, map_portions
 
 SHARED = 200
@@ -55,7 +56,7 @@ def test_others_take_part_and_so_does_the_caller() -> None:
 
 
 def test_little_work_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(portions, "_Crew", None)
+    monkeypatch.setattr(portions, "_start", None)
     assert list(map_portions(_square, range(2), workers=4)) == [0, 1]
 
 
@@ -90,7 +91,7 @@ def test_so_many_portions_are_drawn_ahead_and_no_more() -> None:
 
     with contextlib.closing(map_portions(_square, draw(), workers=1)) as results:
         for at, _result in enumerate(results):
-            assert len(drawn) <= at + 1 + 2 * portions._AHEAD
+            assert len(drawn) <= at + 1 + 2 * AHEAD
             if at == 50:
                 break
 
@@ -144,8 +145,8 @@ _ORPHANING = """
 import sys
 sys.path[:] = {path!r}
 import os, itertools
-from quoth.portions import _Crew
-crew = _Crew(1)
+from quoth.portion_workers import Crew
+crew = Crew(1)
 print(crew._processes[0][0].pid, flush=True)
 results = crew.run(abs, itertools.count())
 for _ in range(20):

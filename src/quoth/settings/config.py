@@ -49,11 +49,11 @@ class CollectionConfig(CheckedConfig, title="collection"):
     """How long to wait, in seconds, while another process is writing."""
 
     batch_documents: AtLeastOne = 1000
-    """Documents per transaction; each batch is durable before the next one is read."""
+    """Documents per transaction; each batch is durable before the next one is written."""
 
     workers: Annotated[int, Range(0, 64)] = 3
-    """Further processes, at most, that analyse documents where there are many: never more than
-    there are cores beside the first, and what they make is the same; 0 for none."""
+    """Maximum number of further processes that prepare and analyse documents when there are
+    thousands; also limited to the cores besides the first. The outcome is the same; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True)
