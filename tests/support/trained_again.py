@@ -23,9 +23,9 @@ def main(folder: str) -> None:
     run(
         *("learn", collection, "--dense.encoder", encoder, "--learn.generator", generator),
         *("--learn.method", "distil", "--learn.steps", 3, "--learn.batch-size", 4),
-        *("--learn.k", 2, "--learn.warm-up-steps", 30, "--learn.warm-up-batch", 16),
+        *("--learn.k", 2, "--learn.warm-up-steps", 8, "--learn.warm-up-batch", 16),
         *("--learn.learning-rate", 2e-3, "--learn.held-out", 0.3, "--device", "cpu"),
-        *("--learn.judged-queries", 40, "--seed", 5),
+        *("--learn.judged-queries", 20, "--seed", 5),
     )
     run(
         *("train", "pixar", collection, "--generative.generator", generator, "--device", "cpu"),
@@ -41,7 +41,8 @@ def main(folder: str) -> None:
     pairs.write_text("".join(map(_pair, make_documents(30))))
     run(
         *("train", "glow", "--pairs", pairs, "--out", home / "glow", "--base", encoder),
-        *("--glow.steps", 3, "--glow.batch-size", 4, "--device", "cpu"),
+        *("--glow.steps", 3, "--glow.batch-size", 4, "--glow.num-layers", 1),
+        *("--encoder.max_subwords", 48, "--device", "cpu"),
     )
     run("phrases", "build", collection, "--size", 400, "--out", home / "phrases")
 

@@ -117,6 +117,10 @@ class KeptRanking:
             self._found = self._ranking.find(self._ranked)
         return self._found[:k]
 
+    def know(self, k: int, found: Sequence[Hit]) -> None:
+        """Take the k best hits from who has searched for them in another way."""
+        self._ranked, self._found = k, tuple(found)
+
     def known(self, k: int) -> tuple[Hit, ...]:
         """Return as many of the k best hits as were found so far."""
         return self._found[:k]

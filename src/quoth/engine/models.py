@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import sys
@@ -141,6 +142,7 @@ def be_quiet() -> None:
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 
 
+@functools.cache
 def can_encode() -> bool:
     """Whether the libraries that vectors need are installed, told without loading them."""
     has_reader = any(importlib.util.find_spec(name) for name in ("onnxruntime", "torch"))

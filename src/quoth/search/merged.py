@@ -54,6 +54,10 @@ class ShardPort(Protocol):
         """Show hits of the shard that were found for a request; what is gone is left out."""
         ...
 
+    def show_settled(self, request: SearchRequest, docids: Sequence[str]) -> tuple[ShownHit, ...]:
+        """Score documents that were proposed for a request exactly, and show them."""
+        ...
+
     def sign(self, docids: Sequence[str]) -> dict[str, bytes]:
         """Return what tells near-identical documents; those that are not there are left out."""
         ...
@@ -244,6 +248,19 @@ class MergedSearcher:
             key=lambda each: (-each.hit.score, each.hit.docid),
         )
         return tuple(best[request.offset :])
+
+    def find_settled(self, request: SearchRequest) -> tuple[ShownHit, ...]:
+        """Find the best hits by words, showing them as they are scored exactly."""
+        query, k = Query("", request.query), request.reach
+        question = self.question([query], k=k)
+        answers = self._ask(lambda port: port.answer([question])[0])
+        worth, more = worth_settling({number: own[0] for number, own in answers.items()}, k)
+        if more or not worth or any(answers[number][0].are_settled for number in worth):
+            hits = self.merge(question, answers).hits[query.qid]
+            return self.show(request, hits) if hits else ()
+        found = self._ask_again(lambda port: port.show_settled(request, worth[port.number]), worth)
+        shown = [each for own in found.values() for each in own]
+        return tuple(sorted(shown, key=lambda each: (-each.hit.score, each.hit.docid))[:k])
 
     def explain(
         self,

@@ -180,7 +180,7 @@ class ShardedEngine(EngineBase):
         request = replace(request, searcher=searcher, rerank=rerank)
 
         def look() -> ShownHits:
-            sides = self._searchers.sides(where=request.where, syntax=request.syntax)
+            sides = self._searchers.sides(searcher, where=request.where, syntax=request.syntax)
             using = self._searchers.get(searcher, sides, rerank=rerank, syntax=request.syntax)
             finder = ShardFinder(
                 Ranking(request, using),
@@ -216,7 +216,7 @@ class ShardedEngine(EngineBase):
         chosen, is_reranked = self.decide(searcher, rerank)
 
         def look() -> FoundRun:
-            sides = self._searchers.sides(where=where, syntax=syntax)
+            sides = self._searchers.sides(chosen, where=where, syntax=syntax)
             using = self._searchers.get(chosen, sides, rerank=is_reranked, syntax=syntax)
             run = using.search(queries, k=k, allowed=None)
             return FoundRun(run, out_of_reach(self.shards, sides.values()))
@@ -255,7 +255,7 @@ class ShardedEngine(EngineBase):
         documents = [self.document(docid) for docid in docids]
 
         def look() -> tuple[Part, ...]:
-            sides = self._searchers.sides(where=where, syntax=True)
+            sides = self._searchers.sides(chosen, where=where, syntax=True)
             using = self._searchers.get(chosen, sides, rerank=is_reranked, syntax=True)
             return using.explain(Query("", text), documents, k=k)
 

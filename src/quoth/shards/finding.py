@@ -42,6 +42,9 @@ class ShardFinder:
         request, using = self.ranking.request, self.ranking.using
         if isinstance(using, MergedSearcher) and self.asks_once:
             hits: Sequence[ShownHit] = using.find(request)
+        elif self.is_by_words:
+            hits = self.find_settled(replace(request, k=request.reach, offset=0))
+            hits = self._explain(self.ranking, hits[request.offset :])
         else:
             with self._searching:
                 found = self.ranking.find()
@@ -73,6 +76,16 @@ class ShardFinder:
         looked = replace(self.ranking, request=replace(request, offset=0, k=page.k))
         told = looked.with_finders(self._explain(looked, hits))
         return number_distinct(told, page, after=request.offset)
+
+    @property
+    def is_by_words(self) -> bool:
+        """Whether words alone are searched for, of which shards propose documents."""
+        return self.ranking.using is self.lexical
+
+    def find_settled(self, request: SearchRequest) -> tuple[ShownHit, ...]:
+        """Find the best hits by words, with all that is shown of them."""
+        with self._searching:
+            return self.lexical.find_settled(request)
 
     def rank(self, kept: KeptRanking, k: int) -> Sequence[Hit]:
         """Find the k best hits."""
@@ -108,15 +121,24 @@ class _InSteps:
 
     def best(self, k: int) -> Sequence[Hit]:
         """Return the k best hits, as far as their shards can be reached."""
-        found = self._finder.rank(self._kept, k)
         if self._is_first:
-            self.show(found)
-        elif any(hit.docid not in self._signed for hit in found):
+            self._show_first(k)
+        found = self._finder.rank(self._kept, k)
+        if any(hit.docid not in self._signed for hit in found):
             near = self._kept.known(_MARGIN * k)  # so that the next round needs no asking
             unsigned = [hit for hit in near if hit.docid not in self._signed]
             self._signed |= self._finder.lexical.sign(unsigned)
-        self._is_first = False
         return [hit for hit in found if hit.docid in self._signed]
+
+    def _show_first(self, k: int) -> None:
+        """Show the k best hits; by words, they are scored and shown in one step."""
+        self._is_first = False
+        if self._finder.is_by_words:
+            found = self._finder.find_settled(replace(self._asked, k=k))
+            self._kept.know(k, [Hit(each.hit.docid, each.hit.score) for each in found])
+            self._note(found)
+        else:
+            self.show(self._finder.rank(self._kept, k))
 
     def signatures(self, hits: Sequence[Hit]) -> list[bytes]:
         """Return what tells near-identical documents."""
@@ -128,9 +150,12 @@ class _InSteps:
         if unknown:
             with self._finder.timed("show"):
                 found = self._finder.lexical.show(self._asked, unknown)
-            self._shown |= _by_docid(found)
-            self._signed |= {each.hit.docid: each.signature for each in found}
+            self._note(found)
         return self._shown
+
+    def _note(self, found: Sequence[ShownHit]) -> None:
+        self._shown |= _by_docid(found)
+        self._signed |= {each.hit.docid: each.signature for each in found}
 
 
 class _AtOnce:

@@ -70,6 +70,18 @@ class ShardEngine(Engine):
         """Show hits that were found among all shards; what is gone is left out."""
         return self._read(lambda store: self._finder(store).show(request, hits), request.searcher)
 
+    def show_settled(self, request: SearchRequest, docids: Sequence[str]) -> tuple[ShownHit, ...]:
+        """Score documents by words exactly, and show them; what is gone is left out."""
+
+        def look(store: Store) -> tuple[ShownHit, ...]:
+            lexical = self._searchers.lexical(syntax=request.syntax)
+            scores = lexical.settle(Query("", request.query), docids)
+            pairs = zip(docids, scores, strict=True)
+            hits = [Hit(docid, score) for docid, score in pairs if score is not None]
+            return self._finder(store).show(request, hits)
+
+        return self._read(look, request.searcher)
+
     def suggest(self, request: SearchRequest) -> str:
         """Write the query with words of all shards for those it lacks; empty without any."""
         return self._read(lambda store: self._finder(store).suggest(request))
@@ -294,6 +306,11 @@ class LocalPort:
         """Show hits of the shard that were found for a request."""
         with self._having_turn(request.searcher):
             return self.engine.show(request, hits)
+
+    def show_settled(self, request: SearchRequest, docids: Sequence[str]) -> tuple[ShownHit, ...]:
+        """Score documents that were proposed for a request exactly, and show them."""
+        with self._having_turn(request.searcher):
+            return self.engine.show_settled(request, docids)
 
     def sign(self, docids: Sequence[str]) -> dict[str, bytes]:
         """Return what tells near-identical documents; those that are not there are left out."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from enum import Enum
 
 from quoth.collection.shards import ShardSet
 from quoth.engine.passages import BY_VECTORS
@@ -16,6 +17,14 @@ from quoth.shards.port import LocalPort
 
 Sides = dict[str, MergedSearcher]
 """The searchers that are not themselves made of others, by name; made for one question."""
+
+
+class _Vectors(Enum):
+    """Which vectors a collection in shards has."""
+
+    NONE = "some shard has none"
+    SOME = "every shard has some; an encoding is under way, or was interrupted"
+    ALL = "all were there at least once; writing keeps them in step"
 
 
 class ShardSearchers:
@@ -33,12 +42,13 @@ class ShardSearchers:
         """Return the searcher that a name stands for, and whether its hits are reranked."""
         if searcher != AUTO:
             return searcher, bool(rerank)
-        name = AUTO if self.has_vectors else "lexical"
-        return self._first.with_searchers(lambda own: own.decide(name, rerank))
+        if self._look_at_vectors() is _Vectors.NONE:
+            return "lexical", bool(rerank)
+        return self._first.with_searchers(lambda own: own.decide(AUTO, rerank))
 
-    def sides(self, *, where: str, syntax: bool) -> Sides:
-        """Make the searchers of one question."""
-        lacks = not self.is_encoded and self.has_vectors
+    def sides(self, name: str, *, where: str, syntax: bool) -> Sides:
+        """Make the searchers of one question, for the searcher of a name."""
+        lacks = name in BY_VECTORS and self._look_at_vectors() is _Vectors.SOME
         kinds = {"dense": UnfinishedMergedSearcher} if lacks else {}
         return {
             name: kinds.get(name, MergedSearcher)(
@@ -62,22 +72,21 @@ class ShardSearchers:
         how = functools.partial(Searchers.rerank, first=first, read=read, syntax=syntax)
         return self._first.with_searchers(how)
 
-    @property
-    def is_encoded(self) -> bool:
-        """Whether the collection had all vectors at least once; shards have them together."""
-        return self._first.with_searchers(lambda own: own.is_encoded)
-
-    @property
-    def has_vectors(self) -> bool:
-        """Whether every shard has vectors, be it that an encoding is still under way."""
-        if self.is_encoded:
-            return True
-        return all(each.with_searchers(lambda own: own.has_vectors) for each in self._engines)
+    def _look_at_vectors(self) -> _Vectors:
+        """Say which vectors there are; all shards have had theirs since the same moment."""
+        is_encoded, has_some = self._first.with_searchers(
+            lambda own: (own.is_encoded, own.has_vectors)
+        )
+        if is_encoded or not has_some:
+            return _Vectors.ALL if is_encoded else _Vectors.NONE
+        others = self._engines[1:]
+        every = all(each.with_searchers(lambda own: own.has_vectors) for each in others)
+        return _Vectors.SOME if every else _Vectors.NONE
 
     def _get_plain(self, name: str, sides: Sides) -> Searcher:
         if name not in NAMES:
             raise ConfigError(f"there is no searcher {name!r}; choose one of {', '.join(NAMES)}")
-        if name in BY_VECTORS and not self.has_vectors:
+        if name in BY_VECTORS and self._look_at_vectors() is _Vectors.NONE:
             folder, encoder = self._shards.folder, self._first.config.dense.encoder
             raise CollectionError(
                 f'{folder} has no vectors yet of {encoder}; run "quoth encode {folder}"'
@@ -97,5 +106,6 @@ class ShardSearchers:
 def coverage(searcher: str, sides: Sides) -> str:
     """Say how much a way of searching sees by vectors; empty where it is everything."""
     dense = sides["dense"]
-    is_told = searcher in BY_VECTORS and isinstance(dense, UnfinishedMergedSearcher)
-    return dense.coverage() if is_told else ""
+    if searcher in BY_VECTORS and isinstance(dense, UnfinishedMergedSearcher):
+        return dense.coverage()
+    return ""

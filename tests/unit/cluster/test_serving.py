@@ -135,23 +135,16 @@ def test_a_port_that_cannot_be_opened_ends_the_replica() -> None:
 
 
 def test_the_ports_methods_arrive_with_their_arguments() -> None:
-    outcomes = [
-        ((ShardHits(("a",), (1.0,)),),),
-        ((1.0,),),
-        (),
-        (),
-        (),
-        (),
-        3,
-        frozenset(),
-        {"a": 2},
-    ]
+    found = ((ShardHits(("a",), (1.0,)),),)
+    outcomes: list[Any] = [found, ((1.0,),), *[()] * 6, 3, frozenset(), {"a": 2}]
     handle = Handle([Reply(each) for each in outcomes])
     request = SearchRequest("owl", k=5)
     port = RemotePort(_line(handle))
     assert _find(port) == "a"
     assert port.settle(replace(_question(), prepared=[1]), [["a"]]) == ((1.0,),)
     assert port.find(request) == ()
+    assert port.show_settled(request, ["a"]) == ()
+    assert port.sign(["a"]) == ()
     assert port.show(request, [Hit("a", 1.0)]) == ()
     assert port.explain(QUERY, ["a"], searcher="dense", syntax=False) == ()
     assert port.fetch(["a"]) == ()
@@ -162,6 +155,8 @@ def test_the_ports_methods_arrive_with_their_arguments() -> None:
         ("answer", ([_question()],), {}),
         ("settle", (_question(), [["a"]]), {}),
         ("find", (request,), {}),
+        ("show_settled", (request, ["a"]), {}),
+        ("sign", (["a"],), {}),
         ("show", (request, [Hit("a", 1.0)]), {}),
         ("explain", (QUERY, ["a"]), {"searcher": "dense", "syntax": False}),
         ("fetch", (["a"],), {}),

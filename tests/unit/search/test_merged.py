@@ -93,6 +93,10 @@ class Port:
         self._be_there()
         return tuple(Document(each, {"text": ("a",)}) for each in docids if each in self._scores)
 
+    def show_settled(self, request: SearchRequest, docids: Sequence[str]) -> tuple[ShownHit, ...]:
+        self.settled += docids
+        return self.show(request, [Hit(docid, self._scores[docid]) for docid in docids])
+
     def sign(self, docids: Sequence[str]) -> dict[str, bytes]:
         self._be_there()
         return {docid: docid.encode() for docid in docids if docid in self._scores}
@@ -166,6 +170,8 @@ def test_what_is_proposed_and_settled_is_the_exact_ranking(seed: int, fan_out: O
         expected = sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
         for qid in ("q", "r"):
             assert [(hit.docid, hit.score) for hit in found.hits[qid]] == expected
+        shown = merged.find_settled(SearchRequest("owl", k=k))
+        assert [(each.hit.docid, each.hit.score) for each in shown] == expected
 
 
 def test_only_what_may_be_among_the_best_is_scored_exactly(fan_out: Opened) -> None:

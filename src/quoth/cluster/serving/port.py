@@ -199,6 +199,11 @@ class RemotePort:
         found: tuple[ShownHit, ...] = self._line.ask("show", request, hits)
         return found
 
+    def show_settled(self, request: SearchRequest, docids: Sequence[str]) -> tuple[ShownHit, ...]:
+        """Score documents that were proposed for a request exactly, and show them."""
+        found: tuple[ShownHit, ...] = self._line.ask("show_settled", request, docids)
+        return found
+
     def sign(self, docids: Sequence[str]) -> dict[str, bytes]:
         """Return what tells near-identical documents."""
         found: dict[str, bytes] = self._line.ask("sign", docids)
@@ -234,7 +239,7 @@ class RemotePort:
         return found
 
 
-def losses() -> tuple[type[Exception], ...]:
+def losses() -> tuple[type[Exception], type[Exception]]:
     """List what Ray raises where a replica or its machine is gone."""
     from ray.exceptions import RayError
 

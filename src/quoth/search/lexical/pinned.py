@@ -21,6 +21,7 @@ class PinnedStatistics:
         self.file.pin()
         self._known: dict[str, dict[str, int]] = {}
         self._num_known = 0
+        self._last: tuple[LexicalQuery, QueryStatistics] | None = None
 
     def close(self) -> None:
         """Release the file."""
@@ -49,11 +50,12 @@ class PinnedStatistics:
         return {term: known[term] for term in terms}
 
     def of_query(self, query: LexicalQuery) -> QueryStatistics:
-        """Return what scoring a query needs."""
-        by_view = terms_by_view(query).items()
-        return QueryStatistics(
-            *self.totals, {view: self.frequencies(view, terms) for view, terms in by_view}
-        )
+        """Return what scoring a query needs; that of the last one is kept."""
+        if self._last is None or self._last[0] is not query:
+            by_view = terms_by_view(query).items()
+            found = {view: self.frequencies(view, terms) for view, terms in by_view}
+            self._last = (query, QueryStatistics(*self.totals, found))
+        return self._last[1]
 
 
 def terms_by_view(query: LexicalQuery) -> dict[str, set[str]]:

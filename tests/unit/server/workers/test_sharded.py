@@ -74,11 +74,11 @@ def _serve(engine: OpenedEngine, *, writes: bool = False) -> Iterator[TestClient
 class Down(LocalPort):
     """A shard that does not answer."""
 
-    def run(self, *_arguments: Any, **_options: Any) -> Any:
+    def answer(self, *_arguments: Any, **_options: Any) -> Any:
         """Be out of reach."""
         raise ShardDown(self.number, "the cable is cut")
 
-    find = show = explain = fetch = status = run
+    find = show = explain = fetch = status = settle = sign = answer
 
 
 @pytest.mark.parametrize("searcher", ["lexical", "dense", "hybrid", "auto"])
