@@ -16,7 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.citations.calibrate import NAME, Numbers
+from benchmarks.citations.calibrate import Numbers
+from benchmarks.citations.held_out import NAME
 from benchmarks.citations.pack import CACHE, Question, open_questions
 from quoth.answer.nearness import Sentence, sentence_cosines
 from quoth.answer.reading import Nearness, find_answer

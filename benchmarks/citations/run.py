@@ -120,11 +120,12 @@ def systems(given: argparse.Namespace, device: torch.device) -> Iterator[tuple[s
         yield "nearest", nearest(given, known, count=1)
         yield "nearest two", nearest(given, known, count=2)
     if given.reader:
-        fitted, encoder = FittedReader.open(given.reader), GlowEncoder.load(given.encoder)
+        fitted, config = FittedReader.open(given.reader), AnswerConfig(threshold=1.0)
+        encode = sentence_encoder(given) if fitted.needs_vectors(config) else None
         read: dict[str, Findings] = {}
-        yield "reader", reading(fitted, encoder, AnswerConfig(threshold=1.0), read)
-        whole = AnswerConfig(threshold=1.0, most_quotations=1, quotation_words=1_000, long_words=1)
-        yield "reader, one sentence", reading(fitted, encoder, whole, read)
+        yield "reader", reading(fitted, encode, config, read)
+        whole = replace(config, most_quotations=1, quotation_words=1_000, long_words=1)
+        yield "reader, one sentence", reading(fitted, encode, whole, read)
     if not given.no_base:
         config = DynamicLMConfig(template="plain")
         model = DynamicLM.start(given.base, config=config, device=device, dtype=dtype)
@@ -159,12 +160,13 @@ def nearest(
 
 
 def reading(
-    fitted: FittedReader, encoder: GlowEncoder, config: AnswerConfig, read: dict[str, Findings]
+    fitted: FittedReader,
+    encode: EncodeSentences | None,
+    config: AnswerConfig,
+    read: dict[str, Findings],
 ) -> Respond:
     """Answer as `quoth ask` does, by reading; what was read before is not read again."""
-    answerer = ReadingAnswerer(
-        fitted, config, encode=lambda texts: encoder.encode_queries(texts).vectors
-    )
+    answerer = ReadingAnswerer(fitted, config, encode=encode)
 
     def respond(questions: Sequence[Question]) -> list[dict[str, Any]]:
         passages = [list(map(TitledPassage, _passages(each))) for each in questions]

@@ -84,6 +84,8 @@ class Case:
     question: str
     passages: tuple[str, ...]
     kind: str
+    answers: tuple[str, ...] = ()
+    """Stretches of the passages that answer, the whole passage where no shorter one is known."""
 
     @property
     def is_answerable(self) -> bool:
@@ -99,7 +101,8 @@ def make_cases(scene: Scene, *, seed: int) -> list[Case]:
     if len(near) < NUM_PASSAGES:
         return []
     shown = _shuffle([scene.passage, *near[: NUM_PASSAGES - 1]], chance)
-    cases = [Case(each.text, shown, "own") for each in scene.asked[:2]]
+    own = (scene.passage,)
+    cases = [Case(each.text, shown, "own", each.answers or own) for each in scene.asked[:2]]
     foreign = [each for each in scene.others if not holds(shown, each.answers)]
     cases += [Case(each.text, shown, scene.other_kind) for each in foreign[:2]]
     pool = [each.text for each in foreign[:30]]
@@ -127,7 +130,7 @@ def _cut_cases(scene: Scene, near: Sequence[str], chance: np.random.Generator) -
     shown = _shuffle([text, *near], chance)
     yield Case(first.text, shown, "cut")
     for each in [each for each in scene.asked[1:] if holds([text], each.answers)][:2]:
-        yield Case(each.text, shown, "own")
+        yield Case(each.text, shown, "own", each.answers)
 
 
 def swap(question: str, texts: Sequence[str], chance: np.random.Generator) -> str:

@@ -309,7 +309,8 @@ class Answer:
     """Generated text with a citation for every quotation in it, in order and apart.
 
     `passages` are those it was made from, best hit first; `support` is the estimated probability
-    that they hold an answer. Where it is too low, the answer abstains: the text says so.
+    that what is quoted answers the question (where a language model answers alone, that the
+    passages hold an answer). Where it is too low, the answer abstains: the text says so.
     """
 
     text: str

@@ -27,6 +27,8 @@ def test_each_kind_lacks_the_answer(seed: int) -> None:
     for case in cases:
         known = asked.get(case.question.lower().rstrip("?"))
         assert case.is_answerable == (case.kind == "own")
+        assert bool(case.answers) == case.is_answerable
+        assert not case.answers or holds(case.passages, case.answers)
         if case.kind == "swapped":
             assert known is None and SCENE.passage in case.passages
         else:

@@ -1,11 +1,12 @@
-"""Decide whether the passages hold an answer at all.
+"""Decide whether there is an answer to give.
 
 Signs are weighed by a logistic regression. A language model gives four: how probable it finds the
 refusal it was trained to give, how many of the question's telling words the passages and their best
 sentence hold, and how near the nearest sentence is by the vectors of a sentence encoder. A reader
-gives its own beside those: how far its best span is above "not here", and how relevant the most
-relevant passage is; names and numbers of the question that no passage holds count once more. How
-far the best sentence leads, and how many passages agree with it, told nothing more. Weights are
+gives its own beside those: the score of the sentence that is quoted first, how far its best span is
+above "not here", and how relevant the most relevant passage is; names and numbers of the question
+that no passage holds count once more. A language model's weights say how probable it is that the
+passages hold no answer, a reader's that what is quoted is none. Weights are
 fitted on questions with known outcome and stored beside the model; where none are, the probability
 of the refusal decides alone. A sign may only speak its own way: more of the question in the
 passages never speaks for silence, however the questions of the fit were made.
@@ -38,6 +39,7 @@ READER_FEATURES = (
     "best sentence",
     "nearest sentence",
     "known names",
+    "score",
 )
 """What they mean where a reader does."""
 
@@ -48,7 +50,7 @@ _ROUNDS = 50
 
 @dataclass(frozen=True, slots=True)
 class Abstention:
-    """A fitted calibration: how much each sign speaks for there being no answer."""
+    """A fitted calibration: how much each sign speaks for giving no answer."""
 
     weights: tuple[float, ...]
     bias: float
@@ -99,6 +101,8 @@ class ReaderSigns:
     margin: float
     relevance: float
     nearest: float
+    score: float
+    """Of the best sentence."""
 
 
 def make_reader_features(
@@ -109,6 +113,7 @@ def make_reader_features(
         [
             *(signs.margin, signs.relevance, *_coverages(question, passages), signs.nearest),
             known_names(question, [*passages, *titles]),
+            signs.score,
         ]
     )
 

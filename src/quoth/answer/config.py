@@ -66,7 +66,7 @@ class AnswerConfig(CheckedConfig, title="answer"):
     most_quotations: AtLeastOne = 3
     """Maximum sentences quoted in an answer."""
 
-    quotation_share: PositiveShare = 0.5
+    quotation_share: PositiveShare = 0.3
     """Quote another sentence if its probability is at least this share of the first one's."""
 
     quotation_words: AtLeastOne = 25
@@ -83,8 +83,8 @@ class AnswerConfig(CheckedConfig, title="answer"):
     """Longest question to answer or text to continue, in characters."""
 
     threshold: Share = 0.5
-    """Quoth says that the documents hold no answer if the probability of that is above this; 1
-    means never."""
+    """Quoth says that the documents do not say if one minus the support is above this; 1 means
+    never."""
 
     phrase_first: bool = True
     """Begin answers with a phrase from the passages; whether to answer at all is decided before."""

@@ -2,8 +2,10 @@
 
 The most probable sentence comes first. Others follow where they are nearly as probable and give
 another answer; what gives the same one is not repeated. A long sentence is quoted from one comma,
-or its like, to another around what answers. Where a question asks how or why, as such questions
-are answered at length, whole sentences are quoted, and the neighbour with them.
+or its like, to another around what answers. What announces something is quoted with what follows,
+and what cannot be understood without the sentence before it with that one. Where a question asks
+how or why, as such questions are answered at length, whole sentences are quoted, and the neighbour
+with them.
 """
 
 from __future__ import annotations
@@ -20,8 +22,14 @@ from quoth.answer.reading import Findings
 from quoth.records import Span
 from quoth.vocabulary.dynamic import Source
 
-_BREAK = re.compile(r"[,;:)\]]\s+|\s+(?=[-–—(\[]\s?)")
-_ANNOUNCEMENT = re.compile(r":\s*$", re.MULTILINE)
+_BREAK = re.compile(r"[,;:)\]]\s+|\s+(?=[-–—]\s|[(\[])")  # never before an option, as --list
+_ANNOUNCEMENT = re.compile(r":\s*$|\b(?:the following|as follows)\b", re.MULTILINE)
+# What begins so is not understood without what stands before it.
+_LEANING = re.compile(
+    r"(?:-\s+)?(?:it|its|this|that|these|those|they|their|such|he|his|she|her|the (?:former|latter)"
+    r"|(?:in|by|for|after|with) (?:this|that|these|those|which))\b",
+    re.IGNORECASE,
+)
 _EDGES = " ,;:\n\t"
 _NUMBER = re.compile(r"\d[\d.,]*")
 # Of the questions that begin so in our training sets, 15 % or more have answers of 8 words or more.
@@ -75,10 +83,12 @@ def choose_quotations(
         )
         if len(chosen) < limits.most and is_near and not is_said:
             said.add(text)
-            source = _quote_at_length(findings, at, limits) if at_length else None
-            source = source or _quote(findings, at, limits)
-            if not any(_overlap(source, each.source) for each in chosen.values()):
-                chosen[at] = Quotation(source, short)
+            quote = _quote_at_length if at_length else _quote
+            whole, alone = quote(findings, at, limits), _around(findings, at, words=limits.words)
+            known = [each.source for each in chosen.values()]
+            apart = [new for new in (whole, alone) if not any(_overlap(new, old) for old in known)]
+            if apart:
+                chosen[at] = Quotation(apart[0], short)
     return _in_order(list(chosen.values()))
 
 
@@ -119,32 +129,50 @@ def _overlap(one: Source, other: Source) -> bool:
     return one.passage == other.passage and shared
 
 
-def _quote_at_length(findings: Findings, at: int, limits: QuotationLimits) -> Source | None:
-    """Quote a whole sentence with its more probable neighbour; None where it alone is too long."""
+def _quote_at_length(findings: Findings, at: int, limits: QuotationLimits) -> Source:
+    """Quote a whole sentence with a neighbour; where it alone is too long, around its answer."""
     own = findings.sentences[at]
     if len(own.text.split()) > limits.long_words:
-        return None
+        return _around(findings, at, words=limits.long_words)
+    if _announces(own.text):
+        return _join(findings, at, _following(findings, at), limits.long_words)
     beside = [each for each in (at + 1, at - 1) if _is_beside(findings, at, each)]
-    beside.sort(key=lambda each: -findings.probabilities[each])
+    leans = _leans(own.text)
+    beside.sort(key=lambda each: (leans and each > at, -findings.probabilities[each]))
     return _join(findings, at, beside[:1], limits.long_words)
 
 
 def _quote(findings: Findings, at: int, limits: QuotationLimits) -> Source:
-    """Quote a sentence around its answer; what announces something goes with what follows."""
-    sentence, answer = findings.sentences[at], findings.spans[at]
+    """Quote a sentence around its answer.
+
+    What announces something goes with what follows, and what leans on the sentence before with it.
+    """
+    sentence = findings.sentences[at]
     if _announces(sentence.text):
-        following = [
-            each
-            for each in range(at + 1, len(findings.sentences))
-            if _is_beside(findings, at, each)
-        ]
-        return _join(findings, at, following, limits.long_words)
+        return _join(findings, at, _following(findings, at), limits.long_words)
+    if _leans(sentence.text) and _is_beside(findings, at, at - 1):
+        joined = _join(findings, at, [at - 1], limits.long_words)
+        if joined.span.start < sentence.span.start:
+            return joined
+    return _around(findings, at, words=limits.words)
+
+
+def _around(findings: Findings, at: int, *, words: int) -> Source:
+    """Quote so many words of a sentence around its answer; all of it where none is known."""
+    sentence, answer = findings.sentences[at], findings.spans[at]
     if answer is None:
         return Source(sentence.passage, sentence.span)
     first, last = answer.start, min(answer.end, sentence.span.end)
     shift = sentence.span.start
-    kept = trim(sentence.text, Span(first - shift, last - shift), words=limits.words)
+    kept = trim(sentence.text, Span(first - shift, last - shift), words=words)
     return Source(sentence.passage, Span(shift + kept.start, shift + kept.end))
+
+
+def _following(findings: Findings, at: int) -> list[int]:
+    """List the sentences that follow one in its passage."""
+    return [
+        each for each in range(at + 1, len(findings.sentences)) if _is_beside(findings, at, each)
+    ]
 
 
 def _join(findings: Findings, at: int, others: Sequence[int], words: int) -> Source:
@@ -167,12 +195,21 @@ def _is_beside(findings: Findings, at: int, other: int) -> bool:
 
 
 def _announces(text: str) -> bool:
-    r"""Whether a stretch is a heading, or a line of it ends in a colon.
+    r"""Whether a stretch is a heading, says that something follows, or ends a line in a colon.
 
     >>> _announces("# Owls"), _announces("There are two:\n- barn owls."), _announces("They hunt.")
     (True, True, False)
     """
     return text.startswith("#") or _ANNOUNCEMENT.search(text) is not None
+
+
+def _leans(text: str) -> bool:
+    """Whether a sentence begins with a word that stands for something in the one before.
+
+    >>> _leans("It nests in barns."), _leans("Its nests are old."), _leans("Italian owls nest.")
+    (True, True, False)
+    """
+    return _LEANING.match(text) is not None
 
 
 def trim(sentence: str, answer: Span, *, words: int) -> Span:

@@ -79,6 +79,8 @@ class Findings:
     """Of the most relevant passage."""
     nearest: float = 0.0
     """The highest cosine of the question and a sentence; 0 where nothing encodes sentences."""
+    score: float = -np.inf
+    """Of the most probable sentence: its weighted signs, which other questions' compare with."""
 
 
 def sentence_signs(
@@ -128,6 +130,7 @@ def find_answer(
         max(margins, default=-np.inf),
         max((reading.relevance for reading in readings), default=-np.inf),
         float(cosines.max(initial=0.0)),
+        float(scores.max(initial=-np.inf)),
     )
 
 

@@ -1,7 +1,7 @@
 """Answer questions by reading: the sentences that answer, quoted, and the short answer in them.
 
-A reader scores every sentence of the passages; whether there is an answer is decided by its signs,
-and if so the most probable sentences are quoted as they stand, and a whole answer takes no longer
+A reader scores every sentence of the passages; whether the best of them answer is decided by its
+signs, and if so the most probable sentences are quoted as they stand, and an answer takes no longer
 than reading. Given a language model, the answer is written by it instead, in phrases of those
 passages, whose scores the reader raises (`guidance.py`).
 """
@@ -63,6 +63,10 @@ class FittedReader:
         abstention = open_abstention(folder, without=MARGIN_ALONE)
         return cls(Reader.load(str(folder)), open_weights(folder), abstention)
 
+    def needs_vectors(self, config: AnswerConfig) -> bool:
+        """Whether anything goes by the cosine of a sentence; else none need be encoded."""
+        return self.abstention.needs_vectors or config.nearness_weight > 0
+
 
 class ReadingAnswerer:
     """Answers with a reader."""
@@ -77,7 +81,7 @@ class ReadingAnswerer:
     ) -> None:
         """Quote sentences as they stand, or let a language model write in their phrases.
 
-        `encode` is the encoder that abstention was fitted with.
+        `encode` is the encoder that abstention was fitted with, None where it needs none.
         """
         self._writer = writer
         self._encode = encode
@@ -111,10 +115,13 @@ class ReadingAnswerer:
         return stream
 
     def features(
-        self, questions: Sequence[str], passages: Sequence[Sequence[TitledPassage]]
+        self,
+        questions: Sequence[str],
+        passages: Sequence[Sequence[TitledPassage]],
+        found: Sequence[Findings],
     ) -> Numbers:  # (N, F)
         """Return what abstention is decided by, for fitting it."""
-        asked = zip(questions, passages, self.find(questions, passages), strict=True)
+        asked = zip(questions, passages, found, strict=True)
         return np.stack([self._signs(*each) for each in asked])
 
     def _read_and_write(
@@ -205,6 +212,7 @@ class ReadingAnswerer:
             margin=float(np.maximum(findings.margin, _LEAST_MARGIN)),
             relevance=float(np.maximum(findings.relevance, _LEAST_MARGIN)),
             nearest=findings.nearest,
+            score=float(np.maximum(findings.score, _LEAST_MARGIN)),
         )
         texts, titles = [each.passage.text for each in passages], [each.title for each in passages]
         return make_reader_features(question, texts, signs, titles=titles)

@@ -70,7 +70,8 @@ class Asking:
 
             shown = [TitledPassage(each) for each in passages_of(hits)]
             writer = self._writer(config)
-            answering = ReadingAnswerer(reader, config.answer, writer=writer, encode=self._encode)
+            encode = self._encode if reader.needs_vectors(config.answer) else None
+            answering = ReadingAnswerer(reader, config.answer, writer=writer, encode=encode)
             return answering.stream(question, passages or shown)
         answerer = self._answerer(_for_answering(config))
         return answerer.stream(question, passages_of(hits), threshold=config.answer.threshold)

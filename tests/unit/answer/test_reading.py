@@ -137,8 +137,8 @@ def quoted(
 def test_further_sentences_are_quoted_where_they_are_nearly_as_probable() -> None:
     one, some = replace(LIMITS, most=1), LIMITS
     assert quoted({"night": 9.0, "day": 9.0}, one) == ["Barn owls hunt at night."]
-    both = quoted({"night": 9.0, "day": 8.9}, some)
-    assert both == ["Barn owls hunt at night.", "They hunt by day."]
+    both = quoted({"night": 9.0, "wing": 8.9}, some)
+    assert both == ["Barn owls hunt at night.", "Swifts sleep on the wing."]
     assert quoted({"night": 9.0, "day": 2.0}, some) == ["Barn owls hunt at night."]
     side_by_side = quoted({"speak": 9.0, "night": 8.9}, some)
     assert side_by_side == ["Barn owls hunt at night.", "Ravens speak."], "as they stand"
@@ -165,10 +165,28 @@ def test_what_is_asked_at_length_is_answered_with_the_neighbour() -> None:
     ]
 
 
-def test_what_announces_something_goes_with_what_follows() -> None:
+@pytest.mark.parametrize("question", ["How many owls?", "What are owls?"])
+def test_what_announces_something_goes_with_what_follows(question: str) -> None:
     announced = ("Owls sleep. There are two:\n\nSome hoot.\n\nSome do not.",)
-    found = quoted({"two:": 9.0, "hoot": 2.0}, LIMITS, "How many owls?", announced)
+    found = quoted({"two:": 9.0, "hoot": 2.0}, LIMITS, question, announced)
     assert found == ["There are two:\n\nSome hoot.\n\nSome do not."]
+    named = ("Owls sleep. Owls are of the following kinds. Some hoot. Some do not.",)
+    found = quoted({"kinds": 9.0, "sleep": 2.0}, LIMITS, question, named)
+    assert found == ["Owls are of the following kinds. Some hoot. Some do not."]
+
+
+def test_what_leans_on_the_sentence_before_is_quoted_with_it() -> None:
+    both = quoted({"night": 9.0, "day": 8.9}, LIMITS)
+    assert both == ["Barn owls hunt at night.", SWIFTS], "they are not the owls"
+    how = quoted(
+        {"day": 9.0}, LIMITS, "How do they hunt?", ("Owls. Swifts. They hunt by day. No.",)
+    )
+    assert how == ["Swifts. They hunt by day."]
+    tight = replace(LIMITS, long_words=5)
+    assert quoted({"day": 9.0}, tight) == ["They hunt by day."]
+    texts = ("Swifts sleep. They hunt.",)
+    apart = quoted({"sleep": 9.0, "hunt": 8.9}, LIMITS, texts=texts)
+    assert apart == ["Swifts sleep.", "They hunt."], "nothing is quoted twice"
 
 
 def test_answers_that_contradict_each_other_are_marked() -> None:
@@ -191,13 +209,22 @@ def test_a_trimmed_sentence_keeps_the_answer(words: int) -> None:
         assert kept == Span(0, len(text)) or length <= max(words, 6)
 
 
+def test_a_long_sentence_is_trimmed_to_what_is_asked_for_and_not_before_an_option() -> None:
+    text = "To see what is there, and when it came, run list --all, which takes long."
+    limits = replace(LIMITS, words=4, long_words=8)
+    assert quoted({"run": 9.0}, limits, "Who lists?", (text,)) == ["run list --all"]
+    assert quoted({"run": 9.0}, limits, "How do I list?", (text,)) == [
+        "and when it came, run list --all"
+    ]
+
+
 # --- answers -------------------------------------------------------------------------------------
 
 
 def test_an_answer_quotes_exactly_and_marks_the_short_answer() -> None:
     passages = titled(OWLS, SWIFTS)
-    (answer,) = make({"night": 9.0, "day": 8.9}).answer(["When do owls hunt?"], [passages])
-    assert answer.text == "Barn owls hunt at night. They hunt by day."
+    (answer,) = make({"night": 9.0, "wing": 8.9}).answer(["When do owls hunt?"], [passages])
+    assert answer.text == "Barn owls hunt at night. Swifts sleep on the wing."
     for citation in answer.citations:
         own, source = citation.answer_span, citation.passage_span
         assert answer.text[own.start : own.end] == citation.passage.text[source.start : source.end]
@@ -206,8 +233,9 @@ def test_an_answer_quotes_exactly_and_marks_the_short_answer() -> None:
     span = answer.short.span
     assert answer.text[span.start : span.end] == "night"
     assert 0.0 < answer.short.probability < answer.support < 1.0
-    stream = make({"night": 9.0, "day": 8.9}).stream("When do owls hunt?", passages)
-    assert [piece.text for piece in stream] == ["Barn owls hunt at night.", " They hunt by day."]
+    stream = make({"night": 9.0, "wing": 8.9}).stream("When do owls hunt?", passages)
+    first, second = "Barn owls hunt at night.", " Swifts sleep on the wing."
+    assert [piece.text for piece in stream] == [first, second]
     assert stream.answer() == answer
 
 
@@ -274,11 +302,37 @@ def test_nearness_and_known_names_speak_for_an_answer() -> None:
         AnswerConfig(),
         encode=lambda texts: np.array([[1.0, "Hens" in each] for each in texts], dtype=np.float32),
     )
-    (found,) = answerer.features(["When do owls of Ravenna hunt?"], [passages])
-    signs = dict(zip(READER_FEATURES, found.tolist(), strict=True))
+    signs = signs_of(answerer, "When do owls of Ravenna hunt?", passages)
     assert signs["nearest sentence"] == pytest.approx(1.0) and signs["known names"] == 0.0
-    bare = ReadingAnswerer(fitted, AnswerConfig()).features(["When?"], [passages])
-    assert dict(zip(READER_FEATURES, bare[0].tolist(), strict=True))["nearest sentence"] == 0.0
+    bare = signs_of(ReadingAnswerer(fitted, AnswerConfig()), "When?", passages)
+    assert bare["nearest sentence"] == 0.0
+
+
+def signs_of(
+    answerer: ReadingAnswerer, question: str, passages: Sequence[TitledPassage]
+) -> dict[str, float]:
+    found = answerer.find([question], [passages])
+    (signs,) = answerer.features([question], [passages], found)
+    return dict(zip(READER_FEATURES, signs.tolist(), strict=True))
+
+
+def test_the_score_of_the_best_sentence_is_a_sign_whatever_stands_beside_it() -> None:
+    answerer = make({"night": 9.0, "day": 3.0})
+    alone, beside = titled(OWLS), titled(OWLS, SWIFTS)
+    assert (
+        signs_of(answerer, "When?", alone)["score"] == signs_of(answerer, "When?", beside)["score"]
+    )
+    assert signs_of(answerer, "When?", titled(SWIFTS))["score"] < 4.0 < 8.0
+    nothing = signs_of(answerer, "When?", titled(" "))
+    assert np.isfinite(list(nothing.values())).all()
+
+
+def test_sentences_are_encoded_only_where_something_goes_by_it() -> None:
+    fitted = FittedReader(cast(Reader, FakeReader({})), SPANS, MARGIN_ALONE)
+    assert not fitted.needs_vectors(AnswerConfig())
+    assert fitted.needs_vectors(AnswerConfig(nearness_weight=1.0))
+    near = Abstention((0.0,) * 4 + (-1.0, 0.0, 0.0), 0.0, READER_FEATURES)
+    assert replace(fitted, abstention=near).needs_vectors(AnswerConfig())
 
 
 # --- passages ------------------------------------------------------------------------------------

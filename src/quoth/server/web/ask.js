@@ -229,7 +229,7 @@ function makeSupport(answer) {
   const told = answer.disagrees ? `${sure}. The documents disagree.` : `${sure}.`;
   return make(
     "p",
-    { class: "support", title: "Estimated probability that the documents contain an answer" },
+    { class: "support", title: "Estimated probability that this answers the question" },
     make("span", { class: "bar", share: answer.support }, make("i")),
     `${told} ${percent}% likely that these documents contain an answer`,
   );
