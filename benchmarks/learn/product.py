@@ -3,10 +3,10 @@
     python -m benchmarks.learn.product [--data ../shared/data/ir] [--sets cisi,cosqa]
 
 Everything runs through `Engine`: add, encode (which calibrates fusion and reranking), run. BM25,
-vectors, the fused search and its reranking are compared on the first test split, differences paired by
-query, the share fixed at the default beside the calibrated one. A set with more judged queries than
---queries is sampled by a fixed seed. Processor time is that of one query at a time: what other work
-on the machine takes is not counted. Sets that were measured before are kept. Writes
+vectors, the fused search and its reranking are compared on the first test split, differences paired
+by query, the share fixed at the default beside the calibrated one. A set with more judged queries
+than --queries is sampled by a fixed seed. Processor time is that of one query at a time: what other
+work on the machine takes is not counted. Sets that were measured before are kept. Writes
 results/product.json.
 """
 
