@@ -23,6 +23,7 @@ from quoth.shards.ray_serve import open_from_cluster
 
 Ask = Callable[[str], object]
 TURN = 25  # queries before the next system has its turn
+_IDLE_SECONDS = 15.0
 _DEPTH = 100
 _SHOWN = 20  # queries per set that are searched one by one
 
@@ -90,8 +91,8 @@ def work_in_turns(
 ) -> dict[str, Any]:
     """Count the processor time of a search: of this process, and of those that serve the shards.
 
-    Systems whose name ends in -ray are served by processes of their own. What Ray's own processes
-    do meanwhile is not counted.
+    Systems whose name ends in -ray are served by processes of their own. What these spend anyway,
+    without a question, is measured first and not counted, nor is what Ray's own processes do.
     """
     served = {
         name: _replicas(folders[name.removesuffix("-ray")])
@@ -102,14 +103,26 @@ def work_in_turns(
     for ask in systems.values():
         for text in queries[:TURN]:  # warm up
             ask(text)
+    idle = {name: _idle_share(own) for name, own in served.items()}
     for at in range(0, len(queries), TURN):
         for name, ask in systems.items():
-            before = _processor_seconds(served.get(name, []))
+            before, begun = _processor_seconds(served.get(name, [])), time.perf_counter()
             for text in queries[at : at + TURN]:
                 ask(text)
-            spent[name].append(_processor_seconds(served.get(name, [])) - before)
+            anyway = idle.get(name, 0.0) * (time.perf_counter() - begun)
+            spent[name].append(_processor_seconds(served.get(name, [])) - before - anyway)
     rows = {name: 1000 * sum(own) / len(queries) for name, own in spent.items()}
-    return {name: {"cpu_ms": own, "over_plain": own / rows["plain"]} for name, own in rows.items()}
+    return {
+        name: {"cpu_ms": own, "over_plain": own / rows["plain"], "idle_cores": idle.get(name, 0.0)}
+        for name, own in rows.items()
+    }
+
+
+def _idle_share(others: Sequence[Path]) -> float:
+    """Measure how many cores this process and others keep busy while nothing is asked."""
+    before, begun = _processor_seconds(others), time.perf_counter()
+    time.sleep(_IDLE_SECONDS)
+    return (_processor_seconds(others) - before) / (time.perf_counter() - begun)
 
 
 def _processor_seconds(others: Sequence[Path]) -> float:

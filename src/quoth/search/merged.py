@@ -25,8 +25,10 @@ _AT_ONCE = {"generative": 16}  # queries that are sent together, where each take
 
 _NOTHING = ShardHits((), ())
 
-Prepare = Callable[[str, Sequence[Query]], Any]
-"""Makes of queries what a searcher makes of them before it looks into a shard; None: nothing."""
+Prepare = Callable[[str, Sequence[Query], bool], Any]
+"""Makes of queries, with syntax or plain, what a searcher makes of them before it looks into a
+shard; None: nothing.
+"""
 
 
 class ShardPort(Protocol):
@@ -148,7 +150,7 @@ class MergedSearcher:
         shard_of: Callable[[str], int],
         where: str = "",
         syntax: bool = True,
-        prepare: Prepare = lambda _name, _queries: None,
+        prepare: Prepare = lambda _name, _queries, _syntax: None,
     ) -> None:
         """Search by a name; `prepare` makes of queries what every shard would make of them."""
         self.name = name
@@ -172,7 +174,7 @@ class MergedSearcher:
 
     def question(self, queries: Sequence[Query], *, k: int) -> ShardQuestion:
         """Say what every shard is to be asked."""
-        prepared = self._prepare(self.name, queries)
+        prepared = self._prepare(self.name, queries, self._syntax)
         where, syntax = self._where, self._syntax
         return ShardQuestion(
             tuple(queries), k, self.name, where=where, syntax=syntax, prepared=prepared

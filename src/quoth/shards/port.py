@@ -93,7 +93,7 @@ class ShardEngine(Engine):
             own, queries, k = self._searchers, question.queries, question.k
             if question.prepared is not None:
                 asked = [query for query in queries if query.text.strip()]
-                _PREPARED[question.searcher][1](own, asked, question.prepared)
+                _PREPARED[question.searcher][1](own, asked, question)
             allowed = allowed_rows(store, question.where)
             if question.searcher == "lexical" and not question.exactly:
                 lexical = own.lexical(syntax=question.syntax)
@@ -234,15 +234,22 @@ class ShardEngine(Engine):
             return True
 
 
-_Take = Callable[[Searchers, Sequence[Query], Any], None]
-_PREPARED: Mapping[str, tuple[Callable[[Searchers, Sequence[Query]], Any], _Take]] = {
+_Make = Callable[[Searchers, Sequence[Query], bool], Any]
+_Take = Callable[[Searchers, Sequence[Query], ShardQuestion], None]
+_PREPARED: Mapping[str, tuple[_Make, _Take]] = {
+    "lexical": (
+        lambda own, queries, syntax: own.lexical(syntax=syntax).query_statistics(queries),
+        lambda own, queries, asked: own.lexical(syntax=asked.syntax).know_statistics(
+            queries, asked.prepared
+        ),
+    ),
     "dense": (
-        lambda own, queries: own.dense().query_vectors(queries),
-        lambda own, queries, made: own.dense().know_vectors(queries, made),
+        lambda own, queries, _syntax: own.dense().query_vectors(queries),
+        lambda own, queries, asked: own.dense().know_vectors(queries, asked.prepared),
     ),
     "generative": (
-        lambda own, queries: own.generative().phrase_scores(queries),
-        lambda own, queries, made: own.generative().know_scores(queries, made),
+        lambda own, queries, _syntax: own.generative().phrase_scores(queries),
+        lambda own, queries, asked: own.generative().know_scores(queries, asked.prepared),
     ),
 }
 """By searcher: what makes of queries what is the same for all shards, and who takes it."""
@@ -267,14 +274,14 @@ class LocalPort:
         """Open a shard alone, to be asked from elsewhere."""
         return cls(ShardEngine(Path(folder), settings, ignore_progress))
 
-    def prepare(self, searcher: str, queries: Sequence[Query]) -> Any:
+    def prepare(self, searcher: str, queries: Sequence[Query], syntax: bool) -> Any:
         """Make of queries what every shard would make of them before it looks into itself."""
         asked = [query for query in queries if query.text.strip()]
         if not asked or searcher not in _PREPARED:
             return None
         with self._having_turn(searcher):
             make = _PREPARED[searcher][0]
-            return self.engine.with_searchers(lambda own: make(own, asked), searcher)
+            return self.engine.with_searchers(lambda own: make(own, asked, syntax), searcher)
 
     def answer(self, questions: Sequence[ShardQuestion]) -> tuple[tuple[ShardHits, ...], ...]:
         """Find the best documents of the shard by several searchers, for each query of each."""

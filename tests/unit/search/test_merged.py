@@ -209,7 +209,7 @@ def test_what_is_prepared_reaches_every_shard(fan_out: Opened) -> None:
 
     made: list[str] = []
 
-    def prepare(name: str, queries: Sequence[Query]) -> list[str]:
+    def prepare(name: str, queries: Sequence[Query], _syntax: bool) -> list[str]:
         made.append(name)
         return [query.text.upper() for query in queries]
 

@@ -57,6 +57,10 @@ class PinnedStatistics:
             self._last = (query, QueryStatistics(*self.totals, found))
         return self._last[1]
 
+    def know(self, query: LexicalQuery, found: QueryStatistics) -> None:
+        """Take what scoring a query needs from who has looked it up in the same statistics."""
+        self._last = (query, found)
+
 
 def terms_by_view(query: LexicalQuery) -> dict[str, set[str]]:
     """Return the terms that scoring looks at in each view."""

@@ -33,10 +33,11 @@ class QueryStatistics:
 
     def idf(self, view: str, terms: Sequence[str]) -> float:
         """Sum the idf of some terms in a view."""
-        counts = self.frequencies.get(view, {})
+        counts, total = self.frequencies.get(view, {}), self.num_documents
+        if len(terms) == 1:  # as good as always
+            return inverse_document_frequency(counts.get(terms[0], 0), num_documents=total)
         return sum(
-            inverse_document_frequency(counts.get(term, 0), num_documents=self.num_documents)
-            for term in terms
+            inverse_document_frequency(counts.get(term, 0), num_documents=total) for term in terms
         )
 
 

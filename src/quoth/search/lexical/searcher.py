@@ -13,11 +13,8 @@ best. So scores depend neither on history nor on shards.
 from __future__ import annotations
 
 import contextlib
-import math
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +28,14 @@ from quoth.interruption import check_interruption
 from quoth.records import Document, Hit, Part, Query, Run
 from quoth.search.lexical.agreement import CountAgreement
 from quoth.search.lexical.analysing import analyse
+from quoth.search.lexical.checking import find_wrong_scores
 from quoth.search.lexical.config import LexicalConfig
 from quoth.search.lexical.exact import MOVED, ExactScorer
 from quoth.search.lexical.opening import open_index
 from quoth.search.lexical.pinned import PinnedStatistics
 from quoth.search.lexical.records import open_records
-from quoth.search.lexical.score import contributions, explain_parts
-from quoth.search.lexical.ties import LEAST_STEP, ROUNDING, near_ties
+from quoth.search.lexical.score import QueryStatistics, contributions, explain_parts
+from quoth.search.lexical.ties import LEAST_STEP, near_ties
 from quoth.search.lexical.upkeep import STATISTICS_FILE, LexicalUpkeep
 from quoth.search.searcher import Progress, ignore_progress
 from quoth.search.shard_questions import ShardHits, as_columns
@@ -48,7 +46,6 @@ from quoth.vocabulary.term_counts import EVERYTHING, FieldTerms
 from quoth.vocabulary.weighting import inverse_document_frequency
 
 _MAX_KNOWN_DOCIDS = 200_000
-_NUM_CHECKED_SCORES = 20
 
 
 class LexicalSearcher:
@@ -103,6 +100,17 @@ class LexicalSearcher:
         the k best of `search`.
         """
         return tuple(self._propose_one(each, k, allowed) for each in queries)
+
+    def query_statistics(self, queries: Sequence[Query]) -> tuple[QueryStatistics, ...] | None:
+        """Return what scoring a query needs to know; None for many queries, which share terms."""
+        if len(queries) != 1:
+            return None
+        return (self._pinned().of_query(self.parse(queries[0])),)
+
+    def know_statistics(self, queries: Sequence[Query], found: Sequence[QueryStatistics]) -> None:
+        """Take what scoring queries needs from who has looked it up; the last stays."""
+        for query, own in zip(queries, found, strict=True):
+            self._pinned().know(self.parse(query), own)
 
     def settle(self, query: Query, docids: Sequence[str]) -> tuple[float | None, ...]:
         """Score documents exactly; None for those that are gone."""
@@ -167,8 +175,9 @@ class LexicalSearcher:
         """Return the idf of each wanted term, to choose passages and highlights by."""
         if self._weighed is None or self._weighed[0] != query.text:
             wanted = self.parse(query).wanted
-            terms = dict.fromkeys(term for clause in wanted for term in clause.terms)
-            found = self._pinned().frequencies(EVERYTHING, terms)
+            terms = dict.fromkeys(term for clause in wanted for term in clause.terms).keys()
+            known = self._pinned().of_query(self.parse(query)).frequencies.get(EVERYTHING, {})
+            found = {**self._pinned().frequencies(EVERYTHING, terms - known.keys()), **known}
             total, _lengths = self._pinned().totals
             weights = {
                 term: inverse_document_frequency(found.get(term, 0), num_documents=total)
@@ -274,25 +283,11 @@ class LexicalSearcher:
         problems = tuple(self._upkeep(store, progress).find_damage())
         if problems or not self.is_current(store.change):
             return problems
-        return tuple(self._find_wrong_scores(store))
+        return tuple(f"{self.folder}: {each}" for each in find_wrong_scores(self, store))
 
     def num_behind(self, store: Store) -> int:
         """Count the changes that catching up would bring."""
         return self._upkeep(store, ignore_progress).num_behind()
-
-    def _find_wrong_scores(self, store: Store) -> Iterator[str]:
-        """Search for some words of some documents, and compare with what their scores must be."""
-        step = max(1, self._opened().num_documents // _NUM_CHECKED_SCORES)
-        for stored in islice(store.live_documents(), 0, None, step):
-            words = re.findall(r"\w+", " ".join(chain(*stored.document.fields.values())))
-            query = Query("check", " ".join(words[-4:]))
-            found = sum(hit.score for hit in self._search_one(query, 1, {stored.row}))
-            (right,) = self.score([query], [stored.document])
-            if not math.isclose(found, right, rel_tol=2 * (ROUNDING - 1), abs_tol=2 * LEAST_STEP):
-                yield (
-                    f"{self.folder}: document {stored.document.docid} scores {found:g} for"
-                    f" {query.text!r}, not {right:g}"
-                )
 
     def _upkeep(self, store: Store, progress: Progress) -> LexicalUpkeep:
         self.close()

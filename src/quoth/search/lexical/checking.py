@@ -1,0 +1,28 @@
+"""Whether an index scores as its statistics say it must, on a sample of its documents."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from itertools import chain, islice
+
+from quoth.collection.store import Store
+from quoth.records import Query
+from quoth.search.lexical.ties import LEAST_STEP, ROUNDING
+from quoth.search.searcher import ScoringSearcher
+
+_NUM_CHECKED = 20
+
+
+def find_wrong_scores(using: ScoringSearcher, store: Store) -> Iterator[str]:
+    """Search for some words of some documents, and compare with what their scores must be."""
+    step = max(1, store.num_documents // _NUM_CHECKED)
+    for stored in islice(store.live_documents(), 0, None, step):
+        words = re.findall(r"\w+", " ".join(chain(*stored.document.fields.values())))
+        query = Query("check", " ".join(words[-4:]))
+        hits = using.search([query], k=1, allowed={stored.row}).hits[query.qid]
+        found, (right,) = sum(hit.score for hit in hits), using.score([query], [stored.document])
+        if not math.isclose(found, right, rel_tol=2 * (ROUNDING - 1), abs_tol=2 * LEAST_STEP):
+            docid = stored.document.docid
+            yield f"document {docid} scores {found:g} for {query.text!r}, not {right:g}"
