@@ -10,7 +10,8 @@ of sub-questions whose short answer occurs, short_f1 that of the short answer al
 are against the long reference answers, or the short ones where there are no long ones. Quality is
 measured on answerable questions, where a refusal is an answer like any other. Abstention: AUROC of
 the answer's support, answerable against unanswerable questions, and how far it is off as a
-probability (expected calibration error). `above_nearest` is the difference to the nearest sentence,
+probability (expected calibration error) of there being an answer and, where short answers are
+known, of the answer being right. `above_nearest` is the difference to the nearest sentence,
 question by question. Intervals are bootstrapped over
 questions.
 """
@@ -203,9 +204,24 @@ def abstention(pairs: Sequence[tuple[Question, Record]]) -> Record | None:
     interval = ranking_interval(kinds[0], kinds[1], num_resamples=2_000)
     found = {"auroc": ranking_area(kinds[0], kinds[1]), **asdict(interval)}
     if all(0.0 <= support <= 1.0 for _is_answerable, support in scored):
-        bins = reliability([each for _, each in scored], [each for each, _ in scored])
-        found |= {"ece": calibration_error(bins), "bins": [asdict(each) for each in bins]}
+        found |= _reliability([support for _, support in scored], [each for each, _ in scored])
+        if all(question.short_answers for question, _record in pairs if question.is_answerable):
+            rights = [is_right(*each) for each in pairs]
+            found["right"] = _reliability([support for _, support in scored], rights)
     return found
+
+
+def is_right(question: Question, record: Record) -> bool:
+    """Whether an answer holds a short answer of a question that has one."""
+    return (
+        question.is_answerable and short_answer_recall(record["text"], question.short_answers) > 0
+    )
+
+
+def _reliability(supports: Sequence[float], truths: Sequence[bool]) -> Record:
+    """Say how far probabilities are off what came true."""
+    bins = reliability(supports, truths)
+    return {"ece": calibration_error(bins), "bins": [asdict(each) for each in bins]}
 
 
 def _answer(question: Question, record: Record) -> Answer:

@@ -120,11 +120,11 @@ def systems(given: argparse.Namespace, device: torch.device) -> Iterator[tuple[s
         yield "nearest", nearest(given, known, count=1)
         yield "nearest two", nearest(given, known, count=2)
     if given.reader:
-        fitted, config = FittedReader.open(given.reader), AnswerConfig(threshold=1.0)
-        encode = sentence_encoder(given) if fitted.needs_vectors(config) else None
+        fitted, usual = FittedReader.open(given.reader), AnswerConfig(threshold=1.0)
+        encode = sentence_encoder(given) if fitted.needs_vectors(usual) else None
         read: dict[str, Findings] = {}
-        yield "reader", reading(fitted, encode, config, read)
-        whole = replace(config, most_quotations=1, quotation_words=1_000, long_words=1)
+        yield "reader", reading(fitted, encode, usual, read)
+        whole = replace(usual, most_quotations=1, quotation_words=1_000, long_words=1)
         yield "reader, one sentence", reading(fitted, encode, whole, read)
     if not given.no_base:
         config = DynamicLMConfig(template="plain")
