@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULES = [
     ".".join(path.relative_to(ROOT).with_suffix("").parts)
     for path in sorted((ROOT / "benchmarks").rglob("*.py"))
-    if ">>> " in path.read_text(encoding="utf-8")
+    if ".cache" not in path.parts and ">>> " in path.read_text(encoding="utf-8")
 ]
 
 
