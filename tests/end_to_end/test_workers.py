@@ -83,7 +83,7 @@ def test_an_error_names_the_document_and_keeps_what_came_before(tmp_path: Path) 
 
 
 _ADD = """
-import sys
+import sys, time
 sys.path[:] = {path!r}
 from pathlib import Path
 from quoth import portions
@@ -96,8 +96,13 @@ def tell(crew, command):
     start(crew, command)
     print(crew._processes[-1][0].pid, flush=True)
 Crew._start = tell
+def documents():
+    for number, document in enumerate(own._documents()):
+        if number == own.COUNT - 100:
+            time.sleep(3600)  # it is stopped before it has everything
+        yield document
 with Engine.open(Path({folder!r}), settings=(own._settings(2),)) as engine:
-    engine.add_documents(own._documents())
+    engine.add_documents(documents())
 """
 
 

@@ -385,13 +385,9 @@ class Searchers:
             config, found, has_all=self.is_encoded, generative=fuses_generative
         )
         ranges = found.usual_ranges() if found else None
+        timed = self._timed
         return HybridSearcher(
-            sides,
-            config=config,
-            weights=weights,
-            ranges=ranges,
-            timed=self._timed,
-            together=together,
+            sides, config=config, weights=weights, ranges=ranges, timed=timed, together=together
         )
 
 

@@ -60,7 +60,7 @@ def test_a_served_search_asks_sqlite_little(
             statements.clear()
             found = worker.find(SearchRequest(text, searcher=searcher))
             assert len(found.hits) == 10
-            assert 0 < len(statements) <= MOST_STATEMENTS, statements
+            assert 0 < len(statements) <= MOST_STATEMENTS, "\n".join(s[:150] for s in statements)
 
 
 def test_more_hits_take_no_more_statements(engine: Engine, statements: list[str]) -> None:
@@ -93,7 +93,7 @@ def test_pages_in_several_places_take_few_statements_too(
             statements.clear()
             found = worker.find(SearchRequest("owl at night", searcher=searcher))
     assert len(found.hits) == 10 and all(len(each.also) == 2 for each in found.hits[:5])
-    assert 0 < len(statements) <= MOST_STATEMENTS, statements
+    assert 0 < len(statements) <= MOST_STATEMENTS, "\n".join(s[:150] for s in statements)
 
 
 def test_a_hit_comes_with_all_that_is_shown_of_it(engine: Engine) -> None:

@@ -143,9 +143,13 @@ def test_each_side_is_asked_once_per_search(client: TestClient) -> None:
         stages = client.get("/stats").json()["stages"]
         return {name: stages[name]["count"] for name in ("search lexical", "search dense")}
 
-    before = counts()
-    _search(client, "raven at night", explain=False)
-    assert counts() == {name: number + 1 for name, number in before.items()}
+    for _attempt in range(5):  # what others asked before may be counted late
+        before = counts()
+        _search(client, "raven at night", explain=False)
+        after = counts()
+        if after == {name: number + 1 for name, number in before.items()}:
+            break
+    assert after == {name: number + 1 for name, number in before.items()}
 
 
 def test_explain_shows_where_the_encoder_looked(client: TestClient) -> None:

@@ -77,9 +77,9 @@ def test_attention_is_written_word_by_word() -> None:
 
 
 def test_offsets_of_a_citation_count_in_field_and_answer() -> None:
-    shown = ShownAnswer("Who?", ANSWER, (SHOWN,), "lexical", "a notice", LOST, "Whose?")
+    shown = ShownAnswer("Who?", ANSWER, (SHOWN,), "lexical", "a notice", LOST, "half", "Whose?")
     made = answer_response(shown)
-    assert made.did_you_mean == "Whose?"
+    assert (made.incomplete, made.did_you_mean) == ("half", "Whose?")
     assert (made.question, made.text, made.notice) == ("Who?", ANSWER.text, "a notice")
     assert made.marked == "The A raven\nsaid \\[1][1] did."
     (citation,) = made.citations

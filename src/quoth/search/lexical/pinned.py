@@ -51,11 +51,17 @@ class PinnedStatistics:
 
     def of_query(self, query: LexicalQuery) -> QueryStatistics:
         """Return what scoring a query needs; that of the last one is kept."""
-        if self._last is None or self._last[0] is not query:
+        last = self._last  # other threads may replace it meanwhile
+        if last is None or last[0] is not query:
             by_view = terms_by_view(query).items()
             found = {view: self.frequencies(view, terms) for view, terms in by_view}
-            self._last = (query, QueryStatistics(*self.totals, found))
-        return self._last[1]
+            last = self._last = (query, QueryStatistics(*self.totals, found))
+        return last[1]
+
+    def kept(self, query: LexicalQuery, view: str) -> dict[str, int]:
+        """Return the counts that are kept of a query in a view, without looking for any."""
+        last = self._last
+        return dict(last[1].frequencies.get(view, {})) if last and last[0] is query else {}
 
     def know(self, query: LexicalQuery, found: QueryStatistics) -> None:
         """Take what scoring a query needs from who has looked it up in the same statistics."""

@@ -176,7 +176,7 @@ class LexicalSearcher:
         if self._weighed is None or self._weighed[0] != query.text:
             wanted = self.parse(query).wanted
             terms = dict.fromkeys(term for clause in wanted for term in clause.terms).keys()
-            known = self._pinned().of_query(self.parse(query)).frequencies.get(EVERYTHING, {})
+            known = self._pinned().kept(self.parse(query), EVERYTHING)
             found = {**self._pinned().frequencies(EVERYTHING, terms - known.keys()), **known}
             total, _lengths = self._pinned().totals
             weights = {
