@@ -83,7 +83,8 @@ def test_an_error_names_the_document_and_keeps_what_came_before(tmp_path: Path) 
 
 
 _ADD = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 sys.path[:] = {path!r}
 from pathlib import Path
 from quoth import portions
