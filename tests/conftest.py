@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -15,6 +16,9 @@ import typer.main
 from hypothesis import HealthCheck, settings
 
 from quoth.cli import options
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background jobs of a shell
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # processes of tests inherit it
 
 # What passes here passes everywhere; `--hypothesis-profile explore` looks for new cases.
 _SLOW = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
