@@ -51,6 +51,7 @@ SETS = (
 MAX_QUERY, MAX_DOCUMENT, NUM_LAYERS = 30, 125, 3  # subwords without the special ones
 _FIRST_SENTENCE = re.compile(r"\S.{10,160}?[.!?](?=\s)", re.DOTALL)
 _BLOCK = 2_000
+MOST_QUERIES = 300
 
 Text = tuple[str, str]  # the two fields of a document
 
@@ -170,17 +171,14 @@ def pack_training(
     return arrays, {"averages": averages(documents_done), "pairs": len(pairs)}
 
 
-def pack_set(
-    folder: Path, split: str, limit: int, tokenizer: Tokenizer, analyser: Analyser
-) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Pack one evaluation set: documents, queries and grades."""
-    name = f"{folder.name}-{split}" if split != "test" else folder.name
+def choose_set(folder: Path, split: str, limit: int) -> dict[str, Any]:
+    """Choose at most 300 queries of a set, what is relevant to them, and others by seed."""
     grades = read_grades(folder / "qrels" / f"{split}.tsv.gz")
     chance = np.random.default_rng(0)
     asked = [(row["_id"], row["text"]) for row in read_lines(folder / "queries.jsonl.gz")]
     asked = [(qid, text) for qid, text in asked if qid in grades]
-    if len(asked) > 300:
-        asked = [asked[at] for at in sorted(chance.permutation(len(asked))[:300])]
+    if len(asked) > MOST_QUERIES:
+        asked = [asked[at] for at in sorted(chance.permutation(len(asked))[:MOST_QUERIES])]
     needed = {docid for qid, _ in asked for docid in grades[qid]}
     texts = {
         row["_id"]: (str(row.get("title") or ""), str(row.get("text") or ""))
@@ -191,14 +189,27 @@ def pack_set(
     docids = [docid for docid in texts if docid in needed]
     docids += drawn[: max(0, limit - len(docids))]
     row_by_docid = {docid: row for row, docid in enumerate(docids)}
-    judged = [
-        (at, row_by_docid[docid], grade)
-        for at, (qid, _) in enumerate(asked)
-        for docid, grade in grades[qid].items()
-        if docid in row_by_docid
-    ]
+    return {
+        "name": f"{folder.name}-{split}" if split != "test" else folder.name,
+        "documents": [texts[docid] for docid in docids],
+        "queries": asked,
+        "judged": [
+            (at, row_by_docid[docid], grade)
+            for at, (qid, _) in enumerate(asked)
+            for docid, grade in grades[qid].items()
+            if docid in row_by_docid
+        ],
+    }
+
+
+def pack_set(
+    folder: Path, split: str, limit: int, tokenizer: Tokenizer, analyser: Analyser
+) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Pack one evaluation set: documents, queries and grades."""
+    chosen = choose_set(folder, split, limit)
+    name, texts, asked, judged = (chosen[key] for key in ("name", "documents", "queries", "judged"))
     counting = Counting(tokenizer, analyser)
-    documents = counting.read((texts[docid] for docid in docids), cap=MAX_DOCUMENT, count=True)
+    documents = counting.read(texts, cap=MAX_DOCUMENT, count=True)
     queries = counting.read((("", text) for _, text in asked), cap=MAX_QUERY, count=False)
     done = counting.finish(documents)
     arrays = factors_to_arrays(f"{name}.documents", done)
@@ -206,12 +217,12 @@ def pack_set(
     arrays[f"{name}.judged"] = np.array(judged, dtype=np.int32)
     titled = float(np.mean(done.words[:, 0] > 0))
     print(
-        f"{name}: {len(docids):,} documents ({titled:.0%} titled), {len(asked)} queries, "
+        f"{name}: {len(texts):,} documents ({titled:.0%} titled), {len(asked)} queries, "
         f"{len(judged)} judged",
         flush=True,
     )
     about = {"name": name, "averages": averages(done), "titled": titled}
-    return arrays, about | {"documents": len(docids), "queries": [qid for qid, _ in asked]}
+    return arrays, about | {"documents": len(texts), "queries": [qid for qid, _ in asked]}
 
 
 def pack_base(folder: Path, facts: dict[str, Any]) -> dict[str, NDArray[Any]]:

@@ -158,6 +158,14 @@ def main() -> None:
     """Run what fits into the time."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pack", type=Path, default=PACK)
+    parser.add_argument("--variants", default="", help="names, by commas; all unless given")
+    add_arguments(parser)
+    given = parser.parse_args()
+    run(given, time.perf_counter() + 60 * given.minutes)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Take what says how long and how to train, and where the results go."""
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--steps", type=int, default=600)
@@ -169,10 +177,7 @@ def main() -> None:
     parser.add_argument("--pooling", default="mean", choices=("mean", "cls"))
     parser.add_argument("--temperature", type=float, default=1000.0, help="of bce's negatives")
     parser.add_argument("--seeds", default="0,1,2")
-    parser.add_argument("--variants", default="", help="names, by commas; all unless given")
     parser.add_argument("--tiny", action="store_true", help="a few steps on the CPU, to debug")
-    given = parser.parse_args()
-    run(given, time.perf_counter() + 60 * given.minutes)
 
 
 def run(given: argparse.Namespace, deadline: float) -> None:

@@ -20,12 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.glow.pack import SETS, read_grades, read_lines, read_pairs
+from benchmarks.glow.pack import SETS, choose_set, read_pairs
 
 OUT = Path("benchmarks/.cache/glow/texts.json.xz")
 PASSAGE_WORDS, DOCUMENT_WORDS = 110, 200
 LEAST_WORDS = 25
-MOST_QUERIES = 300
 
 Row = tuple[str, str, str]  # title, text, query or ""
 
@@ -50,6 +49,10 @@ def main() -> None:
         choose_set(given.data / "ir" / name, split, given.documents)
         for name, split in SETS[: given.sets]
     ]
+    for own in sets:
+        own["documents"] = [
+            (title, shorten(text, DOCUMENT_WORDS)) for title, text in own["documents"]
+        ]
     content = json.dumps({"passages": passages, "sets": sets}, ensure_ascii=False).encode()
     given.out.parent.mkdir(parents=True, exist_ok=True)
     given.out.write_bytes(lzma.compress(content, preset=6))
@@ -80,37 +83,6 @@ def article_rows(path: Path) -> Iterator[Row]:
         for paragraph in article["text"].split("\n"):
             if len(paragraph.split()) >= LEAST_WORDS:
                 yield article["title"], shorten(paragraph, PASSAGE_WORDS), ""
-
-
-def choose_set(folder: Path, split: str, limit: int) -> dict[str, Any]:
-    """Choose at most 300 queries of a set, what is relevant to them, and others by seed."""
-    name = f"{folder.name}-{split}" if split != "test" else folder.name
-    grades = read_grades(folder / "qrels" / f"{split}.tsv.gz")
-    chance = np.random.default_rng(0)
-    queries = [(row["_id"], row["text"]) for row in read_lines(folder / "queries.jsonl.gz")]
-    queries = draw([each for each in queries if each[0] in grades], MOST_QUERIES, chance)
-    needed = {docid for qid, _text in queries for docid in grades[qid]}
-    texts = {
-        row["_id"]: (str(row.get("title") or ""), str(row.get("text") or ""))
-        for row in read_lines(folder / "corpus.jsonl.gz")
-    }
-    docids = [docid for docid in texts if docid in needed]
-    others = [docid for docid in texts if docid not in needed]
-    docids += draw(others, max(0, limit - len(docids)), chance)
-    row_by_docid = {docid: row for row, docid in enumerate(docids)}
-    return {
-        "name": name,
-        "documents": [
-            (texts[docid][0], shorten(texts[docid][1], DOCUMENT_WORDS)) for docid in docids
-        ],
-        "queries": queries,
-        "judged": [
-            (at, row_by_docid[docid], grade)
-            for at, (qid, _text) in enumerate(queries)
-            for docid, grade in grades[qid].items()
-            if docid in row_by_docid
-        ],
-    }
 
 
 def draw(each: list[Any], count: int, chance: np.random.Generator) -> list[Any]:

@@ -158,10 +158,9 @@ class Crew:
                 elif not sent or (answer := _receive(worker)) is None:
                     return
                 else:
-                    done = sent.popleft()
                     if answer:
-                        done.put(pickle.loads(answer))
-                    done.is_done.set()
+                        sent[0].put(pickle.loads(answer))
+                    sent.popleft().is_done.set()
         except OSError:
             return  # the process is gone; the caller does what it had
         finally:

@@ -14,7 +14,7 @@ import contextlib
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextvars import ContextVar
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def map_portions(
     if first:
         with (
             _hire(workers) as crew,
-            contextlib.closing(crew.run(work, _chain(first, source))) as done,
+            contextlib.closing(crew.run(work, chain(first, source))) as done,
         ):
             yield from done
 
@@ -111,8 +111,3 @@ def _start(workers: int) -> Crew:
     from quoth.portion_workers import Crew
 
     return Crew(workers)
-
-
-def _chain(first: list[P], rest: Iterator[P]) -> Iterator[P]:
-    yield from first
-    yield from rest

@@ -158,7 +158,7 @@ def test_documents_that_were_named_for_the_sample_keep_their_names(
         store.put_identifiers(named, origin=ORIGIN)
     shards = open_shards(prepared)
     for _again in range(2):
-        generative.carry_identifiers(
+        generative.bring_back_identifiers(
             shards, prepared / SAMPLE, settings=[], progress=ignore_progress
         )
         changes = []

@@ -83,8 +83,8 @@ class AnswerConfig(CheckedConfig, title="answer"):
     """Longest question to answer or text to continue, in characters."""
 
     threshold: Share = 0.5
-    """Quoth says that the documents do not say if one minus the support is above this; 1 means
-    never."""
+    """Refuse to answer if the probability that the answer is wrong (one minus the support) is above
+    this; 1 means never."""
 
     phrase_first: bool = True
     """Begin answers with a phrase from the passages; whether to answer at all is decided before."""

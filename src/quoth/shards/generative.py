@@ -46,7 +46,6 @@ def install_generative(
     made = find_model(sample, "")
     if made is None or _is_in_use(shards, sample, made):
         return False
-    carry_identifiers(shards, sample, settings=settings, progress=progress)
     with Engine.open(sample, settings=settings) as engine:
         config = engine.config
     with locked(shards.folder, wait_seconds=config.collection.wait_seconds):
@@ -61,10 +60,10 @@ def install_generative(
     return True
 
 
-def carry_identifiers(
+def bring_back_identifiers(
     shards: ShardSet, sample: Path, *, settings: Sequence[Values], progress: Progress
 ) -> None:
-    """Let documents keep the identifiers that were written for them in a sample."""
+    """Give the documents of all shards the identifiers that were written for them in a sample."""
     written: dict[str, dict[str, list[str]]] = {}
     with contextlib.closing(Store.open(sample)) as store:
         for docid, row in store.rows(store.all_docids()).items():

@@ -8,7 +8,7 @@ from quoth.engine.engine import Engine
 from quoth.jobs.learn.job import LearnOutcome, learn
 from quoth.jobs.learn.plan import LearnRequest
 from quoth.shards.engine import ShardedEngine
-from quoth.shards.generative import carry_identifiers, install_generative
+from quoth.shards.generative import bring_back_identifiers, install_generative
 from quoth.shards.learned import draw_sample, install_sample
 from quoth.shards.opening import OpenedEngine
 
@@ -32,7 +32,7 @@ def learn_on_shards(
     with Engine.open(sample, settings=settings, progress=progress) as whole:
         outcome = learn(whole, request, note=note)
     if outcome.report is not None:
-        carry_identifiers(shards, sample, settings=settings, progress=progress)
+        bring_back_identifiers(shards, sample, settings=settings, progress=progress)
         installed = [
             install(shards, sample, settings=settings, progress=progress)
             for install in (install_sample, install_generative)

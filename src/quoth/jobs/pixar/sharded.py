@@ -9,7 +9,7 @@ from quoth.engine.engine import Engine
 from quoth.jobs.pixar.job import PixarRequest, train_generative
 from quoth.jobs.pixar.report import GenerativeReport
 from quoth.shards.engine import ShardedEngine
-from quoth.shards.generative import install_generative
+from quoth.shards.generative import bring_back_identifiers, install_generative
 from quoth.shards.learned import draw_sample
 from quoth.shards.opening import OpenedEngine
 
@@ -32,6 +32,7 @@ def train_on_shards(
     sample = draw_sample(shards, most=most, settings=settings, progress=progress)
     with Engine.open(sample, settings=settings, progress=progress) as whole:
         report = train_generative(whole, request, note=note)
+    bring_back_identifiers(shards, sample, settings=settings, progress=progress)
     if install_generative(shards, sample, settings=settings, progress=progress):
         note(f"all {shards.count} shards use the model")
     return replace(report, collection=str(engine.folder))
