@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))  # not inst
 import torch
 
 from benchmarks.pixar_pretraining.data import read_pairs
-from benchmarks.pixar_pretraining.train import Settings, Trainer, start, train
+from benchmarks.pixar_pretraining.train import Settings, Trainer, restore, start, train
 
 ARMS: dict[str, dict[str, Any]] = {
     "all": {},
@@ -28,6 +28,13 @@ ARMS: dict[str, dict[str, Any]] = {
     "no_lengths": {},
     "no_paper": {"paper_share": 0.0},
     "no_ordered": {"ordered_share": 0.0},
+    "no_sentences": {"sentences": 0.0},
+    "more_sentences": {"sentences": 0.5},
+    "untitled": {"titled": 0.0},
+    "eight": {"each": 8},
+    "slow": {"encoder_rate": 5e-5},
+    "fast": {"encoder_rate": 2e-4},
+    "lean": {"ordered_share": 0.0, "paper_share": 0.0},
     "seed_1": {"seed": 1},
 }
 
@@ -41,6 +48,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--arms", default=",".join(ARMS))
+    parser.add_argument("--start", type=Path, help="weights that all arms start from")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -52,6 +60,8 @@ def main() -> None:
     for arm in given.arms.split(","):
         own = replace(Settings(batch=given.batch), **ARMS[arm])
         fresh, _inputs = start(given.encoder, device, seed=own.seed)
+        if given.start is not None:
+            restore(fresh, given.start)
         if arm == "no_lengths" and fresh.lengths is not None:
             fresh.lengths.requires_grad_(False)
         trainer.network, trainer.own = fresh, own

@@ -20,7 +20,8 @@ from torch import Tensor
 from quoth.models.pixar.inputs import PixarInputs
 from quoth.models.pixar.network import PixarNetwork, QueryBatch
 
-LONGEST = 24  # phrases of an identifier; the rest is cut
+LONGEST = 32  # phrases of an identifier; the rest is cut
+SLOTS = 24
 QUERY_ROOM, PHRASE_ROOM = 40, 14  # subwords
 HELD_OUT = 2_000
 

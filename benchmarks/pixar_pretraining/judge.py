@@ -20,6 +20,7 @@ import random
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,9 @@ KEPT = (
     "bag_cos plain logsumexp 1.0",
     "bag_cos titled logsumexp 1.0",
     "bag_cos titled top3",
+    "bag_max titled max",
+    "bag_max titled max+mean/2",
+    "bag_max titled logsumexp 1.0",
 )
 
 
@@ -66,7 +70,7 @@ def name_documents(documents: list[list[str]]) -> tuple[list[str], list[int], li
     return texts, owners, kinds
 
 
-def cut_set(name: str, content: dict[str, Any], folder: Path) -> str:
+def cut_set(name: str, content: dict[str, Any], folder: Path, config: PhraseConfig) -> str:
     """Name, choose phrases and cut, for one collection.
 
     With HALF, phrases are chosen by every other document: the rest are new ones.
@@ -78,7 +82,7 @@ def cut_set(name: str, content: dict[str, Any], folder: Path) -> str:
         {text for text, owner in zip(texts, owners, strict=True) if owner % step == 0}
     )
     mined = random.Random(0).sample(distinct, min(MOST_MINED, len(distinct)))
-    vocabulary = train_phrases(mined, PhraseConfig(size=SIZE))
+    vocabulary = train_phrases(mined, config)
     cut = vocabulary.segment(texts)
     np.savez(
         folder / f"{name}.npz",
@@ -94,12 +98,13 @@ def cut_set(name: str, content: dict[str, Any], folder: Path) -> str:
     return f"{name}: {len(texts):,} names, {len(spelled):,} phrases, {seconds:.0f} s"
 
 
-def cut_all(sets: dict[str, Any], folder: Path, workers: int) -> None:
+def cut_all(sets: dict[str, Any], folder: Path, workers: int, config: PhraseConfig) -> None:
     """Cut all collections, the largest first."""
     folder.mkdir(parents=True, exist_ok=True)
     order = sorted(sets, key=lambda name: -len(sets[name]["docs"]))
     with ProcessPoolExecutor(workers) as pool:
-        for told in pool.map(cut_set, order, [sets[each] for each in order], [folder] * len(order)):
+        cut = partial(cut_set, folder=folder, config=config)
+        for told in pool.map(cut, order, [sets[each] for each in order]):
             print(told, flush=True)
 
 
@@ -109,18 +114,13 @@ def cut_all(sets: dict[str, Any], folder: Path, workers: int) -> None:
 def search_all(given: argparse.Namespace, sets: dict[str, Any]) -> None:
     """Search every collection that was cut, and judge."""
     import torch
-    from safetensors.torch import load_file
 
-    from benchmarks.pixar_pretraining.train import start
-    from quoth.models.quantised import dequantise
+    from benchmarks.pixar_pretraining.train import restore, start
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     network, inputs = start(given.encoder, device, seed=0)
     if given.weights:
-        found = dequantise(load_file(given.weights))
-        missing, unknown = network.load_state_dict(found, strict=False)
-        assert not unknown, unknown
-        print(f"{len(found)} tensors, not given: {missing}", flush=True)
+        restore(network, given.weights)
     network.eval()
     given.out.mkdir(parents=True, exist_ok=True)
     results, arrays = {}, {}
@@ -155,6 +155,7 @@ def search_set(
     from torch.nn import functional
 
     from benchmarks.pixar_pretraining.data import Padded, _pad, encode_all
+    from benchmarks.pixar_pretraining.train import match_words
 
     device = next(network.parameters()).device
     with np.load(folder / f"{name}.npz") as packed:
@@ -168,12 +169,14 @@ def search_set(
     asked: Padded = _pad(
         inputs.queries([t[2] for t in content["tests"]]), 64, device, inputs.pad_id
     )
-    pooled, slots = [], []
+    pooled, slots, gains = [], [], []
     for some in torch.arange(len(asked.ids), device=device).split(256):
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda"):
             made = network(asked.batch(some))
         pooled.append(functional.normalize(made.pooled, dim=1))
         slots.append(made.slots)
+        by_word = match_words(made.words, table, at_once=16)
+        gains.append(((pooled[-1] @ table.T + by_word) * weights).T.contiguous())  # (V, B)
     lengths = np.diff(offsets)
     room = slots[0].shape[1]
     grid = _grid(owners, len(content["docs"]))
@@ -185,6 +188,12 @@ def search_set(
         mode="sum",
         per_sample_weights=weights[flat],
     )
+    holds = torch.sparse_csr_tensor(  # identifiers and the phrases they hold
+        torch.from_numpy(offsets).to(device).long(),
+        flat,
+        torch.ones(len(flat), device=device),
+        (len(lengths), len(phrases)),
+    )
     ranked = Ranked(content["tests"], grid, device)
     titles = _titles(owners, kinds, len(content["docs"]))
     is_shared = _shared(ids, offsets, kinds)
@@ -194,6 +203,13 @@ def search_set(
         legal = ~is_shared if variant == "titled" else None
         for at, some in zip(chunks, pooled, strict=True):
             ranked.add(f"bag_cos {variant}", at.tolist(), some @ bags.T, legal=legal)
+        norms = made.norm(dim=1)
+        for at, some in zip(chunks, gains, strict=True):
+            found = (
+                _prefix(holds @ some, titles[owners], kinds) if legal is not None else holds @ some
+            )
+            sheet = (found / norms[:, None]).T
+            ranked.add(f"bag_max {variant}", at.tolist(), sheet, legal=legal)
     short = np.flatnonzero(lengths <= room)
     padded = np.full((len(lengths), room), -1)
     within = np.arange(len(ids)) - np.repeat(offsets[:-1], lengths)
@@ -273,7 +289,7 @@ class Ranked:
         import torch
 
         step = max(1, int(4e8 // max(1, self.grid.numel())))
-        scale = 20.0 if order.startswith("bag_cos") else 1.0
+        scale = 20.0 if order.startswith("bag_") else 1.0
         there = self.grid >= 0
         if legal is not None:
             there = there & torch.from_numpy(legal).to(sheet.device)[self.grid.clamp_min(0)]
@@ -326,6 +342,9 @@ def main() -> None:
     parser.add_argument("--cut", type=Path, required=True)
     parser.add_argument("--names", default="")
     parser.add_argument("--workers", type=int, default=14)
+    parser.add_argument("--size", type=int, default=SIZE, help="phrases of a collection, at most")
+    parser.add_argument("--most-words", type=int, default=8, help="of a phrase")
+    parser.add_argument("--min-count", type=int, default=2, help="of a phrase")
     parser.add_argument("--encoder", type=Path)
     parser.add_argument("--weights", type=Path)
     parser.add_argument("--label", default="judged")
@@ -335,7 +354,9 @@ def main() -> None:
     sets |= {name + HALF: sets[name] for name in HALVED if name in sets}
     if given.kind == "cut":
         chosen = {x: sets[x] for x in given.names.split(",")} if given.names else sets
-        cut_all(chosen, given.cut, given.workers)
+        rare = {"min_count": given.min_count, "min_use": given.min_count}
+        config = PhraseConfig(size=given.size, max_words=given.most_words, **rare)
+        cut_all(chosen, given.cut, given.workers, config)
     else:
         search_all(given, sets)
 

@@ -1,7 +1,7 @@
 """Pack what a PIXAR is pretrained on, and the collections that it is judged on, for a GPU.
 
     python -m benchmarks.pixar_pretraining.pack OUT [--text ../shared/data/text]
-        [--data ../shared/data/ir]
+        [--data ../shared/data/ir] [--most-words 1]
 
 Pairs are natural ones (titles, headings and questions with the text they head), questions with
 the passage that answers them, and squad-train-slice, but for the 1,000 questions of it that are
@@ -34,7 +34,7 @@ from quoth.vocabulary.phrases.config import PhraseConfig
 from quoth.vocabulary.phrases.training import train_phrases
 
 WORDS, MOST_NAMES, JUDGED = 24, 8, 1_000
-SIZE, SAMPLED_NAMES, SAMPLED_QUERIES = 50_000, 60_000, 20_000
+SIZE, SAMPLED_NAMES, SAMPLED_QUERIES = 65_000, 240_000, 40_000
 
 
 class Pair(NamedTuple):
@@ -52,9 +52,11 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--text", type=Path, default=Path("../shared/data/text"))
     parser.add_argument("--data", type=Path, default=Path("../shared/data/ir"))
+    parser.add_argument("--most-words", type=int, default=1, help="of a phrase")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    pack_pairs([*read_pairs(given.text), *read_squad(given.data / "squad-train-slice")], given.out)
+    pairs = [*read_pairs(given.text), *read_squad(given.data / "squad-train-slice")]
+    pack_pairs(pairs, given.out, most_words=given.most_words)
     sets = {each.name: read_set(each) for each in sorted(given.data.iterdir())}
     _write(given.out / "eval.json.xz", json.dumps(sets, ensure_ascii=False).encode())
 
@@ -82,7 +84,7 @@ def read_squad(folder: Path) -> Iterator[Pair]:
                 yield Pair("squad", query.text, row.get("title") or "", row["text"])
 
 
-def pack_pairs(pairs: list[Pair], out: Path) -> None:
+def pack_pairs(pairs: list[Pair], out: Path, *, most_words: int) -> None:
     """Name passages, choose phrases, cut the names, and write all."""
     rows = {key: at for at, key in enumerate(dict.fromkeys((p.title, p.passage) for p in pairs))}
     texts, owners, kinds = [], [], []
@@ -97,7 +99,7 @@ def pack_pairs(pairs: list[Pair], out: Path) -> None:
     chance = random.Random(0)
     names = chance.sample(texts, min(SAMPLED_NAMES, len(texts)))
     asked = chance.sample([each.query for each in pairs], min(SAMPLED_QUERIES, len(pairs)))
-    vocabulary = train_phrases(names + asked, PhraseConfig(size=SIZE))
+    vocabulary = train_phrases(names + asked, PhraseConfig(size=SIZE, max_words=most_words))
     cut = vocabulary.segment(texts)
     lengths = np.minimum(np.diff(cut.offsets), LONGEST)
     within = np.arange(len(cut.ids)) - np.repeat(cut.offsets[:-1], np.diff(cut.offsets))

@@ -2,8 +2,10 @@
 
     python -m benchmarks.pixar_pretraining.report FOLDER --lexical RUNS [--data ../shared/data/ir]
 
-FOLDER holds what `train`, `judge`, `dense` and `ablate` wrote; RUNS the lexical runs of the test
-queries (`lexical.py`). The way from identifiers to documents was chosen by held-out pairs of the
+FOLDER holds what `train`, `judge`, `dense` and `ablate` wrote, stages.json with the held-out
+figures of every stage of the training, and, where vocabularies are compared, phrases.json,
+phrases-all.json and words.json, which `judge` wrote for one network; RUNS holds the lexical runs of
+the test queries (`lexical.py`). The way from identifiers to documents was chosen by held-out pairs of the
 training, not by these queries. Weights of the hybrid of two are those that calibration found
 (`pixar_quality/results/hybrid-sets.json`). Writes results/pretraining.json.
 """
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.hybrid.quality import sample
 from benchmarks.lexical.quality import splits
@@ -43,8 +46,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--lexical", type=Path, required=True)
     parser.add_argument("--data", type=Path, default=Path("../shared/data/ir"))
-    parser.add_argument("--way", default="bag_cos titled max")
-    parser.add_argument("--kept", default="bag_cos titled.logsumexp 1.0")
+    parser.add_argument("--way", default="bag_max titled max")
+    parser.add_argument("--kept", default="bag_max titled.max")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     judged = json.loads((given.folder / "trained.json").read_text())
@@ -63,6 +66,8 @@ def main() -> None:
         "quoth": __version__,
         "training": {name: own for name, own in trained.items() if name != "log"},
         "ablation": json.loads(ablation.read_text()) if ablation.exists() else {},
+        "stages": json.loads((given.folder / "stages.json").read_text()),
+        "vocabularies": compare_vocabularies(given.folder, given.way),
         "way": given.way,
         "sets": rows,
         "means": {way: spread([own["RR@10"][way] for own in found.values()]) for way in ways},
@@ -139,6 +144,27 @@ def judge_set(
     }
 
 
+def compare_vocabularies(folder: Path, way: str) -> list[dict[str, Any]]:
+    """Compare vocabularies of the same collections under one network, with the first of them."""
+    paths = [folder / f"{name}.json" for name in ("words", "phrases", "phrases-all")]
+    found = [(each.stem, json.loads(each.read_text())) for each in paths if each.exists()]
+    rows = []
+    for name, own in found:
+        whole = [each for each in own if not each.endswith(HALF)]
+        scores = [np.array(own[each]["RR@10"][way]) for each in whole]
+        first = [np.array(found[0][1][each]["RR@10"][way]) for each in whole]
+        rows.append(
+            {
+                "name": name,
+                "largest": max(own[each]["phrases"] for each in whole),
+                "mean_length": float(np.mean([own[each]["mean_length"] for each in whole])),
+                **spread(scores),
+                "difference": spread([x - y for x, y in zip(scores, first, strict=True)]),
+            }
+        )
+    return rows
+
+
 def judge_new(name: str, judged: dict[str, Any], given: argparse.Namespace) -> dict[str, Any]:
     """Compare documents that phrases were chosen by with the rest, which are new ones.
 
@@ -182,7 +208,7 @@ def as_run(name: str, rows: Any, scores: Any, qids: Sequence[str], docids: Seque
     )
 
 
-def spread(sets: Sequence[Sequence[float]]) -> dict[str, Any]:
+def spread(sets: Sequence[Sequence[float] | NDArray[Any]]) -> dict[str, Any]:
     """Return the mean of the sets' means, and its 95 % interval when queries are drawn again."""
     chance = np.random.default_rng(0)
     drawn = np.zeros(RESAMPLES)

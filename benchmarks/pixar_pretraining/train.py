@@ -1,18 +1,22 @@
 """Train PIXAR across collections on a GPU, then search collections that it never saw.
 
     python3 -m benchmarks.pixar_pretraining.train --packed FOLDER --encoder FOLDER --out OUT
-        --seconds 300 [--sets eval.json.xz]
+        --seconds 300 [--start EARLIER.safetensors]
 
 A row of the head is the network's own vector of the phrase's text, times a learned length, so that
 a phrase that was never trained has a valid row. Losses, over the identifiers of a batch's passages:
 
-    bag       passages compete for a query: log Σ over a passage's identifiers of e^{s·cos(x₀, b)}
+    bag       passages compete for a query by their identifiers' cosines c = s·cos(x₀, b):
+              log Σ e^c + half the mean of c
+    words     likewise, each phrase scored by x₀ and by the word of the query that knows it best
     teacher   KL to a mix of an untrained encoder's cosines and BM25, over single identifiers
     ordered   passages compete by the paper's own scores: mean over slots of x_t · w + bias
     paper     ℓ₁ + λ₂ ℓ₂ + λ₃ ℓ₃ over the whole vocabulary, its other rows refreshed now and then
 
-Half of the batches are of neighbouring passages. The teacher's mix is the one that finds held-out
-pairs best. Steps follow from the speed of the first ones. Writes pixar.safetensors and train.json.
+Half of the batches are of neighbouring passages. A share of the queries is replaced by a sentence
+of the passage, which is then no identifier of it; half of the time the title stands before
+sentences, as it does in searching. The teacher's mix is the one that finds held-out pairs best.
+Steps follow from the speed of the first ones. Writes pixar.safetensors and train.json.
 """
 
 from __future__ import annotations
@@ -30,12 +34,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))  # not inst
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.pixar_pretraining.data import (
-    LONGEST,
+    SLOTS,
     Pairs,
     encode_all,
     find_neighbours,
@@ -45,13 +49,13 @@ from benchmarks.pixar_pretraining.data import (
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.files import build_network
 from quoth.models.pixar.inputs import PixarInputs
-from quoth.models.pixar.network import PixarNetwork
+from quoth.models.pixar.network import PixarNetwork, PixarVectors, QueryBatch
 from quoth.models.pretrained import load_encoder, load_tokenizer
-from quoth.models.quantised import quantise
+from quoth.models.quantised import dequantise, quantise
 from quoth.vocabulary.phrases.rarity import rarities
 
 WORDS = "encoder.encoder.embeddings.word_embeddings.weight"
-CONFIG = PixarConfig(num_slots=LONGEST, row_lengths=True, unit_rows=False)
+CONFIG = PixarConfig(num_slots=SLOTS, row_lengths=True, unit_rows=False, word_vectors=True)
 GROUP = 8  # passages of a neighbourhood
 
 
@@ -60,8 +64,12 @@ class Settings:
     """What decides the outcome besides the pairs."""
 
     batch: int = 512
-    each: int = 4
+    each: int = 8
     scale: float = 20.0
+    bag_share: float = 0.3
+    sentences: float = 0.1
+    mean_share: float = 0.5
+    titled: float = 0.5
     teacher_share: float = 0.5
     ordered_share: float = 0.5
     ordered_scale: float = 3.0
@@ -127,48 +135,111 @@ class Trainer:
         asked = self.draw()
         passages, place = pairs.passage_of[asked].unique(return_inverse=True)
         identifiers, owner = self.draw_identifiers(passages, own.each)
-        # a passage's best identifier by the teacher is always among them
+        queries, lent = self._lend_sentences(asked, place, identifiers, owner)
         ids = pairs.identifiers.ids[identifiers].long()
         is_there = ids >= 0
-        distinct, spots = ids.clamp_min(0).unique(return_inverse=True)
+        titled = self._with_titles(ids, identifiers, passages[owner])
+        distinct, spots = titled.clamp_min(0).unique(return_inverse=True)
         with torch.autocast(
             self.device.type, dtype=torch.bfloat16, enabled=self.device.type == "cuda"
         ):
-            vectors = self.network(pairs.queries.batch(asked))
+            vectors = self.network(queries)
             rows = self.network.row_vectors(pairs.phrases.batch(distinct))
         rows = rows.float()
-        found = rows[spots] * is_there[..., None]  # (I, L, D)
-        bags = functional.normalize(
-            torch.einsum("ild,il->id", found, self.weights[ids.clamp_min(0)] * is_there), dim=1
-        )
         unit = functional.normalize(vectors.pooled, dim=1)
-        scores = self.log_scale.exp().clamp(max=60.0) * unit @ bags.T  # (B, I)
-        bag = self._compete(scores, owner, place, len(passages))
-        taught = self._follow(scores, asked, identifiers)
+        sheet = self._membership(spots, titled >= 0, len(distinct)) * self.weights[distinct]
+        norms = (sheet @ rows).norm(dim=1)  # (I,)
+        scale = self.log_scale.exp().clamp(max=60.0)
+        by_pooled = unit @ rows.T  # (B, V)
+        scores = scale * (by_pooled @ sheet.T) / norms  # (B, I)
+        by_word = (by_pooled + match_words(vectors.words, rows)) @ sheet.T
+        best = scale * by_word / norms
+        bag = self._compete(scores, owner, place, len(passages), lent=lent)
+        words = self._compete(best, owner, place, len(passages), lent=lent)
+        has_query = ~lent.any(1)
+        taught = self._follow(best[has_query], asked[has_query], identifiers)
+        ids, is_there = ids[:, :SLOTS], is_there[:, :SLOTS]
+        found = rows[spots[:, :SLOTS]] * is_there[..., None]  # (I, S, D)
         lengths = is_there.sum(1)
         flat = found.flatten(1).to(torch.bfloat16 if self.device.type == "cuda" else torch.float32)
         slots = vectors.slots.flatten(1).to(flat.dtype)
         biases = (self.bias[ids.clamp_min(0)] * is_there).sum(1)
         means = ((slots @ flat.T).float() + biases) / lengths
-        ordered = self._compete(own.ordered_scale * means, owner, place, len(passages))
-        paper = self._paper(vectors, scores, owner, place, ids, rows, distinct, step / total)
+        ordered = self._compete(own.ordered_scale * means, owner, place, len(passages), lent=lent)
+        paper = self._paper(
+            vectors, scores.masked_fill(lent, -1e4), owner, place, ids, rows, distinct, step / total
+        )
         loss = (
-            bag
+            words
+            + own.bag_share * bag
             + own.teacher_share * taught
             + own.ordered_share * ordered
             + own.paper_share * paper[0]
         )
-        return loss, [
-            float(x) for x in (bag.detach(), taught.detach(), ordered.detach(), *paper[1])
-        ]
+        terms = (words, bag, taught, ordered)
+        return loss, [float(x) for x in (*(each.detach() for each in terms), *paper[1])]
 
-    def _compete(self, scores: Tensor, owner: Tensor, place: Tensor, count: int) -> Tensor:
-        """Let passages compete by the sum of exponentials over their identifiers."""
-        top = scores.detach().amax(1, keepdim=True)
-        sums = torch.zeros(len(scores), count, device=scores.device)
-        sums = sums.index_add(1, owner, (scores - top).exp())
-        logs = sums.clamp_min(1e-30).log()
-        return functional.cross_entropy(logs, place)
+    def _lend_sentences(
+        self, asked: Tensor, place: Tensor, identifiers: Tensor, owner: Tensor
+    ) -> tuple[QueryBatch, Tensor]:  # (B, I) bool
+        """Let sentences of some passages ask for them, and say which are then no identifiers."""
+        chance = torch.rand(len(asked), generator=self.chance, device=self.device)
+        lent = torch.zeros(len(asked), len(identifiers), dtype=torch.bool, device=self.device)
+        first = torch.searchsorted(owner, place)  # owners ascend
+        is_alone = torch.bincount(owner, minlength=int(place.max()) + 1)[place] < 2
+        is_lent = (chance < self.own.sentences) & ~is_alone
+        is_lent &= ~self.pairs.is_title[identifiers[first]]
+        rows = torch.arange(len(asked), device=self.device)[is_lent]
+        lent[rows, first[is_lent]] = True
+        own = self.pairs.queries.batch(asked)
+        other = self.teacher.words.batch(identifiers[first])
+        width = max(own.mask.shape[1], other.mask.shape[1])
+        padded = [
+            [functional.pad(x, (0, width - x.shape[1])) for x in (each.subword_ids, each.mask)]
+            for each in (own, other)
+        ]
+        ids, mask = (
+            torch.where(is_lent[:, None], theirs, mine)
+            for mine, theirs in zip(*padded, strict=True)
+        )
+        kept = int(mask.sum(1).max())
+        return QueryBatch(ids[:, :kept], mask[:, :kept]), lent
+
+    def _with_titles(self, ids: Tensor, identifiers: Tensor, passages: Tensor) -> Tensor:
+        """Put the phrases of the title after those of sentences, half of the time."""
+        pairs = self.pairs
+        first = pairs.starts[passages]  # a title comes first
+        chance = torch.rand(len(ids), generator=self.chance, device=self.device)
+        is_titled = (
+            pairs.is_title[first] & ~pairs.is_title[identifiers] & (chance < self.own.titled)
+        )
+        titles = torch.where(is_titled[:, None], pairs.identifiers.ids[first].long(), -1)
+        return torch.cat((ids, titles), 1)
+
+    def _membership(self, spots: Tensor, is_there: Tensor, count: int) -> Tensor:  # (I, V)
+        """Count how often each phrase stands in each identifier."""
+        sheet = torch.zeros(len(spots), count, device=self.device)
+        return sheet.scatter_add_(1, spots, is_there.float())
+
+    def _compete(
+        self,
+        scores: Tensor,
+        owner: Tensor,
+        place: Tensor,
+        count: int,
+        *,
+        lent: Tensor | None = None,
+    ) -> Tensor:
+        """Let passages compete by their best identifiers, softly, and half the mean of all."""
+        if lent is None:
+            lent = torch.zeros_like(scores, dtype=torch.bool)
+        legal = scores.masked_fill(lent, -1e4)
+        top = legal.detach().amax(1, keepdim=True)
+        empty = torch.zeros(len(scores), count, device=scores.device)
+        logs = empty.index_add(1, owner, (legal - top).exp()).clamp_min(1e-30).log()
+        counts = empty.index_add(1, owner, (~lent).float()).clamp_min(1.0)
+        means = empty.index_add(1, owner, scores.masked_fill(lent, 0.0)) / counts
+        return functional.cross_entropy(logs + self.own.mean_share * means, place)
 
     def _follow(self, scores: Tensor, asked: Tensor, identifiers: Tensor) -> Tensor:
         with torch.no_grad():
@@ -238,11 +309,11 @@ class Trainer:
         self.network.eval()
         bags = self.bags(identifiers)
         found: dict[str, list[Tensor]] = {}
-        for some, spot in zip(held.split(250), place.split(250), strict=True):
+        for some, spot in zip(held.split(100), place.split(100), strict=True):
             with torch.autocast(own.device.type, dtype=torch.bfloat16, enabled=own.is_cuda):
                 vectors = self.network(pairs.queries.batch(some))
             unit = functional.normalize(vectors.pooled, dim=1)
-            sheets = {"bag_cos": unit @ bags.T}
+            sheets = {"bag_cos": unit @ bags.T, "bag_max": self.by_words(vectors, identifiers)}
             sheets["ordered"] = self.ordered(vectors.slots, identifiers)
             sheets["vectors"] = self.teacher.cosines(some, identifiers)
             sheets["teacher"] = self._mixed(some, identifiers) / self.mix[0]
@@ -271,12 +342,27 @@ class Trainer:
             found.append(torch.einsum("ild,il->id", self.table[ids.clamp_min(0)], share))
         return functional.normalize(torch.cat(found), dim=1)
 
+    def by_words(self, vectors: PixarVectors, identifiers: Tensor) -> Tensor:
+        """Score identifiers by x₀ and by the best word for each phrase."""
+        unit = functional.normalize(vectors.pooled, dim=1)
+        gains = unit @ self.table.T + match_words(vectors.words, self.table)
+        gains = (gains * self.weights).T.contiguous()  # (V, B)
+        found = []
+        for some in identifiers.split(8_192):
+            ids = self.pairs.identifiers.ids[some].long()
+            share = (ids >= 0).float()
+            sums = torch.einsum("ilb,il->ib", gains[ids.clamp_min(0)], share)
+            weighed = self.weights[ids.clamp_min(0)] * share
+            norms = torch.einsum("ild,il->id", self.table[ids.clamp_min(0)], weighed).norm(dim=1)
+            found.append((sums / norms[:, None]).T)
+        return torch.cat(found, 1)
+
     def ordered(self, slots: Tensor, identifiers: Tensor) -> Tensor:
         """Return mean scores over slots."""
         kind = torch.bfloat16 if slots.is_cuda else torch.float32
         asked, found = slots.flatten(1).to(kind), []
         for some in identifiers.split(8_192):
-            ids = self.pairs.identifiers.ids[some].long()
+            ids = self.pairs.identifiers.ids[some, :SLOTS].long()
             is_there = ids >= 0
             rows = (self.table[ids.clamp_min(0)] * is_there[..., None]).flatten(1).to(kind)
             biases = (self.bias[ids.clamp_min(0)] * is_there).sum(1)
@@ -310,6 +396,15 @@ class Trainer:
         return {str(share): round(value, 4) for share, value in found.items()}
 
 
+def match_words(words: Tensor | None, rows: Tensor, *, at_once: int = 64) -> Tensor:  # (B, V)
+    """Score phrases by the word of the query that knows each best, if any does at all."""
+    assert words is not None
+    kind = torch.bfloat16 if rows.is_cuda else torch.float32
+    table = rows.to(kind).T
+    found = [(some.to(kind) @ table).amax(1) for some in words.split(at_once)]
+    return torch.cat(found).float().clamp_min(0.0)
+
+
 def special_ids(inputs: PixarInputs) -> list[int]:
     """Return the ids of the opening, the end and padding."""
     opening, end = inputs.queries([""])[0]
@@ -325,6 +420,14 @@ def start(encoder: Path, device: torch.device, *, seed: int) -> tuple[PixarNetwo
         if name == WORDS:
             parameter.requires_grad_(False)
     return network, inputs
+
+
+def restore(network: PixarNetwork, weights: Path) -> None:
+    """Put saved tensors into a network; what they lack stays as it is."""
+    found = dequantise(load_file(weights))
+    missing, unknown = network.load_state_dict(found, strict=False)
+    assert not unknown, unknown
+    print(f"{len(found)} tensors, not given: {missing}", flush=True)
 
 
 def train(trainer: Trainer, *, seconds: float, most_steps: int, log: list[Any]) -> int:
@@ -399,6 +502,8 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=0, help="most pairs, for a trial")
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--start", type=Path, help="weights of an earlier run")
+    parser.add_argument("--settings", default="{}", help="other settings than these, as JSON")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -407,10 +512,12 @@ def main() -> None:
     network, inputs = start(given.encoder, device, seed=given.seed)
     pairs = read_pairs(given.packed, inputs, device, most=given.pairs)
     print(f"read after {time.perf_counter() - begin:.1f} s", flush=True)
-    own = Settings(batch=given.batch, seed=given.seed)
+    own = Settings(batch=given.batch, seed=given.seed, **json.loads(given.settings))
     trainer = Trainer(network, pairs, own, inputs)
     mixes = trainer.choose_mix()
     print(f"teacher after {time.perf_counter() - begin:.1f} s: {mixes}", flush=True)
+    if given.start is not None:
+        restore(network, given.start)
     before = trainer.judge()
     print("before", before, flush=True)
     log: list[Any] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -32,7 +33,12 @@ def make_vocabulary(phrases: tuple[str, ...] = PHRASES) -> PhraseVocabulary:
 
 
 def make_model(
-    folder: Path, *, depth: int = 1000, list_length: int | None = None, seed: int = 0
+    folder: Path,
+    *,
+    depth: int = 1000,
+    list_length: int | None = None,
+    seed: int = 0,
+    word_vectors: bool = False,
 ) -> GenerativeModel:
     """Make a model whose slots differ, as if it had been trained; it knows all its phrases.
 
@@ -45,7 +51,7 @@ def make_model(
     pixar = Pixar.start(
         str(encoder),
         num_phrases=len(vocabulary),
-        config=CONFIG,
+        config=replace(CONFIG, word_vectors=word_vectors),
         phrase_texts=[vocabulary.text_of(each) for each in range(len(vocabulary))],
         counts=np.concatenate([vocabulary.uses, [9, 9]]),
     )
@@ -53,6 +59,8 @@ def make_model(
     with torch.no_grad():
         weight = pixar.network.output.weight
         weight += 0.3 * torch.randn(weight.shape, generator=chance)
+        if (words := pixar.network.words) is not None:
+            words.weight += 0.1 * torch.randn(words.weight.shape, generator=chance)
     shortlist = _full(pixar, depth) if list_length is None else _centroids(pixar, list_length)
     return GenerativeModel(pixar, vocabulary, shortlist)
 

@@ -50,7 +50,11 @@ class PixarBuildConfig(CheckedConfig, title="pixar"):
     """Maximum phrases in the vocabulary; 0 takes as many as there are identifiers, within
     limits."""
 
-    min_count: AtLeastOne = 2
+    max_words: AtLeastOne = 1
+    """Longest phrase, in words. Longer ones, up to 8 as in the paper, make identifiers shorter and
+    find less."""
+
+    min_count: AtLeastOne = 1
     """Occurrences required before a word or sequence of words becomes a candidate phrase."""
 
     cutter: Cutter = "best_cover"

@@ -10,13 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quoth.settings.pixar import PixarBuildConfig
+from quoth.vocabulary.phrases.config import PhraseConfig
 
 _USED = 0.85  # of the time; the rest is for starting, saving and what was not foreseen
 _WRITING = 0.4  # of it, at most, for writing pseudo-queries
 _FEWEST_STEPS = 20
 _MOST_EPOCHS = 60  # a small collection is learned by heart long before
 _FEWEST_PHRASES = 10_000  # fewer would cut words, and identifiers into many parts
-_MOST_PHRASES = {"cpu": 30_000, "cuda": 500_000}
+_MOST_PHRASES = {"cpu": 50_000, "cuda": 500_000}
 _BATCH = {"cpu": 64, "cuda": 512}
 _MOST_CORES = 8
 _SHORTLISTED = 50_000  # phrases up to which scoring all of them is fast enough
@@ -129,10 +130,23 @@ def choose_size(num_identifiers: int, config: PixarBuildConfig, *, device: str) 
 
     >>> config = PixarBuildConfig()
     >>> [choose_size(count, config, device="cpu") for count in (100, 24_000, 1_000_000)]
-    [10000, 24000, 30000]
+    [10000, 48000, 50000]
     """
-    usual = min(_MOST_PHRASES[device], max(_FEWEST_PHRASES, num_identifiers))
+    each = 2 if config.max_words == 1 else 1  # most words of a small collection occur once
+    usual = min(_MOST_PHRASES[device], max(_FEWEST_PHRASES, each * num_identifiers))
     return config.size or usual
+
+
+def choose_phrases(num_identifiers: int, config: PixarBuildConfig, *, device: str) -> PhraseConfig:
+    """Choose the settings of a vocabulary for so many identifiers."""
+    return PhraseConfig(
+        size=choose_size(num_identifiers, config, device=device),
+        max_words=config.max_words,
+        min_count=config.min_count,
+        min_use=config.min_count,
+        cutter=config.cutter,
+        seed=config.seed,
+    )
 
 
 def choose_method(num_phrases: int, config: PixarBuildConfig) -> str:

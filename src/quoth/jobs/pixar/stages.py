@@ -21,8 +21,8 @@ from quoth.jobs.pixar.judging import ModelJudge, judge_lexical, mean_by_kind
 from quoth.jobs.pixar.plan import (
     BuildRates,
     choose_method,
+    choose_phrases,
     choose_rates,
-    choose_size,
     describe_training,
     plan_training,
 )
@@ -57,7 +57,6 @@ from quoth.training.identifiers.pairs import (
 from quoth.training.identifiers.run_pixar import PixarFiles
 from quoth.training.recipes.pixar import PixarPairs, as_pixar, loop_config, train_pixar
 from quoth.training.recipes.pixar_config import PixarRecipe
-from quoth.vocabulary.phrases.config import PhraseConfig
 from quoth.vocabulary.phrases.training import train_phrases
 from quoth.vocabulary.phrases.vocabulary import PhraseVocabulary, open_phrases
 from quoth.vocabulary.phrases.workers import Threads
@@ -139,15 +138,9 @@ class PixarStages:
         identifiers are not cut.
         """
         names = sorted({text for own in self._texts.names for text in own})
-        size = choose_size(len(names), self._config, device=self._device.type)
-        least = max(2, self._config.min_count)
-        words = common_words(list_texts(self._context), least=least, most=size // 2)
-        config = PhraseConfig(
-            size=size,
-            min_count=self._config.min_count,
-            cutter=self._config.cutter,
-            seed=self._config.seed,
-        )
+        config = choose_phrases(len(names), self._config, device=self._device.type)
+        least = max(2, config.min_count)
+        words = common_words(list_texts(self._context), least=least, most=config.size // 2)
         made = train_phrases(
             [*names, *words],
             config,

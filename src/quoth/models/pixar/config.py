@@ -47,6 +47,10 @@ class PixarConfig(CheckedConfig, title="pixar model"):
     """Rows that start at the encoder's vectors are as long as the network finds phrases telling,
     which a pretrained network has learned; needs unit_rows = False."""
 
+    word_vectors: bool = False
+    """Give every subword of a query a vector beside x₀, so that a phrase may be named by the part
+    of the query that knows it best (order = bag_max)."""
+
     bias: Annotated[str, OneOf("unigram", "uniform", "zero")] = "unigram"
     """Where the head's bias starts: log frequency (unigram), −ln of the vocabulary's size for all
     (uniform), which also makes normalisers start near 1, or zero."""

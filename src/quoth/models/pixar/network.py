@@ -19,6 +19,8 @@ from torch.nn import functional
 from quoth.models.kernels import steady_kernels
 from quoth.models.pixar.config import PixarConfig
 
+_WORD_START = 0.1  # vectors of subwords start as their states, which are longer than unit ones
+
 
 class QueryBatch(NamedTuple):
     """Padded subwords of queries; padding stands at the end."""
@@ -63,6 +65,7 @@ class PixarVectors(NamedTuple):
 
     pooled: Tensor  # (B, D)
     slots: Tensor  # (B, S, D)
+    words: Tensor | None = None  # (B, T, D) beside x₀ of unit length, zero where padded
 
 
 class SlotLayer(nn.Module):
@@ -150,6 +153,7 @@ class PixarNetwork(nn.Module):
             )
         self.output = nn.Linear(width, self.width)
         self.lengths = nn.Linear(width, 1) if config.row_lengths else None
+        self.words = nn.Linear(width, self.width, bias=False) if config.word_vectors else None
         self._start()
 
     def forward(self, batch: QueryBatch) -> PixarVectors:
@@ -158,7 +162,9 @@ class PixarNetwork(nn.Module):
             states, slot_states = self._read(batch)
         pooled = self.scaled(self.pool(states, batch.mask))
         slots = self.output(slot_states).float()
-        return PixarVectors(pooled, slots + pooled[:, None] if self.config.residual else slots)
+        if self.config.residual:
+            slots = slots + pooled[:, None]
+        return PixarVectors(pooled, slots, self._word_vectors(states, batch.mask))
 
     def sentence_vectors(self, batch: QueryBatch) -> Tensor:  # (B, encoder's width)
         """Return the unit vectors that the encoder alone makes of texts."""
@@ -202,6 +208,13 @@ class PixarNetwork(nn.Module):
             self.encoder.eval()
         return self
 
+    def _word_vectors(self, states: Tensor, mask: Tensor) -> Tensor | None:  # (B, T, D)
+        """Return what each subword adds to the pooled vector, nothing where padded."""
+        if self.words is None:
+            return None
+        found: Tensor = self.words(states[:, : mask.shape[1]]).float()
+        return found.masked_fill(~mask[..., None], 0.0)
+
     def _states(self, batch: QueryBatch) -> Tensor:
         trains = self.config.train_encoder
         with torch.set_grad_enabled(torch.is_grad_enabled() and trains):
@@ -236,6 +249,9 @@ class PixarNetwork(nn.Module):
             nn.init.zeros_(self.lengths.weight)
             nn.init.constant_(self.lengths.bias, math.log(math.e - 1))  # softplus makes it 1
         directions = torch.eye(self.output.in_features)
+        if self.words is not None:
+            with torch.no_grad():
+                self.words.weight.copy_(_WORD_START * directions[: self.width])
         if self.projection is not None:
             directions = nn.init.orthogonal_(self.projection.weight).detach()
         self.start_projection(directions)

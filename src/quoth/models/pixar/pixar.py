@@ -45,10 +45,11 @@ Vectors = NDArray[np.float32]
 
 
 class EncodedQueries(NamedTuple):
-    """What queries become: x₀ and x₁ … x_s."""
+    """What queries become: x₀, x₁ … x_s, and vectors of words where the network has them."""
 
     pooled: Vectors  # (B, D)
     slots: Vectors  # (B, S, D)
+    words: Sequence[Vectors]  # B of (T, D), T subwords of a query or none
 
 
 class Pixar:
@@ -195,12 +196,18 @@ class Pixar:
         pooled = np.zeros((len(texts), width), dtype=np.float32)
         slot_vectors = np.zeros((len(texts), slots, width), dtype=np.float32)
 
+        words = [np.zeros((0, width), dtype=np.float32)] * len(texts)
+
         def keep(rows: list[int], batch: QueryBatch) -> None:
             found = self.network(batch)
             pooled[rows], slot_vectors[rows] = _numpy(found.pooled), _numpy(found.slots)
+            if found.words is not None:
+                lengths = batch.mask.sum(1).tolist()
+                for row, own, length in zip(rows, _numpy(found.words), lengths, strict=True):
+                    words[row] = own[:length]
 
         _run(self.network, self.inputs, texts, keep)
-        return EncodedQueries(pooled, slot_vectors)
+        return EncodedQueries(pooled, slot_vectors, words)
 
 
 def _phrase_vectors(

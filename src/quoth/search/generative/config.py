@@ -56,7 +56,8 @@ class GenerativeConfig(DecodeConfig, title="generative"):
     """Longest identifier, in phrases; longer ones are truncated."""
 
     weighting: Annotated[str, OneOf("rarity", "none")] = "rarity"
-    """With order = bag_cos: weight phrases by rarity (-log of their share), or equally (none)."""
+    """With order = bag_cos or bag_max: weight phrases by rarity (-log of their share), or equally
+    (none)."""
 
     aggregate: Annotated[str, OneOf(*METHODS)] = "max"
     """How identifier scores are aggregated per document: max, logsumexp, seal or rank."""

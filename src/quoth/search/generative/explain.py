@@ -17,7 +17,7 @@ from quoth.index.trie.trie import Trie
 from quoth.records import Part
 from quoth.search.generative.aggregate import Contribution
 from quoth.search.generative.aggregate_config import AggregateConfig
-from quoth.search.generative.decode.config import DecodeConfig
+from quoth.search.generative.decode.config import BY_POOLED, COSINES, DecodeConfig
 from quoth.search.generative.decode.score_table import BagNorms, PhraseScores, uses_end
 from quoth.vocabulary.identifiers import PhraseIds
 from quoth.vocabulary.phrases.vocabulary import PhraseVocabulary
@@ -73,7 +73,7 @@ def score_phrases(
     gains = _find_gains(phrase_ids, grounds.scores, config)
     weights = [1.0] * count
     divisor = count ** _POWERS.get(config.length, config.alpha)
-    if config.order == "bag_cos":
+    if config.order in COSINES:
         weights = grounds.norms.phrase_weights[phrase_ids].tolist()
         divisor = float(grounds.norms.norms[row])
     leaves = []
@@ -93,7 +93,7 @@ def _find_gains(phrase_ids: PhraseIds, scores: PhraseScores, config: DecodeConfi
         place = int(np.searchsorted(scores.phrase_ids, phrase_id))
         if place == len(scores.phrase_ids) or scores.phrase_ids[place] != phrase_id:
             gains.append(config.floor)
-        elif scores.slot_scores is None or config.order in ("pooled", "bag_cos"):
+        elif scores.slot_scores is None or config.order in BY_POOLED:
             assert scores.pooled_scores is not None
             gains.append(float(scores.pooled_scores[place]))
         elif config.order == "ordered":

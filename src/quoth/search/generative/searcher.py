@@ -3,8 +3,9 @@
 After PIXAR: a query becomes a pooled vector and slot vectors in one pass; a shortlist scores some
 of the head's phrases; the best identifiers of the trie are found by these scores; and whoever owns
 them is found. By default an identifier scores as the cosine of the pooled vector and the weighted
-sum of its phrases' rows, and a document as its best identifier, which needs no order of phrases
-(the paper's reading: order = ordered).
+sum of its phrases' rows, to which the query's words add what each knows of a phrase better, and a
+document as its best identifier, which needs no order of phrases (the paper's reading: order =
+ordered).
 
 Decoding goes deeper, four times at a time, until k allowed documents are found that nothing deeper
 can surpass, or nothing is left. Where a document's score sums over identifiers (any aggregate but
@@ -33,6 +34,7 @@ from quoth.records import Document, Hit, Part, Query, Run
 from quoth.search.generative import aggregate as aggregation
 from quoth.search.generative.aggregate import Evidence, Owners, gather_evidence
 from quoth.search.generative.config import GenerativeConfig
+from quoth.search.generative.decode.config import BY_POOLED, COSINES
 from quoth.search.generative.decode.decoder import Decoder
 from quoth.search.generative.decode.score_table import BagNorms, PhraseScores, uses_end
 from quoth.search.generative.explain import NAME, Grounds, explain_document
@@ -45,7 +47,7 @@ from quoth.search.searcher import Progress
 from quoth.vocabulary.identifiers import Integers
 
 _DEEPER = 4
-_BY_POOLED = ("pooled", "bag_cos")
+_NOTHING = np.float32(0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,8 +220,8 @@ class GenerativeSearcher:
 
     def _score_all(self, queries: Sequence[Query]) -> Iterator[PhraseScores]:
         encoded = self._encode(queries)
-        for pooled, slots in zip(encoded.pooled, encoded.slots, strict=True):
-            yield self._score_phrases(pooled, slots)
+        for pooled, slots, words in zip(*encoded, strict=True):
+            yield self._score_phrases(pooled, slots, words)
 
     def _find(self, scores: PhraseScores, k: int, rows: Integers | None) -> _Decoded:
         """Decode until k allowed documents are found that nothing deeper can surpass."""
@@ -257,24 +259,29 @@ class GenerativeSearcher:
         ]
         return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.docid))[:k])
 
-    def _score_phrases(self, pooled: Floats, slots: Floats) -> PhraseScores:
-        """Shortlist phrases for a query with vectors (D,) and (S, D), and score them."""
+    def _score_phrases(self, pooled: Floats, slots: Floats, words: Floats) -> PhraseScores:
+        """Shortlist phrases for a query with vectors (D,), (S, D) and (T, D), and score them."""
         config, head, shortlist = self._config, self._model.pixar.head, self._model.shortlist
-        wanted = slots[:0] if config.order in _BY_POOLED else slots
-        if shortlist.config.method == "full" and not len(wanted):
-            places = np.arange(len(shortlist.rows), dtype=np.int32)  # one vector: choose no fewer
+        is_pooled = config.order in BY_POOLED
+        wanted = slots if not is_pooled else words if config.order == "bag_max" else slots[:0]
+        if shortlist.config.method == "full" and is_pooled:
+            places = np.arange(len(shortlist.rows), dtype=np.int32)  # bags: choose no fewer
         else:
-            places = shortlist.choose(pooled, slots)
+            places = shortlist.choose(pooled, wanted if len(wanted) else slots)
         found = shortlist.score(places, pooled, slots=wanted)
         count = int(np.searchsorted(found.phrase_ids, head.num_phrases))  # symbols come last
         phrase_ids, by_pooled = found.phrase_ids[:count], found.pooled_scores[:count]
         length = 0.0
-        if config.order == "bag_cos":  # a cosine: neither how common phrases are nor x₀'s length
+        if config.order in COSINES:  # a cosine: neither how common phrases are nor x₀'s length
             length = max(float(np.linalg.norm(pooled)), 1e-12)
-            by_pooled = (by_pooled - head.bias[phrase_ids]) / np.float32(length)
+            bias = head.bias[phrase_ids]
+            by_pooled = (by_pooled - bias) / np.float32(length)
+            if len(wanted):
+                by_word = found.slot_scores[:, :count].max(axis=0) - bias
+                by_pooled = by_pooled + np.maximum(by_word, _NOTHING)
         return PhraseScores(
             phrase_ids,
-            slot_scores=found.slot_scores[:, :count] if len(wanted) else None,
+            slot_scores=None if is_pooled else found.slot_scores[:, :count],
             pooled_scores=by_pooled,
             end_scores=self._score_ends(slots) if uses_end(config.decoding()) else None,
             length=length,

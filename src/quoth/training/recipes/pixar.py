@@ -91,7 +91,8 @@ class PixarPairs(nn.Module):
         vectors: PixarVectors = self.network(queries)
         if self.split is None:
             return vectors
-        pooled, slots = (gather_rows(each)[: len(targets.lengths)] for each in vectors)
+        own = vectors.pooled, vectors.slots
+        pooled, slots = (gather_rows(each)[: len(targets.lengths)] for each in own)
         return PixarVectors(pooled, slots)
 
     def _terms(self, vectors: PixarVectors, targets: TargetBatch) -> PixarLosses:

@@ -94,6 +94,20 @@ def test_mask_slots_are_states_of_masks_after_the_query(base: Path) -> None:
     torch.testing.assert_close(vectors.pooled[:1], states[:, :3].mean(1), atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("slots", MODES)
+@torch.inference_mode()
+def test_words_have_vectors_where_asked_and_padding_has_none(base: Path, slots: str) -> None:
+    assert make(base, replace(CONFIG, slots=slots))(batch_of(*TEXTS)).words is None
+    network = make(base, replace(CONFIG, slots=slots, word_vectors=True))
+    batch = batch_of(*TEXTS)
+    words = network(batch).words
+    assert words is not None and words.shape == (*batch.mask.shape, 32)
+    assert torch.equal(words.abs().sum(2) > 0, batch.mask)
+    alone = network(batch_of(TEXTS[0])).words
+    assert alone is not None
+    torch.testing.assert_close(words[0, : alone.shape[1]], alone[0])
+
+
 @torch.inference_mode()
 def test_the_pooled_vector_is_the_sentence_vector_at_its_length(base: Path) -> None:
     network, batch = make(base, CONFIG), batch_of(*TEXTS)

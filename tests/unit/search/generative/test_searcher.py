@@ -113,7 +113,8 @@ def _best_cosines(store: Store, model: GenerativeModel, text: str) -> dict[str, 
 
 def _cosines(store: Store, model: GenerativeModel, text: str) -> dict[str, list[float]]:
     """Compare the query with each identifier of each document, one by one."""
-    (pooled,) = model.pixar.encode_queries([text]).pooled
+    encoded = model.pixar.encode_queries([text])
+    (pooled,), (words,) = encoded.pooled, encoded.words
     weights = weigh_phrases(model.vocabulary.uses, "rarity")
     found = {}
     for stored in store.live_documents():
@@ -122,9 +123,12 @@ def _cosines(store: Store, model: GenerativeModel, text: str) -> dict[str, list[
         cosines = []
         for each in dict.fromkeys(texts):
             ids = model.vocabulary.segment([each]).ids
-            total = (weights[ids, None] * model.pixar.head.rows[ids]).sum(axis=0)
-            cosine = pooled @ total / np.linalg.norm(pooled) / np.linalg.norm(total)
-            cosines.append(float(cosine))
+            rows = model.pixar.head.rows[ids]
+            gains = rows @ pooled / np.linalg.norm(pooled)
+            if len(words):
+                gains = gains + np.maximum(0.0, (rows @ words.T).max(axis=1))
+            length = np.linalg.norm((weights[ids, None] * rows).sum(axis=0))
+            cosines.append(float(weights[ids] @ gains / length))
         found[docid] = cosines
     return found
 
@@ -138,6 +142,32 @@ def test_a_document_scores_as_the_cosine_of_its_best_identifier(
     found = {hit.docid: hit.score for hit in run.hits["q"]}
     assert run.name == "generative"
     assert found == pytest.approx(_best_cosines(store, model, text), abs=1e-5)
+
+
+@pytest.mark.parametrize("text", ["barn owl at night", "raven"])
+def test_words_of_a_query_add_what_each_knows_of_a_phrase(
+    store: Store, make: Make, tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
+    _fill(store)
+    own = make_model(tmp_path_factory.mktemp("words"), word_vectors=True)
+    found = {}
+    for order in ("bag_cos", "bag_max"):
+        searcher = make(replace(CONFIG, order=order), model=own, name=order)
+        (hits,) = searcher.search([Query("q", text)], k=99, allowed=None).hits.values()
+        found[order] = {hit.docid: hit.score for hit in hits}
+    expected = _best_cosines(store, own, text)
+    assert found["bag_max"] == pytest.approx(expected, abs=1e-5)
+    assert all(found["bag_max"][docid] >= score for docid, score in found["bag_cos"].items())
+    assert found["bag_max"] != found["bag_cos"]
+
+
+def test_without_vectors_of_words_only_the_pooled_vector_counts(store: Store, make: Make) -> None:
+    _fill(store)
+    runs = [
+        make(replace(CONFIG, order=order), name=order).search([QUERY], k=99, allowed=None)
+        for order in ("bag_cos", "bag_max")
+    ]
+    assert runs[0] == runs[1]
 
 
 def test_filters_k_and_depth_change_no_score_and_no_order(store: Store, make: Make) -> None:
@@ -218,7 +248,7 @@ def test_cosines_are_summed_at_the_length_of_the_querys_vector(
     assert {hit.docid: hit.score for hit in hits} == pytest.approx(expected, abs=1e-5)
 
 
-ORDERS = ("ordered", "perm_slots", "bag", "sorted_trie", "pooled", "bag_cos")
+ORDERS = ("ordered", "perm_slots", "bag", "sorted_trie", "pooled", "bag_cos", "bag_max")
 
 
 @pytest.mark.parametrize("order", ORDERS)

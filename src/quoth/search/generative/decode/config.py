@@ -9,7 +9,13 @@ from typing import Annotated
 from quoth.constraints import AtLeastOne, CheckedConfig, OneOf, Range
 
 METHODS = ("exact", "best_first", "skim", "beam")
-ORDERS = ("ordered", "perm_slots", "bag", "sorted_trie", "pooled", "bag_cos")
+COSINES = ("bag_cos", "bag_max")
+"""Orders that weigh phrases and divide by the length of their sum."""
+
+BY_POOLED = ("pooled", *COSINES)
+"""Orders that need one score per phrase, none per slot."""
+
+ORDERS = ("ordered", "perm_slots", "bag", "sorted_trie", *BY_POOLED)
 LENGTHS = ("none", "mean", "power", "end")
 
 
@@ -21,11 +27,12 @@ class DecodeConfig(CheckedConfig, title="decode"):
     """exact or best_first (same result, computed differently); skim (limited by reach) or beam are
     faster."""
 
-    order: Annotated[str, OneOf(*ORDERS)] = "bag_cos"
-    """How a phrase is scored: ordered, perm_slots, bag, sorted_trie, pooled or bag_cos."""
+    order: Annotated[str, OneOf(*ORDERS)] = "bag_max"
+    """How a phrase is scored: ordered, perm_slots, bag, sorted_trie, pooled, bag_cos or bag_max,
+    which is bag_cos for models without vectors of words."""
 
     length: Annotated[str, OneOf(*LENGTHS)] = "mean"
-    """Length normalisation: none, mean, power (see alpha) or end; bag_cos ignores it."""
+    """Length normalisation: none, mean, power (see alpha) or end; bag_cos and bag_max ignore it."""
 
     alpha: Annotated[float, Range(0, 4)] = 1.0
     """With length = power: the sum is divided by the number of phrases raised to this power."""

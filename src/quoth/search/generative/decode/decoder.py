@@ -10,10 +10,11 @@ score s_0(v), an identifier d of n phrases has
     sorted_trie  as bag, over a trie whose identifiers were sorted: word order names nothing
     pooled       Σ s_0(d_i)                       slots ignored
     bag_cos      Σ w(d_i) · s_0(d_i) / norm(d)    cosine of x₀ and the weighted mean of the rows
+    bag_max      as bag_cos, s_0 and what the word of the query adds that knows d_i best
 
-and, but for bag_cos, is made comparable over lengths by nothing, / n, / n^alpha, or + the score of
-ending after n phrases. Slots cannot score identifiers longer than there are slots: ordered and
-perm_slots, and scores of ending, leave those out.
+and, but for the last two, is made comparable over lengths by nothing, / n, / n^alpha, or + the
+score of ending after n phrases. Slots cannot score identifiers longer than there are slots: ordered
+and perm_slots, and scores of ending, leave those out.
 
 Methods exact and best_first find the same identifiers, best first, ties by row; skim and beam may
 miss some. Exact reads the lists that the trie keeps by rarest phrase, and so does skim, which stops
@@ -35,7 +36,7 @@ from numba import njit
 from quoth.errors import ConfigError
 from quoth.index.trie.trie import Trie, find_length_starts
 from quoth.index.trie.walk import split_bits
-from quoth.search.generative.decode.config import DecodeConfig
+from quoth.search.generative.decode.config import COSINES, DecodeConfig
 from quoth.search.generative.decode.places import mark_places
 from quoth.search.generative.decode.scan import order_lists, scan_all, scan_lists
 from quoth.search.generative.decode.score import (
@@ -85,7 +86,7 @@ class Decoder:
             raise ConfigError(f"decode: threads is {threads}, expected ≥ 1")
         self._threads = threads
         self._pool = ThreadPoolExecutor(max(1, threads - 1))  # starts none before it is asked
-        norms = norms if config.order == "bag_cos" else None
+        norms = norms if config.order in COSINES else None
         self._lookup = _make_lookup(trie)
         self._num_phrases = trie.num_phrases
         self._config = config
@@ -183,9 +184,9 @@ def _check_trie(trie: Trie, config: DecodeConfig, norms: BagNorms | None) -> Non
         starts = freeze(find_length_starts(trie.length_rows))
         if not _is_sorted(trie.phrase_ids, trie.length_rows, starts):
             problems.append("order = sorted_trie needs identifiers with sorted phrases")
-    if config.order == "bag_cos":
+    if config.order in COSINES:
         if norms is None:
-            problems.append("order = bag_cos needs norms")
+            problems.append(f"order = {config.order} needs norms")
         else:
             sizes = (len(norms.phrase_weights), len(norms.norms))
             if sizes != (trie.num_phrases, len(trie)):

@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quoth.errors import ConfigError
-from quoth.search.generative.decode.config import DecodeConfig
+from quoth.search.generative.decode.config import BY_POOLED, COSINES, DecodeConfig
 from quoth.search.generative.decode.places import Places
 from quoth.search.generative.decode.score import Float32, Float64, Int32, Int64, ScoreTable
 
 _BY_SLOT = ("ordered", "perm_slots")
-_BY_POOLED = ("pooled", "bag_cos")
 _NO_NORMS: Float32 = np.empty(0, dtype=np.float32)
 
 
@@ -36,7 +35,7 @@ class PhraseScores:
     """(S, M) The score of each phrase in each slot."""
 
     pooled_scores: Float32 | None = None
-    """(M,) The score of each phrase by x₀."""
+    """(M,) The score of each phrase by x₀, or by x₀ and the words of the query."""
 
     end_scores: Float32 | None = None
     """(S + 1,) The score of an identifier's ending after 0, 1 … S phrases."""
@@ -47,7 +46,7 @@ class PhraseScores:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BagNorms:
-    """What bag_cos needs to know beforehand: weights of phrases, lengths of weighted sums."""
+    """What bag_cos and bag_max need beforehand: weights of phrases, lengths of weighted sums."""
 
     phrase_weights: Float32
     """(P,) The weight of each phrase of the vocabulary, such as its idf."""
@@ -118,7 +117,7 @@ def _find_gains(
     scores: PhraseScores, config: DecodeConfig, phrase_weights: Float32 | None
 ) -> tuple[Float32, Float32]:
     """Return what each phrase adds in each slot that matters, and the most it adds."""
-    if config.order in _BY_POOLED:
+    if config.order in BY_POOLED:
         best = np.asarray(scores.pooled_scores, dtype=np.float32)
         if phrase_weights is not None:
             best = best * phrase_weights[scores.phrase_ids].astype(np.float32, copy=False)
@@ -166,13 +165,13 @@ def freeze(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def uses_end(config: DecodeConfig) -> bool:
-    """Say whether scores of ending count: bag_cos has norms instead."""
-    return config.length == "end" and config.order != "bag_cos"
+    """Say whether scores of ending count: bags have norms instead."""
+    return config.length == "end" and config.order not in COSINES
 
 
 def check_scores(scores: PhraseScores, config: DecodeConfig, *, num_phrases: int) -> None:
     """Refuse scores that do not fit the settings or the vocabulary, or are no numbers."""
-    width, is_pooled = len(scores.phrase_ids), config.order in _BY_POOLED
+    width, is_pooled = len(scores.phrase_ids), config.order in BY_POOLED
     problems = _check_shortlist(scores.phrase_ids, num_phrases)
     name = "pooled_scores" if is_pooled else "slot_scores"
     found = getattr(scores, name)

@@ -19,7 +19,7 @@ from quoth.index.trie import walk
 from quoth.index.trie.build import build_trie
 from quoth.index.trie.files import open_trie, save_trie
 from quoth.index.trie.trie import Sequences, Trie
-from quoth.search.generative.decode.config import LENGTHS, METHODS, ORDERS, DecodeConfig
+from quoth.search.generative.decode.config import COSINES, LENGTHS, METHODS, ORDERS, DecodeConfig
 from quoth.search.generative.decode.decoder import Decoded, Decoder
 from quoth.search.generative.decode.score_table import BagNorms, PhraseScores
 from quoth.vocabulary.identifiers import sort_phrases
@@ -78,10 +78,10 @@ def score_all(
             continue
         if length > len(slots) and config.order in ("ordered", "perm_slots"):
             continue
-        if config.length == "end" and length > len(slots) and config.order != "bag_cos":
+        if config.length == "end" and length > len(slots) and config.order not in COSINES:
             continue
         total = sum_up(places, phrases, slots, pooled, config, norms)
-        if config.order == "bag_cos":
+        if config.order in COSINES:
             yield np.float32(total / norms.norms[row]), row
         elif config.length == "end":
             yield np.float32(total + scores.end_scores[length]), row
@@ -104,7 +104,7 @@ def sum_up(
         return max(sum(gain(slot, at) for at, slot in enumerate(way)) for way in ways)
     if config.order in ("bag", "sorted_trie"):
         return sum(max(gain(slot, at) for slot in range(len(slots))) for at in every)
-    weights = norms.phrase_weights if config.order == "bag_cos" else np.ones(NUM_PHRASES, "f4")
+    weights = norms.phrase_weights if config.order in COSINES else np.ones(NUM_PHRASES, "f4")
     return sum(
         config.floor if place is None else float(pooled[place] * weights[phrase])
         for place, phrase in zip(places, phrases, strict=True)
@@ -163,7 +163,7 @@ def test_exact_methods_find_what_brute_force_finds(
 @pytest.mark.parametrize("method", [*EXACT, "beam", "skim"])
 def test_every_method_finds_the_best_where_none_is_cut(method: str) -> None:
     trie, scores, norms = draw_case(11, num_identifiers=80, num_slots=4, coarse=False)
-    for order in ("ordered", "perm_slots", "bag", "pooled", "bag_cos"):
+    for order in ("ordered", "perm_slots", "bag", "pooled", *COSINES):
         config = DecodeConfig(method=method, order=order, depth=200, beam=200)
         expected = decode(trie, scores, DecodeConfig(order=order, depth=200), norms)
         found = decode(trie, scores, config, norms)
@@ -173,7 +173,7 @@ def test_every_method_finds_the_best_where_none_is_cut(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["exact", "skim"])
-@pytest.mark.parametrize("order", ["ordered", "perm_slots", "bag", "pooled", "bag_cos"])
+@pytest.mark.parametrize("order", ["ordered", "perm_slots", "bag", "pooled", *COSINES])
 def test_threads_change_nothing(order: str, method: str) -> None:
     rng = np.random.default_rng(8)
     drawn = [tuple(rng.zipf(1.5, n) % 900) for n in rng.integers(1, 6, 5_000).tolist()]
