@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from quoth.records import Hit, SearchRequest
-from quoth.text.signatures import read_hashes, similarity
+from quoth.text.signatures import are_similar, smallest_hashes
 
 MOST_REACH = 200
 """Pages beyond so many hits are shown as they are found."""
@@ -64,12 +64,16 @@ def group_hits(hits: Sequence[Hit], signatures: Sequence[bytes], *, least: float
     groups: list[Group] = []
     by_hash: dict[int, list[Group]] = {}
     for rank, (hit, signature) in enumerate(zip(hits, signatures, strict=True), start=1):
-        keys = read_hashes(signature)[:_KEYS]
-        near = (group for key in keys for group in by_hash.get(key, ()))
+        keys = smallest_hashes(signature, _KEYS)
+        near: list[Group] = []
+        if not by_hash.keys().isdisjoint(keys):
+            near = [group for key in keys for group in by_hash.get(key, ())]
+        compared: Group | None = None
         for group in near:
-            if similarity(group.signature, signature) >= least:
+            if group is not compared and are_similar(group.signature, signature, least=least):
                 group.others.append(hit.docid)
                 break
+            compared = group  # which most keys lead to again
         else:
             group = Group(hit, rank, signature)
             groups.append(group)

@@ -6,10 +6,23 @@ import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import starmap
+from typing import NamedTuple
 
 from quoth.index.lexical.passage_terms import PassageTerms, PlacedPassage, weigh_terms
 from quoth.records import Document, Passage, Snippet, Span
-from quoth.text.words import Analyser, Word
+from quoth.text.words import Analyser, PlacedTerm
+
+_MOST_WORDS = 64
+"""So many words may make up a cluster."""
+
+
+class ChosenPassage(NamedTuple):
+    """A passage and its weight, and where the terms of it are kept, as far as they are."""
+
+    passage: Passage | None
+    weight: float = 0.0
+    kept: PassageTerms | None = None
+    number: int = 0
 
 
 class PassageChoice:
@@ -31,20 +44,18 @@ class PassageChoice:
         self._analyser = analyser
         self._besides = besides
 
-    def among(
-        self, passages: Sequence[Passage], *, weigh: bool = False
-    ) -> tuple[Passage | None, float]:
+    def among(self, passages: Sequence[Passage], *, weigh: bool = False) -> ChosenPassage:
         """Choose by analysing passages; the earliest of equals."""
         passages = [each for each in passages if each.field not in self._besides] or passages
         if len(passages) == 1 and not weigh:
-            return passages[0], 0.0
+            return ChosenPassage(passages[0])
         weighed = [_passage_weight(each, self._weights, self._analyser) for each in passages]
         best = _first_best(weighed)
-        return (passages[best], weighed[best]) if passages else (None, 0.0)
+        return ChosenPassage(passages[best], weighed[best]) if passages else ChosenPassage(None)
 
     def among_kept(
         self, document: Document, kept: PassageTerms, *, weigh: bool = False
-    ) -> tuple[Passage | None, float]:
+    ) -> ChosenPassage:
         """Choose by the terms that were kept of a document's passages; the earliest of equals."""
         names, passages = list(document.fields), kept.passages
         fit: Sequence[int] = range(len(passages))
@@ -52,13 +63,14 @@ class PassageChoice:
             own = [at for at in fit if names[passages[at].field] not in self._besides]
             fit = own or fit
         if not fit:
-            return None, 0.0
+            return ChosenPassage(None)
         best, weight = fit[0], 0.0
         if len(fit) > 1 or weigh:
             weighed = kept.weigh(self._weights)
             best = fit[_first_best([weighed[at] for at in fit])]
             weight = weighed[best]
-        return _cut(document, names[passages[best].field], passages[best]), weight
+        passage = _cut(document, names[passages[best].field], passages[best])
+        return ChosenPassage(passage, weight, kept, best)
 
 
 def _first_best(weights: Sequence[float]) -> int:
@@ -75,16 +87,35 @@ def make_snippet(
     passage: Passage, weights: Mapping[str, float], *, analyser: Analyser, max_chars: int = 240
 ) -> Snippet:
     """Cut a stretch of at most `max_chars` around the heaviest cluster of query words."""
-    words = analyser.find(passage.text, weights)
-    start, end = 0, len(passage.text)
-    if end > max_chars:
-        cluster = _heaviest_cluster(words, weights, max_chars)
-        start, end = _whole_words(passage.text, cluster, max_chars)
-    return Snippet(
-        passage.text[start:end],
-        Span(passage.span.start + start, passage.span.start + end),
-        _highlight(words, start, end),
-    )
+    words = [(start, end, term) for term, start, end in analyser.find(passage.text, weights)]
+    return _cut_snippet(passage, words, weights, max_chars)
+
+
+def make_chosen_snippet(
+    chosen: ChosenPassage,
+    weights: Mapping[str, float],
+    *,
+    analyser: Analyser,
+    max_chars: int = 240,
+) -> Snippet | None:
+    """Cut the snippet of a chosen passage; its words are looked up where its terms are kept."""
+    passage, _weight, kept, number = chosen
+    if passage is None or not max_chars:
+        return None
+    words = analyser.place(passage.text, kept.numbers(number, weights)) if kept else None
+    if words is None:
+        return make_snippet(passage, weights, analyser=analyser, max_chars=max_chars)
+    return _cut_snippet(passage, words, weights, max_chars)
+
+
+def _cut_snippet(
+    passage: Passage, words: Sequence[PlacedTerm], weights: Mapping[str, float], max_chars: int
+) -> Snippet:
+    text, first = passage.text, passage.span.start
+    if len(text) <= max_chars:
+        return Snippet(text, passage.span, _highlight(words, 0, len(text)))
+    start, end = _whole_words(text, _heaviest_cluster(words, weights, max_chars), max_chars)
+    return Snippet(text[start:end], Span(first + start, first + end), _highlight(words, start, end))
 
 
 def _passage_weight(passage: Passage, weights: Mapping[str, float], analyser: Analyser) -> float:
@@ -93,51 +124,60 @@ def _passage_weight(passage: Passage, weights: Mapping[str, float], analyser: An
     return weigh_terms(counts, weights, num_terms=len(terms))
 
 
-def _heaviest_cluster(words: Sequence[Word], weights: Mapping[str, float], max_chars: int) -> Span:
+def _heaviest_cluster(
+    words: Sequence[PlacedTerm], weights: Mapping[str, float], max_chars: int
+) -> tuple[int, int]:
     """Find the stretch from one query word to another that holds the most distinct weight."""
-    best, best_weight, until = Span(0, 0), 0.0, 0
+    best, best_weight, until, count = (0, 0), 0.0, 0, len(words)
+    most = math.fsum(map(weights.__getitem__, {term for _start, _end, term in words}))
     tfs: dict[str, int] = {}
-    for at, first in enumerate(words):
-        limit, is_new = first.start + max_chars, False
-        while until < min(len(words), at + 64) and words[until].end <= limit:
-            term = words[until].term
-            is_new |= term not in tfs
-            tfs[term] = tfs.get(term, 0) + 1
+    for at, (start, _end, first) in enumerate(words):
+        limit, is_new = start + max_chars, False
+        last = min(count, at + _MOST_WORDS)
+        while until < last and words[until][1] <= limit:
+            term = words[until][2]
+            if term in tfs:
+                tfs[term] += 1
+            else:
+                tfs[term], is_new = 1, True
             until += 1
         if is_new:  # or else it weighs no more than the stretch before
             weight = math.fsum(map(weights.__getitem__, tfs))
             if weight > best_weight:
-                best, best_weight = Span(first.start, words[until - 1].end), weight
+                best, best_weight = (start, words[until - 1][1]), weight
+                if weight >= most:
+                    break
         if until == at:  # a word longer than what is shown
             until += 1
-        elif tfs[first.term] > 1:
-            tfs[first.term] -= 1
+        elif tfs[first] > 1:
+            tfs[first] -= 1
         else:
-            del tfs[first.term]
+            del tfs[first]
     return best
 
 
-def _whole_words(text: str, cluster: Span, max_chars: int) -> tuple[int, int]:
+def _whole_words(text: str, cluster: tuple[int, int], max_chars: int) -> tuple[int, int]:
     """Widen to the left for context and end at a word's end, within the allowance."""
-    lead = max(0, cluster.start - max_chars // 6, cluster.end - max_chars)
+    first, last = cluster
+    lead = max(0, first - max_chars // 6, last - max_chars)
     if lead > 0:
-        space = text.find(" ", lead, cluster.start)
-        lead = space + 1 if space >= 0 else cluster.start
+        space = text.find(" ", lead, first)
+        lead = space + 1 if space >= 0 else first
     end = min(len(text), lead + max_chars)
     if end < len(text):
-        space = text.rfind(" ", max(cluster.end, lead + max_chars // 2), end)
+        space = text.rfind(" ", max(last, lead + max_chars // 2), end)
         end = space if space >= 0 else end
     return lead, end
 
 
-def _highlight(words: Sequence[Word], start: int, end: int) -> tuple[Span, ...]:
+def _highlight(words: Sequence[PlacedTerm], start: int, end: int) -> tuple[Span, ...]:
     """Return the spans of words within a stretch, counted from its start.
 
     Overlapping ones, as pairs of characters give them, are joined.
     """
     spans: list[tuple[int, int]] = []
     last = 0
-    for _term, begin, until in words:
+    for begin, until, _term in words:
         if begin < start or until > end:
             continue
         if begin < last:

@@ -30,6 +30,8 @@ def find_place(document: Document, passage: Passage, *, within: Span | None = No
     'p. 2'
     """
     format = document.metadata.get("format")
+    if format is None:
+        return ""
     instances = document.fields.get(passage.field, ())
     if passage.field != "text" or passage.instance >= len(instances):
         return ""
