@@ -154,8 +154,7 @@ class Engine(EngineBase):
             found = self._read(
                 lambda store: self._finder(store).answer(request, least=least), searcher
             )
-        by = self.config.rerank.by if rerank else ""
-        return replace(found, reranked_by=by)
+        return replace(found, reranked_by=self.config.rerank.by) if rerank else found
 
     def decide(self, searcher: str, rerank: bool | None) -> tuple[str, bool]:
         """Return the searcher that a name stands for, and whether its hits are reranked."""

@@ -38,8 +38,8 @@ from quoth.search.lexical.suggestions import correct_query
 from quoth.search.lexical.ties import tie_start
 from quoth.search.rerank import RerankingSearcher
 from quoth.search.searcher import Searcher, Timed, untimed
-from quoth.search.snippets import make_chosen_snippet, make_snippet
-from quoth.text.places import find_place
+from quoth.search.snippets import SnippetCutter, make_snippet
+from quoth.text.places import can_have_place, find_place
 from quoth.vocabulary.term_counts import EVERYTHING
 
 _Content = tuple[Hit, str, Mapping[str, Scalar | tuple[Scalar, ...]], Snippet | None, bytes]
@@ -178,8 +178,10 @@ class Finder:
         page = choose_distinct(request, best, signatures=signatures, least=least)
         with self._timed("show"):
             hits = [each.best for each in page.groups]
+            if page.k != request.k or request.offset:
+                ranking = replace(ranking, request=replace(request, offset=0, k=page.k))
             return self._tell(
-                replace(ranking, request=replace(request, offset=0, k=page.k)),
+                ranking,
                 hits,
                 documents.read(hits),
                 ranks=[each.rank for each in page.groups],
@@ -299,14 +301,17 @@ class Finder:
             besides=request.besides,
         )
         signatures = self._signatures(own) if request.distinct else {}
-        weights = searchers.lexical(syntax=syntax).term_weights(query)
-        analyser, most = searchers.analyser, request.snippet_chars
+        cut = SnippetCutter(
+            searchers.lexical(syntax=syntax).term_weights(query),
+            analyser=searchers.analyser,
+            max_chars=request.snippet_chars,
+        ).cut
         for hit, found in zip(hits, own, strict=True):
             chosen, document = best[found.row], found.document
-            snippet = make_chosen_snippet(chosen, weights, analyser=analyser, max_chars=most)
-            passage = chosen.passage
-            if passage and (place := find_place(document, passage, within=_marked(snippet))):
-                passage = _at_place(passage, place)
+            passage, snippet = chosen.passage, cut(chosen)
+            if passage and can_have_place(document):
+                place = find_place(document, passage, within=_marked(snippet))
+                passage = _at_place(passage, place) if place else passage
             signature = signatures.get(found.row, b"")
             shown = Hit(hit.docid, hit.score, passage)
             yield shown, document.title, document.metadata, snippet, signature

@@ -62,12 +62,14 @@ def choose_distinct(
 def group_hits(hits: Sequence[Hit], signatures: Sequence[bytes], *, least: float) -> list[Group]:
     """Put hits that are at least so similar together, in the order of the best of each group."""
     groups: list[Group] = []
-    by_hash: dict[int, list[Group]] = {}
+    by_hash: dict[int, tuple[Group, ...]] = {}
     for rank, (hit, signature) in enumerate(zip(hits, signatures, strict=True), start=1):
         keys = smallest_hashes(signature, _KEYS)
-        near: list[Group] = []
-        if not by_hash.keys().isdisjoint(keys):
-            near = [group for key in keys for group in by_hash.get(key, ())]
+        if by_hash.keys().isdisjoint(keys):  # as most hits are
+            groups.append(Group(hit, rank, signature))
+            by_hash |= dict.fromkeys(keys, (groups[-1],))
+            continue
+        near = [group for key in keys for group in by_hash.get(key, ())]
         compared: Group | None = None
         for group in near:
             if group is not compared and are_similar(group.signature, signature, least=least):
@@ -77,6 +79,5 @@ def group_hits(hits: Sequence[Hit], signatures: Sequence[bytes], *, least: float
         else:
             group = Group(hit, rank, signature)
             groups.append(group)
-            for key in keys:
-                by_hash.setdefault(key, []).append(group)
+            by_hash |= {key: (*by_hash.get(key, ()), group) for key in keys}
     return groups

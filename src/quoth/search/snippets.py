@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from itertools import starmap
 from typing import NamedTuple
 
-from quoth.index.lexical.passage_terms import PassageTerms, PlacedPassage, weigh_terms
+from quoth.index.lexical.passage_terms import PassageTerms, PlacedPassage, number_keys, weigh_terms
 from quoth.records import Document, Passage, Snippet, Span
 from quoth.text.words import Analyser, PlacedTerm
 
@@ -91,21 +90,31 @@ def make_snippet(
     return _cut_snippet(passage, words, weights, max_chars)
 
 
-def make_chosen_snippet(
-    chosen: ChosenPassage,
-    weights: Mapping[str, float],
-    *,
-    analyser: Analyser,
-    max_chars: int = 240,
-) -> Snippet | None:
-    """Cut the snippet of a chosen passage; its words are looked up where its terms are kept."""
-    passage, _weight, kept, number = chosen
-    if passage is None or not max_chars:
-        return None
-    words = analyser.place(passage.text, kept.numbers(number, weights)) if kept else None
-    if words is None:
-        return make_snippet(passage, weights, analyser=analyser, max_chars=max_chars)
-    return _cut_snippet(passage, words, weights, max_chars)
+class SnippetCutter:
+    """Cuts the snippets of chosen passages; words are looked up where their terms are kept."""
+
+    def __init__(
+        self, weights: Mapping[str, float], *, analyser: Analyser, max_chars: int = 240
+    ) -> None:
+        """Cut around the weighted terms of a query; 0 characters are no snippet."""
+        self._weights = weights
+        self._analyser = analyser
+        self._max_chars = max_chars
+        self._term_by_key = number_keys(weights)
+
+    def cut(self, chosen: ChosenPassage) -> Snippet | None:
+        """Cut a snippet, the same as `make_snippet` does; None where there is nothing to cut."""
+        passage, _weight, kept, number = chosen
+        if passage is None or not self._max_chars:
+            return None
+        if kept is not None:
+            numbered = kept.numbers(number, self._term_by_key)
+            words = self._analyser.place(passage.text, numbered)
+            if words is not None:
+                return _cut_snippet(passage, words, self._weights, self._max_chars)
+        return make_snippet(
+            passage, self._weights, analyser=self._analyser, max_chars=self._max_chars
+        )
 
 
 def _cut_snippet(
@@ -128,7 +137,10 @@ def _heaviest_cluster(
     words: Sequence[PlacedTerm], weights: Mapping[str, float], max_chars: int
 ) -> tuple[int, int]:
     """Find the stretch from one query word to another that holds the most distinct weight."""
-    best, best_weight, until, count = (0, 0), 0.0, 0, len(words)
+    count = len(words)
+    if words and words[-1][1] <= words[0][0] + max_chars and count <= _MOST_WORDS:
+        return words[0][0], words[-1][1]
+    best, best_weight, until = (0, 0), 0.0, 0
     most = math.fsum(map(weights.__getitem__, {term for _start, _end, term in words}))
     tfs: dict[str, int] = {}
     for at, (start, _end, first) in enumerate(words):
@@ -184,5 +196,19 @@ def _highlight(words: Sequence[PlacedTerm], start: int, end: int) -> tuple[Span,
             spans[-1] = (spans[-1][0], max(last, until) - start)
         else:
             spans.append((begin - start, until - start))
-        last = max(last, until)
-    return tuple(starmap(Span, spans))
+        last = until if until > last else last
+    if len(_SPANS) > _MAX_SPANS:
+        _SPANS.clear()
+    return tuple(map(_SPANS.__getitem__, spans))
+
+
+class _Spans(dict[tuple[int, int], Span]):
+    """Short spans near the start, which snippets have again and again; each is made once."""
+
+    def __missing__(self, place: tuple[int, int]) -> Span:
+        span = self[place] = Span(*place)
+        return span
+
+
+_SPANS = _Spans()
+_MAX_SPANS = 20_000

@@ -8,6 +8,7 @@ estimates the Jaccard similarity of their shingles, with a standard error of 0.0
 
 from __future__ import annotations
 
+import functools
 import re
 import struct
 import zlib
@@ -76,11 +77,16 @@ def are_similar(first: bytes, second: bytes, *, least: float) -> bool:
     >>> are_similar(one, other, least=0.9), are_similar(one, other, least=0.99)
     (True, False)
     """
-    own, other = set(read_hashes(first)), set(read_hashes(second))
+    own, other = _hash_set(first), _hash_set(second)
     common = len(own & other)
     size = min(SKETCH_SIZE, len(own) + len(other) - common)
     # Of the smallest hashes, no more than these can be common.
     return bool(size) and common / size >= least and similarity(first, second) >= least
+
+
+@functools.lru_cache(maxsize=512)  # some 6 MB
+def _hash_set(signature: bytes) -> frozenset[int]:
+    return frozenset(read_hashes(signature))
 
 
 def smallest_hashes(signature: bytes, count: int) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ import functools
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, NamedTuple
 
@@ -153,8 +153,17 @@ class Analyser:
     def _find_ascii(self, text: str, wanted: Container[str]) -> list[Word]:
         """Find words in plain text: first which ones there are, then where those stand."""
         lowered, cache = f" {_lower_ascii(text)} ", self._cache
-        terms = {word: term for word in set(lowered.split()) if (term := cache[word]) in wanted}
-        return [Word(term, start, end) for start, end, term in _occurrences(lowered, terms)]
+        found = []
+        for word in set(lowered.split()):
+            term = cache[word]
+            if term in wanted:
+                sought, width = f" {word} ", len(word)
+                at = lowered.find(sought)
+                while at >= 0:
+                    found.append((at, at + width, term))
+                    at = lowered.find(sought, at + width + 1)
+        found.sort()
+        return [Word(term, start, end) for start, end, term in found]
 
     def place(self, text: str, numbered: Sequence[tuple[int, str]]) -> list[PlacedTerm] | None:
         """Find where terms stand, given all numbers that they have among the terms of a text.
@@ -169,13 +178,18 @@ class Analyser:
         cache = self._cache
         if text.isascii():
             lowered = f" {_lower_ascii(text)} "
-            words = lowered.split()
+            words, end = lowered.split(), 0
             if numbered and numbered[-1][0] >= len(words):
                 return None
-            terms = {words[number]: term for number, term in numbered}
-            if any(cache[word] != term for word, term in terms.items()):
-                return None
-            return _occurrences(lowered, terms)
+            placed = []
+            for number, term in numbered:
+                word = words[number]
+                start = lowered.find(f" {word} ", end)  # those before are known already
+                end = start + len(word)
+                if start < 0 or cache[word] != term:
+                    return None
+                placed.append((start, end, term))
+            return placed
         pattern, is_full = _pattern_for(text)
         if is_full:
             return None
@@ -254,25 +268,6 @@ def _split_ascii(text: str) -> list[str]:
     ['the', "owl's", 'nest', 'rock', 'n', 'roll']
     """
     return _lower_ascii(text).split()
-
-
-def _occurrences(lowered: str, terms: Mapping[str, str]) -> list[PlacedTerm]:
-    """Find all places of words, given with their terms; there is a space more before the text.
-
-    >>> _occurrences(" an owl sees an owl ", {"owl": "owl"})
-    [(3, 6, 'owl'), (15, 18, 'owl')]
-    """
-    found = []
-    find = lowered.find
-    for word, term in terms.items():
-        sought, width = f" {word} ", len(word)
-        at = find(sought)
-        while at >= 0:
-            end = at + width
-            found.append((at, end, term))
-            at = find(sought, end + 1)
-    found.sort()
-    return found
 
 
 def _lower_ascii(text: str) -> str:
