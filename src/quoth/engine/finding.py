@@ -38,7 +38,7 @@ from quoth.search.lexical.suggestions import correct_query
 from quoth.search.lexical.ties import tie_start
 from quoth.search.rerank import RerankingSearcher
 from quoth.search.searcher import Searcher, Timed, untimed
-from quoth.search.snippets import SnippetCutter, make_snippet
+from quoth.search.snippets import make_snippet
 from quoth.text.places import can_have_place, find_place
 from quoth.vocabulary.term_counts import EVERYTHING
 
@@ -301,14 +301,12 @@ class Finder:
             besides=request.besides,
         )
         signatures = self._signatures(own) if request.distinct else {}
-        cut = SnippetCutter(
-            searchers.lexical(syntax=syntax).term_weights(query),
-            analyser=searchers.analyser,
-            max_chars=request.snippet_chars,
-        ).cut
+        weights = searchers.lexical(syntax=syntax).term_weights(query)
+        analyser, most = searchers.analyser, request.snippet_chars
         for hit, found in zip(hits, own, strict=True):
-            chosen, document = best[found.row], found.document
-            passage, snippet = chosen.passage, cut(chosen)
+            passage, document, snippet = best[found.row], found.document, None
+            if passage and most:
+                snippet = make_snippet(passage, weights, analyser=analyser, max_chars=most)
             if passage and can_have_place(document):
                 place = find_place(document, passage, within=_marked(snippet))
                 passage = _at_place(passage, place) if place else passage

@@ -12,7 +12,7 @@ from quoth.index.lexical.passage_terms import PassageTerms
 from quoth.interruption import check_interruption
 from quoth.records import TITLES, Document, Hit, Passage, Query
 from quoth.search.rerank import ReadPassage, read_passage
-from quoth.search.snippets import ChosenPassage, PassageChoice
+from quoth.search.snippets import PassageChoice
 from quoth.text.words import Analyser
 
 BY_VECTORS = ("dense", "hybrid")
@@ -61,7 +61,7 @@ class PassageChooser:
         *,
         syntax: bool = True,
         besides: Collection[str] = (),
-    ) -> dict[int, ChosenPassage]:
+    ) -> dict[int, Passage | None]:
         """Choose the passage that each hit shows: where the query's words stand most.
 
         Hits by vectors show what their score is of, the passage nearest to the query; fused ones do
@@ -75,19 +75,19 @@ class PassageChooser:
         choice = PassageChoice(
             lexical.term_weights(query), analyser=self._analyser, besides=besides
         )
-        chosen: dict[int, ChosenPassage] = {}
+        chosen: dict[int, Passage | None] = {}
         kept = lexical.passage_terms(stored)
         rest = {row: document for row, document in stored.items() if row not in kept}
         cut = self._store.passages_by_row(rest) if rest else {}
         for row, document in stored.items():
             check_interruption()
-            best = (
+            best, weight = (
                 choice.among_kept(document, kept[row], weigh=row in near)
                 if row in kept
                 else choice.among(cut[row], weigh=row in near)
             )
-            is_near = row in near and (searcher == "dense" or not best.weight)
-            chosen[row] = ChosenPassage(near[row]) if is_near else best
+            is_near = row in near and (searcher == "dense" or not weight)
+            chosen[row] = near[row] if is_near else best
         return chosen
 
     def read_hits(
@@ -100,11 +100,11 @@ class PassageChooser:
             raise IndexMoved("a writer removed a document during a search; search again")
         chosen = self.best(searcher, query, stored, syntax=syntax, besides=TITLES)
         rows = (row_by_docid[hit.docid] for hit in hits)
-        return [read_passage(stored[row].title, chosen[row].passage) for row in rows]
+        return [read_passage(stored[row].title, chosen[row]) for row in rows]
 
     def read_document(self, query: Query, document: Document) -> ReadPassage:
         """Return what would be read of a document that is not in the collection."""
         weights = self._lexical(False).term_weights(query)
         choice = PassageChoice(weights, analyser=self._analyser, besides=TITLES)
-        best = choice.among(self._cut(document))
-        return read_passage(document.title, best.passage)
+        best, _weight = choice.among(self._cut(document))
+        return read_passage(document.title, best)

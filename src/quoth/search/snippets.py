@@ -5,23 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
-from quoth.index.lexical.passage_terms import PassageTerms, PlacedPassage, number_keys, weigh_terms
+from quoth.index.lexical.passage_terms import PassageTerms, PlacedPassage, weigh_terms
 from quoth.records import Document, Passage, Snippet, Span
 from quoth.text.words import Analyser, PlacedTerm
 
 _MOST_WORDS = 64
 """So many words may make up a cluster."""
-
-
-class ChosenPassage(NamedTuple):
-    """A passage and its weight, and where the terms of it are kept, as far as they are."""
-
-    passage: Passage | None
-    weight: float = 0.0
-    kept: PassageTerms | None = None
-    number: int = 0
 
 
 class PassageChoice:
@@ -43,18 +33,20 @@ class PassageChoice:
         self._analyser = analyser
         self._besides = besides
 
-    def among(self, passages: Sequence[Passage], *, weigh: bool = False) -> ChosenPassage:
+    def among(
+        self, passages: Sequence[Passage], *, weigh: bool = False
+    ) -> tuple[Passage | None, float]:
         """Choose by analysing passages; the earliest of equals."""
         passages = [each for each in passages if each.field not in self._besides] or passages
         if len(passages) == 1 and not weigh:
-            return ChosenPassage(passages[0])
+            return passages[0], 0.0
         weighed = [_passage_weight(each, self._weights, self._analyser) for each in passages]
         best = _first_best(weighed)
-        return ChosenPassage(passages[best], weighed[best]) if passages else ChosenPassage(None)
+        return (passages[best], weighed[best]) if passages else (None, 0.0)
 
     def among_kept(
         self, document: Document, kept: PassageTerms, *, weigh: bool = False
-    ) -> ChosenPassage:
+    ) -> tuple[Passage | None, float]:
         """Choose by the terms that were kept of a document's passages; the earliest of equals."""
         names, passages = list(document.fields), kept.passages
         fit: Sequence[int] = range(len(passages))
@@ -62,14 +54,13 @@ class PassageChoice:
             own = [at for at in fit if names[passages[at].field] not in self._besides]
             fit = own or fit
         if not fit:
-            return ChosenPassage(None)
+            return None, 0.0
         best, weight = fit[0], 0.0
         if len(fit) > 1 or weigh:
             weighed = kept.weigh(self._weights)
             best = fit[_first_best([weighed[at] for at in fit])]
             weight = weighed[best]
-        passage = _cut(document, names[passages[best].field], passages[best])
-        return ChosenPassage(passage, weight, kept, best)
+        return _cut(document, names[passages[best].field], passages[best]), weight
 
 
 def _first_best(weights: Sequence[float]) -> int:
@@ -86,41 +77,8 @@ def make_snippet(
     passage: Passage, weights: Mapping[str, float], *, analyser: Analyser, max_chars: int = 240
 ) -> Snippet:
     """Cut a stretch of at most `max_chars` around the heaviest cluster of query words."""
-    words = [(start, end, term) for term, start, end in analyser.find(passage.text, weights)]
-    return _cut_snippet(passage, words, weights, max_chars)
-
-
-class SnippetCutter:
-    """Cuts the snippets of chosen passages; words are looked up where their terms are kept."""
-
-    def __init__(
-        self, weights: Mapping[str, float], *, analyser: Analyser, max_chars: int = 240
-    ) -> None:
-        """Cut around the weighted terms of a query; 0 characters are no snippet."""
-        self._weights = weights
-        self._analyser = analyser
-        self._max_chars = max_chars
-        self._term_by_key = number_keys(weights)
-
-    def cut(self, chosen: ChosenPassage) -> Snippet | None:
-        """Cut a snippet, the same as `make_snippet` does; None where there is nothing to cut."""
-        passage, _weight, kept, number = chosen
-        if passage is None or not self._max_chars:
-            return None
-        if kept is not None:
-            numbered = kept.numbers(number, self._term_by_key)
-            words = self._analyser.place(passage.text, numbered)
-            if words is not None:
-                return _cut_snippet(passage, words, self._weights, self._max_chars)
-        return make_snippet(
-            passage, self._weights, analyser=self._analyser, max_chars=self._max_chars
-        )
-
-
-def _cut_snippet(
-    passage: Passage, words: Sequence[PlacedTerm], weights: Mapping[str, float], max_chars: int
-) -> Snippet:
     text, first = passage.text, passage.span.start
+    words = analyser.place(text, weights)
     if len(text) <= max_chars:
         return Snippet(text, passage.span, _highlight(words, 0, len(text)))
     start, end = _whole_words(text, _heaviest_cluster(words, weights, max_chars), max_chars)

@@ -14,12 +14,11 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-import sys
 import zlib
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, compress, count
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -91,11 +90,6 @@ def write_record(passages: Sequence[PlacedPassage], terms: Sequence[Sequence[str
     return zlib.crc32(body).to_bytes(_WIDTH, "little") + body
 
 
-def number_keys(terms: Iterable[str]) -> dict[int, str]:
-    """Return terms by their keys, as records have them."""
-    return {int.from_bytes(_KEYS[term], sys.byteorder): term for term in terms}
-
-
 class PassageTerms:
     """The record of one document, read."""
 
@@ -137,14 +131,6 @@ class PassageTerms:
             each and each * _share((end - start) // _WIDTH)
             for each, start, end in zip(matched, (0, *ends), ends, strict=False)
         ]
-
-    def numbers(self, passage: int, term_by_key: Mapping[int, str]) -> list[tuple[int, str]]:
-        """List which of a passage's terms, counted from 0, have these keys, in order."""
-        start, end = self._ends[passage - 1] if passage else 0, self._ends[passage]
-        keys = memoryview(self._keys)[start:end].cast("I")
-        are_wanted = map(term_by_key.__contains__, keys)  # all of it without a line of Python
-        found = compress(zip(keys, count(), strict=False), are_wanted)
-        return [(number, term_by_key[key]) for key, number in found]
 
 
 class PassageTermsFile(DerivedFile):
