@@ -49,6 +49,8 @@ class PassageChoice:
     ) -> tuple[Passage | None, float]:
         """Choose by the terms that were kept of a document's passages; the earliest of equals."""
         names, passages = list(document.fields), kept.passages
+        if len(passages) == 1 and not weigh:  # as most documents have
+            return _cut(document, names[passages[0].field], passages[0]), 0.0
         fit: Sequence[int] = range(len(passages))
         if self._besides and len(passages) > 1:
             own = [at for at in fit if names[passages[at].field] not in self._besides]
@@ -99,13 +101,14 @@ def _heaviest_cluster(
     if words and words[-1][1] <= words[0][0] + max_chars and count <= _MOST_WORDS:
         return words[0][0], words[-1][1]
     best, best_weight, until = (0, 0), 0.0, 0
-    most = math.fsum(map(weights.__getitem__, {term for _start, _end, term in words}))
+    starts, ends, terms = zip(*words, strict=True) if words else ((), (), ())
+    most = math.fsum(map(weights.__getitem__, set(terms)))
     tfs: dict[str, int] = {}
-    for at, (start, _end, first) in enumerate(words):
-        limit, is_new = start + max_chars, False
+    for at, first in enumerate(terms):
+        limit, is_new = starts[at] + max_chars, False
         last = min(count, at + _MOST_WORDS)
-        while until < last and words[until][1] <= limit:
-            term = words[until][2]
+        while until < last and ends[until] <= limit:
+            term = terms[until]
             if term in tfs:
                 tfs[term] += 1
             else:
@@ -114,7 +117,7 @@ def _heaviest_cluster(
         if is_new:  # or else it weighs no more than the stretch before
             weight = math.fsum(map(weights.__getitem__, tfs))
             if weight > best_weight:
-                best, best_weight = (start, words[until - 1][1]), weight
+                best, best_weight = (starts[at], ends[until - 1]), weight
                 if weight >= most:
                     break
         if until == at:  # a word longer than what is shown
