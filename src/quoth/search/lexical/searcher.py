@@ -221,7 +221,10 @@ class LexicalSearcher:
             parsed = self.parse(query)
             exact = self._exact.score(parsed, differing, self._pinned().of_query(parsed))
         scored = [
-            [Hit(hit.docid, exact.get(stored[hit.docid].row, hit.score)) for hit in each]
+            [
+                Hit(hit.docid, exact[row]) if (row := stored[hit.docid].row) in exact else hit
+                for hit in each
+            ]
             for each in groups
         ]
         return tuple(
