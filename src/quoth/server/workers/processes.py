@@ -8,6 +8,7 @@ of its hits comes back. One that dies takes its one search with it; the next get
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import select
 import signal
@@ -239,6 +240,7 @@ class _Searching:
         try:
             if self._engine is None:
                 self._engine = self._open()
+                gc.freeze()  # what was loaded is here to stay: nobody need look at it as garbage
             with self._stages.of_one_request() as seconds:
                 found = self._engine.find(request)
                 body = search_json(request, found, seconds)
