@@ -48,6 +48,8 @@ _Content = tuple[Hit, str, Mapping[str, Scalar | tuple[Scalar, ...]], Snippet | 
 CutSnippet = Callable[[Passage], Snippet]
 """Cuts what is shown of a passage, around the words of a query."""
 
+_MAX_CORRECTIONS = 1_000
+
 STEADY = ("lexical", "dense")
 """Searchers whose k best hits are the first of their 2k best; decoding goes by k."""
 
@@ -210,14 +212,19 @@ class Finder:
         unknown = lexical.unknown_terms(Query("", request.query))
         if not unknown:
             return ""
-        counts = lexical.counts()
-        return correct_query(
-            request.query,
-            unknown,
-            analyser=self._searchers.analyser,
-            scan=counts.terms_from,
-            look_up=functools.partial(counts.document_frequencies, EVERYTHING),
-        )
+        known, asked = self._searchers.corrections, (request.query, request.syntax)
+        if asked not in known:  # it is asked again for every page
+            counts = lexical.counts()
+            if len(known) >= _MAX_CORRECTIONS:
+                known.clear()
+            known[asked] = correct_query(
+                request.query,
+                unknown,
+                analyser=self._searchers.analyser,
+                scan=counts.terms_from,
+                look_up=functools.partial(counts.document_frequencies, EVERYTHING),
+            )
+        return known[asked]
 
     def show(self, request: SearchRequest, hits: Sequence[Hit]) -> tuple[ShownHit, ...]:
         """Show hits that were found among other shards'; what is gone is left out."""
