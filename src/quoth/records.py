@@ -54,7 +54,11 @@ class Document:
         >>> Document("d", {"name": ("Barn owl",), "text": ("It hunts at night.",)}).title
         'Barn owl'
         """
-        return " ".join(self.fields[self.title_field]) if self.title_field else ""
+        for name in TITLES:
+            texts = self.fields.get(name)
+            if texts and any(texts):
+                return " ".join(texts)
+        return ""
 
 
 @dataclass(frozen=True, slots=True)

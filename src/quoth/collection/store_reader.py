@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,7 @@ _DOCID = "CAST(docid AS TEXT)"  # one flipped bit makes a blob of it
 _AMONG = "docid IN (SELECT value FROM json_each(?))"
 _ADDED = "added > ? AND added <= ? AND (removed IS NULL OR removed > ?)"
 _MAX_READ_CHARACTERS = 16_000_000
+_MAX_SIGNED_ROWS = 20_000  # some 10 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +58,38 @@ class StoreReader:
         self._read_signatures: dict[int, bytes] = {}
         self._read_characters = 0
         self._is_signed = False
+        self._is_in_snapshot = False
+        self._change: int | None = None
+        self._signed_rows: dict[str, SignedRow] = {}
+        self._signed_at = -1
 
     def close(self) -> None:
         """Release the file."""
         self._db.close()
 
-    def snapshot(self) -> AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
         """Read one consistent state until the block ends, whatever others write meanwhile."""
-        return self._db.snapshot()
+        if self._is_in_snapshot:
+            yield
+            return
+        with self._db.snapshot():
+            self._is_in_snapshot = True
+            try:
+                yield
+            finally:
+                self._is_in_snapshot, self._change = False, None
 
     # What the collection is like -------------------------------------------------------------
 
     @property
     def change(self) -> int:
         """Number of the last acknowledged change, 0 for none."""
-        return int(self._db.one("SELECT coalesce(max(number), 0) FROM changes"))
+        if self._change is not None:
+            return self._change
+        change = int(self._db.one("SELECT coalesce(max(number), 0) FROM changes"))
+        self._change = change if self._is_in_snapshot else None
+        return change
 
     def log_digest(self, change: int) -> str:
         """Name the history up to a change: equal only where all changes so far are equal."""
@@ -182,14 +200,24 @@ class StoreReader:
         return rows
 
     def signed_rows(self, docids: Sequence[str]) -> dict[str, SignedRow]:
-        """Map docids of live documents to their rows and what tells near-identical ones."""
-        signature, joined = self._joined_signature()
-        found = self._db.all(
-            f"SELECT docid, row, {signature} FROM documents{joined}"
-            f" WHERE removed IS NULL AND {_AMONG}",
-            (json.dumps(list(docids)),),
-        )
-        return {docid: SignedRow(row, signature) for docid, row, signature in found}
+        """Map docids of live documents to their rows and what tells near-identical ones.
+
+        Until the next change, what was looked up lately need not be looked up again.
+        """
+        change = self.change
+        if change != self._signed_at or len(self._signed_rows) > _MAX_SIGNED_ROWS:
+            self._signed_rows, self._signed_at = {}, change
+        known = self._signed_rows
+        unknown = [docid for docid in docids if docid not in known]
+        if unknown:
+            signature, joined = self._joined_signature()
+            found = self._db.all(
+                f"SELECT docid, row, {signature} FROM documents{joined}"
+                f" WHERE removed IS NULL AND {_AMONG}",
+                (json.dumps(unknown),),
+            )
+            known.update({docid: SignedRow(row, signature) for docid, row, signature in found})
+        return {docid: known[docid] for docid in docids if docid in known}
 
     @property
     def last_row(self) -> int:

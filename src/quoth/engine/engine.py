@@ -154,8 +154,7 @@ class Engine(EngineBase):
             found = self._read(
                 lambda store: self._finder(store).answer(request, least=least), searcher
             )
-        by = self.config.rerank.by if rerank else ""
-        return replace(found, reranked_by=by)
+        return replace(found, reranked_by=self.config.rerank.by) if rerank else found
 
     def decide(self, searcher: str, rerank: bool | None) -> tuple[str, bool]:
         """Return the searcher that a name stands for, and whether its hits are reranked."""
@@ -337,13 +336,17 @@ class Engine(EngineBase):
             raise
 
     def _look(self, look: Callable[[Store], _T], searcher: str) -> _T:
-        store = self._reader()
-        for _attempt in range(_ATTEMPTS):
-            if (store.change, searcher) not in self._seen:
-                self._follow(store, searcher)
+        store, is_followed, is_known = self._reader(), False, True
+        for _attempt in range(2 * _ATTEMPTS):
             with contextlib.suppress(IndexMoved), store.snapshot():
-                return look(store)
-            self._seen.clear()
+                is_known = is_followed or (store.change, searcher) in self._seen
+                if is_known:
+                    return look(store)
+            if is_known:  # but replaced meanwhile
+                self._seen.clear()
+            else:
+                self._follow(store, searcher)
+            is_followed = not is_known
         raise IndexMoved(f"{self.folder} is being rewritten all the time; search again")
 
     def _follow(self, store: Store, searcher: str) -> None:

@@ -9,7 +9,7 @@ of the ranking; nothing is explained unless asked for.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from quoth.collection.store import Store
@@ -17,11 +17,14 @@ from quoth.collection.store_reader import StoredDocument
 from quoth.engine.lookup import HitDocuments, allowed_rows, find_newest, sign, stored_hits
 from quoth.engine.searchers import Searchers
 from quoth.records import (
+    Attention,
     Document,
     Hit,
+    Part,
     Passage,
     Query,
     RankAndScore,
+    Scalar,
     SearchRequest,
     ShownHit,
     ShownHits,
@@ -36,11 +39,16 @@ from quoth.search.lexical.ties import tie_start
 from quoth.search.rerank import RerankingSearcher
 from quoth.search.searcher import Searcher, Timed, untimed
 from quoth.search.snippets import make_snippet
-from quoth.text.places import find_place
+from quoth.text.places import can_have_place, find_place
 from quoth.vocabulary.term_counts import EVERYTHING
+
+_Content = tuple[Hit, str, Mapping[str, Scalar | tuple[Scalar, ...]], Snippet | None, bytes]
+"""Hit with passage, title, metadata, snippet and signature."""
 
 CutSnippet = Callable[[Passage], Snippet]
 """Cuts what is shown of a passage, around the words of a query."""
+
+_MAX_CORRECTIONS = 1_000
 
 STEADY = ("lexical", "dense")
 """Searchers whose k best hits are the first of their 2k best; decoding goes by k."""
@@ -65,35 +73,34 @@ class Ranking:
         found = self.using.search([self.query], k=k, allowed=self.allowed)
         return found.hits[self.query.qid]
 
-    def with_finders(self, shown: Sequence[ShownHit]) -> list[ShownHit]:
-        """Add who found each hit: the sides of a fused search, or the one searcher."""
+    def finders(
+        self, hits: Sequence[Hit], ranks: Sequence[int]
+    ) -> Sequence[Mapping[str, RankAndScore]]:
+        """Say who found each hit: the sides of a fused search, or the one searcher."""
         request, using = self.request, self.using
         if isinstance(using, HybridSearcher | RerankingSearcher):
-            docids = [each.hit.docid for each in shown]
+            docids = [hit.docid for hit in hits]
             sides = using.found_by(self.query, docids, k=request.reach, allowed=self.allowed)
-            return [replace(each, found_by=sides[each.hit.docid]) for each in shown]
-        return [
-            ShownHit(  # several times as fast as `replace`
-                each.rank,
-                each.hit,
-                each.title,
-                each.metadata,
-                each.snippet,
-                {request.searcher: RankAndScore(each.rank, each.hit.score)},
-                each.explanation,
-                each.attention,
-                each.signature,
-            )
-            for each in shown
-        ]
+            return [sides[docid] for docid in docids]
+        name = request.searcher
+        pairs = zip(hits, ranks, strict=True)
+        return [{name: RankAndScore(rank, hit.score)} for hit, rank in pairs]
+
+    def with_finders(self, shown: Sequence[ShownHit]) -> list[ShownHit]:
+        """Add who found each hit."""
+        found = self.finders([each.hit for each in shown], [each.rank for each in shown])
+        return [replace(each, found_by=own) for each, own in zip(shown, found, strict=True)]
+
+    def explain(self, documents: Sequence[Document]) -> tuple[Part, ...]:
+        """Say what the scores of documents that were found are made of."""
+        k = self.request.reach
+        return self.using.explain(self.query, documents, k=k, allowed=self.allowed)
 
     def with_explanations(
         self, shown: Sequence[ShownHit], documents: Sequence[Document]
     ) -> list[ShownHit]:
         """Add what scores are made of; one that is explained is the sum of its parts, exactly."""
-        parts = self.using.explain(
-            self.query, documents, k=self.request.reach, allowed=self.allowed
-        )
+        parts = self.explain(documents)
         return [
             replace(each, explanation=part, hit=replace(each.hit, score=part.value))
             for each, part in zip(shown, parts, strict=True)
@@ -148,8 +155,8 @@ class Finder:
             found = ranking.find()
         with self._timed("show"):
             hits, stored = self._page(ranking, found)
-            shown = self._show(request, hits, stored)
-        return tuple(ranking.with_finders(self._explain(ranking, shown, stored)))
+            ranks = range(request.offset + 1, request.offset + 1 + len(hits))
+            return self._tell(ranking, hits, stored, ranks=ranks)
 
     def find_distinct(self, request: SearchRequest, *, least: float) -> tuple[ShownHit, ...]:
         """Find hits, those that are at least so similar together; only the page is shown."""
@@ -173,14 +180,16 @@ class Finder:
         page = choose_distinct(request, best, signatures=signatures, least=least)
         with self._timed("show"):
             hits = [each.best for each in page.groups]
-            stored = documents.read(hits)
-            shown = self._show(request, hits, stored)
-        shown = [
-            replace(each, rank=group.rank) for each, group in zip(shown, page.groups, strict=True)
-        ]
-        looked = replace(ranking, request=replace(request, offset=0, k=page.k))
-        told = looked.with_finders(self._explain(looked, shown, stored))
-        return number_distinct(told, page, after=request.offset)
+            if page.k != request.k or request.offset:
+                ranking = replace(ranking, request=replace(request, offset=0, k=page.k))
+            return self._tell(
+                ranking,
+                hits,
+                documents.read(hits),
+                ranks=[each.rank for each in page.groups],
+                others=[tuple(each.others) for each in page.groups],
+                after=request.offset,
+            )
 
     def answer(self, request: SearchRequest, *, least: float | None) -> ShownHits:
         """Find hits, at least so similar ones together, and say what else there is to know."""
@@ -203,20 +212,28 @@ class Finder:
         unknown = lexical.unknown_terms(Query("", request.query))
         if not unknown:
             return ""
-        counts = lexical.counts()
-        return correct_query(
-            request.query,
-            unknown,
-            analyser=self._searchers.analyser,
-            scan=counts.terms_from,
-            look_up=functools.partial(counts.document_frequencies, EVERYTHING),
-        )
+        known, asked = self._searchers.corrections, (request.query, request.syntax)
+        if asked not in known:  # it is asked again for every page
+            counts = lexical.counts()
+            if len(known) >= _MAX_CORRECTIONS:
+                known.clear()
+            known[asked] = correct_query(
+                request.query,
+                unknown,
+                analyser=self._searchers.analyser,
+                scan=counts.terms_from,
+                look_up=functools.partial(counts.document_frequencies, EVERYTHING),
+            )
+        return known[asked]
 
     def show(self, request: SearchRequest, hits: Sequence[Hit]) -> tuple[ShownHit, ...]:
         """Show hits that were found among other shards'; what is gone is left out."""
         stored = find_newest(self._store, [hit.docid for hit in hits])
         there = [hit for hit in hits if hit.docid in stored]
-        return tuple(self._show(request, there, stored))
+        return tuple(
+            ShownHit(rank, *own[:4], signature=own[4])
+            for rank, own in enumerate(self._contents(request, there, stored), request.offset + 1)
+        )
 
     def snippets(self, query: str, *, syntax: bool = True, max_chars: int = 240) -> CutSnippet:
         """Return what cuts snippets for a query, also after the collection was closed."""
@@ -238,34 +255,71 @@ class Finder:
         settled = using.settle_ties(ranking.query, found[start:], stored)
         return settled[offset - start :], stored
 
-    def _show(
+    def _tell(
         self,
-        request: SearchRequest,
+        ranking: Ranking,
         hits: Sequence[Hit],
         stored: Mapping[str, StoredDocument],
-    ) -> list[ShownHit]:
+        *,
+        ranks: Sequence[int],
+        others: Sequence[tuple[str, ...]] | None = None,
+        after: int | None = None,
+    ) -> tuple[ShownHit, ...]:
+        """Show hits with all that was asked for; they are numbered as ranked, or `after` a number.
+
+        One that is explained scores the sum of its parts.
+        """
+        request = ranking.request
+        explanations, looks = self._explain(ranking, [stored[hit.docid].document for hit in hits])
+        if request.explain:
+            pairs = zip(hits, explanations, strict=True)
+            hits = [Hit(hit.docid, part.value) for hit, part in pairs]
+        found_by = ranking.finders(hits, ranks)
+        contents = self._contents(request, hits, stored)
+        shown = []
+        for at, (hit, title, metadata, snippet, signature) in enumerate(contents):
+            shown.append(
+                ShownHit(
+                    ranks[at] if after is None else after + at + 1,
+                    hit,
+                    title,
+                    metadata,
+                    snippet,
+                    found_by[at],
+                    explanations[at] if explanations else None,
+                    looks[at] if looks else None,
+                    signature,
+                    others[at] if others else (),
+                )
+            )
+        return tuple(shown)
+
+    def _contents(
+        self, request: SearchRequest, hits: Sequence[Hit], stored: Mapping[str, StoredDocument]
+    ) -> Iterator[_Content]:
+        """Yield what is shown of each hit, whoever found it."""
         own = [stored[hit.docid] for hit in hits]
-        best = self._searchers.passages.best(
+        searchers, query, syntax = self._searchers, Query("", request.query), request.syntax
+        best = searchers.passages.best(
             request.searcher,
-            Query("", request.query),
+            query,
             {each.row: each.document for each in own},
-            syntax=request.syntax,
+            syntax=syntax,
             besides=request.besides,
         )
         signatures = self._signatures(own) if request.distinct else {}
-        most, shown = request.snippet_chars, []
-        cut = self.snippets(request.query, syntax=request.syntax, max_chars=most)
-        pairs = zip(hits, own, strict=True)
-        for rank, (hit, found) in enumerate(pairs, start=request.offset + 1):
-            passage, document = best[found.row], found.document
-            snippet = cut(passage) if passage and most else None
-            if passage and (place := find_place(document, passage, within=_marked(snippet))):
-                passage = _at_place(passage, place)
-            hit = Hit(hit.docid, hit.score, passage)
+        weights = searchers.lexical(syntax=syntax).term_weights(query)
+        analyser, most = searchers.analyser, request.snippet_chars
+        for hit, found in zip(hits, own, strict=True):
+            passage, document, snippet = best[found.row], found.document, None
+            if passage and most:
+                snippet = make_snippet(passage, weights, analyser=analyser, max_chars=most)
+            if passage and can_have_place(document):
+                place = find_place(document, passage, within=_marked(snippet))
+                passage = _at_place(passage, place) if place else passage
             signature = signatures.get(found.row, b"")
-            title, metadata = document.title, document.metadata
-            shown.append(ShownHit(rank, hit, title, metadata, snippet, signature=signature))
-        return shown
+            shown = Hit(hit.docid, hit.score, passage)
+            yield shown, document.title, document.metadata, snippet, signature
 
     def _signatures(self, own: Sequence[StoredDocument]) -> dict[int, bytes]:
         """Return what tells near-identical documents; made here where none was stored."""
@@ -276,24 +330,17 @@ class Finder:
         }
 
     def _explain(
-        self,
-        ranking: Ranking,
-        shown: Sequence[ShownHit],
-        stored: Mapping[str, StoredDocument],
-    ) -> list[ShownHit]:
-        """Add to hits what they are made of and where the encoder looked, as was asked for."""
-        request, told = ranking.request, list(shown)
-        if not shown or not (request.explain or request.attention):
-            return told
+        self, ranking: Ranking, documents: Sequence[Document]
+    ) -> tuple[Sequence[Part], Sequence[Attention | None]]:
+        """Say what hits are made of and where the encoder looked; nothing where nobody asked."""
+        request = ranking.request
+        if not documents or not (request.explain or request.attention):
+            return (), ()
         with self._timed("explain"):
-            documents = [stored[each.hit.docid].document for each in shown]
-            if request.explain:
-                told = ranking.with_explanations(shown, documents)
-            if request.attention:
-                looks = self._searchers.attention(request.searcher, ranking.query, documents)
-                pairs = zip(told, looks, strict=True)
-                told = [replace(each, attention=look) for each, look in pairs]
-        return told
+            parts = ranking.explain(documents) if request.explain else ()
+            if not request.attention:
+                return parts, ()
+            return parts, self._searchers.attention(request.searcher, ranking.query, documents)
 
 
 def _at_place(passage: Passage, place: str) -> Passage:

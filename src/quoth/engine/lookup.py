@@ -52,6 +52,7 @@ class HitDocuments:
         self._store = store
         self._rows: dict[str, SignedRow] = {}
         self._made: dict[int, bytes] = {}
+        self._read: dict[str, StoredDocument] = {}
 
     def look_up(self, hits: Sequence[Hit]) -> None:
         """Find rows and signatures of hits, all in one query."""
@@ -77,17 +78,19 @@ class HitDocuments:
         return [self._made.get(each.row, b"") or each.signature or b"" for each in own]
 
     def read(self, hits: Sequence[Hit]) -> dict[str, StoredDocument]:
-        """Read documents of hits, by docid."""
+        """Read documents of hits, by docid; those that were read before are among them."""
         self.look_up(hits)
-        rows = {hit.docid: self._rows[hit.docid].row for hit in hits}
-        documents = self._store.documents(list(rows.values()))
-        found = {
-            docid: StoredDocument(row, documents[row])
-            for docid, row in rows.items()
-            if row in documents
-        }
-        _require_all(hits, found)
-        return found
+        unread = [hit.docid for hit in hits if hit.docid not in self._read]
+        if unread:
+            rows = {docid: self._rows[docid].row for docid in unread}
+            documents = self._store.documents(list(rows.values()))
+            self._read |= {
+                docid: StoredDocument(row, documents[row])
+                for docid, row in rows.items()
+                if row in documents
+            }
+            _require_all(hits, self._read)
+        return self._read
 
 
 def sign(document: Document) -> bytes:

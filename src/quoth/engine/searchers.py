@@ -92,6 +92,7 @@ class Searchers:
         self._timed = timed
         self._exchanged = exchanged
         self._made: dict[tuple[str, bool], Searcher] = {}
+        self.corrections: dict[tuple[str, bool], str] = {}
         encoder = Path(config.dense.encoder)
         own = folder / "dense" / (encoder.name or encoder.resolve().name)
         self._vectors = VectorsOnDisk(own, store)
@@ -102,14 +103,14 @@ class Searchers:
 
         With `rerank`, a model that reads them puts its best hits into a new order.
         """
+        if name == "lexical" and not rerank:
+            return self.lexical(syntax=syntax)
         self._forget_fusion_of_before()
         if rerank:
             read = functools.partial(self.passages.read_hits, name, syntax=syntax)
             first = self.get(name, syntax=syntax)
             make = functools.partial(self.rerank, first, read, syntax=syntax)
             return self._once(f"{name} reranked", syntax, make)
-        if name == "lexical":
-            return self.lexical(syntax=syntax)
         if name == "dense":
             return self.dense()
         if name == "generative":

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from quoth.records import Hit, SearchRequest
-from quoth.text.signatures import read_hashes, similarity
+from quoth.text.signatures import are_similar, smallest_hashes
 
 MOST_REACH = 200
 """Pages beyond so many hits are shown as they are found."""
@@ -62,17 +62,22 @@ def choose_distinct(
 def group_hits(hits: Sequence[Hit], signatures: Sequence[bytes], *, least: float) -> list[Group]:
     """Put hits that are at least so similar together, in the order of the best of each group."""
     groups: list[Group] = []
-    by_hash: dict[int, list[Group]] = {}
+    by_hash: dict[int, tuple[Group, ...]] = {}
     for rank, (hit, signature) in enumerate(zip(hits, signatures, strict=True), start=1):
-        keys = read_hashes(signature)[:_KEYS]
-        near = (group for key in keys for group in by_hash.get(key, ()))
+        keys = smallest_hashes(signature, _KEYS)
+        if by_hash.keys().isdisjoint(keys):  # as most hits are
+            groups.append(Group(hit, rank, signature))
+            by_hash |= dict.fromkeys(keys, (groups[-1],))
+            continue
+        near = [group for key in keys for group in by_hash.get(key, ())]
+        compared: Group | None = None
         for group in near:
-            if similarity(group.signature, signature) >= least:
+            if group is not compared and are_similar(group.signature, signature, least=least):
                 group.others.append(hit.docid)
                 break
+            compared = group  # which most keys lead to again
         else:
             group = Group(hit, rank, signature)
             groups.append(group)
-            for key in keys:
-                by_hash.setdefault(key, []).append(group)
+            by_hash |= {key: (*by_hash.get(key, ()), group) for key in keys}
     return groups

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from itertools import starmap
 
 from quoth.index.lexical.passage_terms import PassageTerms, PlacedPassage, weigh_terms
 from quoth.records import Document, Passage, Snippet, Span
-from quoth.text.words import Analyser, Word
+from quoth.text.words import Analyser, PlacedTerm
+
+_MOST_WORDS = 64
+"""So many words may make up a cluster."""
 
 
 class PassageChoice:
@@ -47,6 +49,8 @@ class PassageChoice:
     ) -> tuple[Passage | None, float]:
         """Choose by the terms that were kept of a document's passages; the earliest of equals."""
         names, passages = list(document.fields), kept.passages
+        if len(passages) == 1 and not weigh:  # as most documents have
+            return _cut(document, names[passages[0].field], passages[0]), 0.0
         fit: Sequence[int] = range(len(passages))
         if self._besides and len(passages) > 1:
             own = [at for at in fit if names[passages[at].field] not in self._besides]
@@ -75,16 +79,12 @@ def make_snippet(
     passage: Passage, weights: Mapping[str, float], *, analyser: Analyser, max_chars: int = 240
 ) -> Snippet:
     """Cut a stretch of at most `max_chars` around the heaviest cluster of query words."""
-    words = analyser.find(passage.text, weights)
-    start, end = 0, len(passage.text)
-    if end > max_chars:
-        cluster = _heaviest_cluster(words, weights, max_chars)
-        start, end = _whole_words(passage.text, cluster, max_chars)
-    return Snippet(
-        passage.text[start:end],
-        Span(passage.span.start + start, passage.span.start + end),
-        _highlight(words, start, end),
-    )
+    text, first = passage.text, passage.span.start
+    words = analyser.place(text, weights)
+    if len(text) <= max_chars:
+        return Snippet(text, passage.span, _highlight(words, 0, len(text)))
+    start, end = _whole_words(text, _heaviest_cluster(words, weights, max_chars), max_chars)
+    return Snippet(text[start:end], Span(first + start, first + end), _highlight(words, start, end))
 
 
 def _passage_weight(passage: Passage, weights: Mapping[str, float], analyser: Analyser) -> float:
@@ -93,56 +93,83 @@ def _passage_weight(passage: Passage, weights: Mapping[str, float], analyser: An
     return weigh_terms(counts, weights, num_terms=len(terms))
 
 
-def _heaviest_cluster(words: Sequence[Word], weights: Mapping[str, float], max_chars: int) -> Span:
+def _heaviest_cluster(
+    words: Sequence[PlacedTerm], weights: Mapping[str, float], max_chars: int
+) -> tuple[int, int]:
     """Find the stretch from one query word to another that holds the most distinct weight."""
-    best, best_weight, until = Span(0, 0), 0.0, 0
+    count = len(words)
+    if words and words[-1][1] <= words[0][0] + max_chars and count <= _MOST_WORDS:
+        return words[0][0], words[-1][1]
+    best, best_weight, until = (0, 0), 0.0, 0
+    starts, ends, terms = zip(*words, strict=True) if words else ((), (), ())
+    most = math.fsum(map(weights.__getitem__, set(terms)))
     tfs: dict[str, int] = {}
-    for at, first in enumerate(words):
-        limit, is_new = first.start + max_chars, False
-        while until < min(len(words), at + 64) and words[until].end <= limit:
-            term = words[until].term
-            is_new |= term not in tfs
-            tfs[term] = tfs.get(term, 0) + 1
+    for at, first in enumerate(terms):
+        limit, is_new = starts[at] + max_chars, False
+        last = min(count, at + _MOST_WORDS)
+        while until < last and ends[until] <= limit:
+            term = terms[until]
+            if term in tfs:
+                tfs[term] += 1
+            else:
+                tfs[term], is_new = 1, True
             until += 1
         if is_new:  # or else it weighs no more than the stretch before
             weight = math.fsum(map(weights.__getitem__, tfs))
             if weight > best_weight:
-                best, best_weight = Span(first.start, words[until - 1].end), weight
+                best, best_weight = (starts[at], ends[until - 1]), weight
+                if weight >= most:
+                    break
         if until == at:  # a word longer than what is shown
             until += 1
-        elif tfs[first.term] > 1:
-            tfs[first.term] -= 1
+        elif tfs[first] > 1:
+            tfs[first] -= 1
         else:
-            del tfs[first.term]
+            del tfs[first]
     return best
 
 
-def _whole_words(text: str, cluster: Span, max_chars: int) -> tuple[int, int]:
+def _whole_words(text: str, cluster: tuple[int, int], max_chars: int) -> tuple[int, int]:
     """Widen to the left for context and end at a word's end, within the allowance."""
-    lead = max(0, cluster.start - max_chars // 6, cluster.end - max_chars)
+    first, last = cluster
+    lead = max(0, first - max_chars // 6, last - max_chars)
     if lead > 0:
-        space = text.find(" ", lead, cluster.start)
-        lead = space + 1 if space >= 0 else cluster.start
+        space = text.find(" ", lead, first)
+        lead = space + 1 if space >= 0 else first
     end = min(len(text), lead + max_chars)
     if end < len(text):
-        space = text.rfind(" ", max(cluster.end, lead + max_chars // 2), end)
+        space = text.rfind(" ", max(last, lead + max_chars // 2), end)
         end = space if space >= 0 else end
     return lead, end
 
 
-def _highlight(words: Sequence[Word], start: int, end: int) -> tuple[Span, ...]:
+def _highlight(words: Sequence[PlacedTerm], start: int, end: int) -> tuple[Span, ...]:
     """Return the spans of words within a stretch, counted from its start.
 
     Overlapping ones, as pairs of characters give them, are joined.
     """
     spans: list[tuple[int, int]] = []
     last = 0
-    for _term, begin, until in words:
+    for begin, until, _term in words:
         if begin < start or until > end:
             continue
         if begin < last:
             spans[-1] = (spans[-1][0], max(last, until) - start)
         else:
             spans.append((begin - start, until - start))
-        last = max(last, until)
-    return tuple(starmap(Span, spans))
+        last = until if until > last else last
+    if len(_SPANS) > _MAX_SPANS:
+        _SPANS.clear()
+    return tuple(map(_SPANS.__getitem__, spans))
+
+
+class _Spans(dict[tuple[int, int], Span]):
+    """Short spans near the start, which snippets have again and again; each is made once."""
+
+    def __missing__(self, place: tuple[int, int]) -> Span:
+        span = self[place] = Span(*place)
+        return span
+
+
+_SPANS = _Spans()
+_MAX_SPANS = 20_000

@@ -20,6 +20,11 @@ _MOST_LOOKS = 50
 _MOST_CHARACTERS = 80
 
 
+def can_have_place(document: Document) -> bool:
+    """Whether there may be a place to name: only then is the format known."""
+    return "format" in document.metadata
+
+
 def find_place(document: Document, passage: Passage, *, within: Span | None = None) -> str:
     """Name the place of a passage as a citation does; empty where nothing is known of it.
 

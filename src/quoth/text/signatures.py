@@ -8,7 +8,9 @@ estimates the Jaccard similarity of their shingles, with a standard error of 0.0
 
 from __future__ import annotations
 
+import functools
 import re
+import struct
 import zlib
 from array import array
 from collections.abc import Iterable
@@ -66,6 +68,34 @@ def similarity(first: bytes, second: bytes) -> float:
     own, other = set(read_hashes(first)), set(read_hashes(second))
     smallest = sorted(own | other)[:SKETCH_SIZE]
     return len((own & other).intersection(smallest)) / len(smallest)
+
+
+def are_similar(first: bytes, second: bytes, *, least: float) -> bool:
+    """Tell whether two texts have at least such a similarity; sooner where they have far less.
+
+    >>> one, other = (make_signature([" ".join(map(str, range(n, n + 90)))]) for n in (0, 1))
+    >>> are_similar(one, other, least=0.9), are_similar(one, other, least=0.99)
+    (True, False)
+    """
+    own, other = _hash_set(first), _hash_set(second)
+    common = len(own & other)
+    size = min(SKETCH_SIZE, len(own) + len(other) - common)
+    # Of the smallest hashes, no more than these can be common.
+    return bool(size) and common / size >= least and similarity(first, second) >= least
+
+
+@functools.lru_cache(maxsize=512)  # some 6 MB
+def _hash_set(signature: bytes) -> frozenset[int]:
+    return frozenset(read_hashes(signature))
+
+
+def smallest_hashes(signature: bytes, count: int) -> tuple[int, ...]:
+    """Return the smallest hashes of a signature, at most so many.
+
+    >>> smallest_hashes(_write([3, 5, 8]), 2), smallest_hashes(b"", 2)
+    ((3, 5), ())
+    """
+    return struct.unpack_from(f"={min(count, len(signature) // 4)}I", signature)
 
 
 def read_hashes(signature: bytes) -> array[int]:

@@ -15,6 +15,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Container, Iterator
 from dataclasses import asdict, dataclass
+from itertools import compress
 from typing import Annotated, Any, NamedTuple
 
 from quoth.constraints import CheckedConfig, Names
@@ -68,6 +69,10 @@ class Word(NamedTuple):
     term: str
     start: int
     end: int
+
+
+PlacedTerm = tuple[int, int, str]
+"""Start and end of a word, and its term; unlike `Word`, it costs next to nothing to make."""
 
 
 class Analyser:
@@ -135,31 +140,35 @@ class Analyser:
         >>> Analyser(AnalyserConfig()).find("An owl hunts owls", {"owl"})
         [Word(term='owl', start=3, end=6), Word(term='owl', start=13, end=17)]
         """
-        if text.isascii() and self._splitter is None:
-            return self._find_ascii(text, wanted)
-        (pattern, is_full), cache = _pattern_for(text), self._cache
-        if is_full or self._splitter is not None:
-            return [word for word in self.words(text) if word.term in wanted]
-        return [
-            Word(term, *match.span())
-            for match in pattern.finditer(text)
-            if (term := cache[match[0]]) in wanted
-        ]
+        return [Word(term, start, end) for start, end, term in self.place(text, wanted)]
 
-    def _find_ascii(self, text: str, wanted: Container[str]) -> list[Word]:
-        """Find words in plain text: first which ones there are, then where those stand."""
-        lowered, cache = f" {_lower_ascii(text)} ", self._cache
-        found = []
-        for word in set(lowered.split()):
-            term = cache[word]
-            if term in wanted:
-                sought, width = f" {word} ", len(word)
-                at = lowered.find(sought)
-                while at >= 0:
-                    found.append((at, at + width, term))
-                    at = lowered.find(sought, at + width + 1)
-        found.sort()
-        return [Word(term, start, end) for start, end, term in found]
+    def place(self, text: str, wanted: Container[str]) -> list[PlacedTerm]:
+        """List what `find` does as plain tuples.
+
+        >>> Analyser(AnalyserConfig()).place("An owl hunts owls", {"owl"})
+        [(3, 6, 'owl'), (13, 17, 'owl')]
+        """
+        if self._splitter is None and text.isascii():
+            return self._place_ascii(text, wanted)
+        pattern, is_full = _pattern_for(text)
+        if is_full or self._splitter is not None:
+            return [(start, end, term) for term, start, end in self.words(text) if term in wanted]
+        terms = list(map(self._cache.__getitem__, pattern.findall(text)))
+        pairs = zip(pattern.finditer(text), terms, strict=True)
+        chosen = compress(pairs, map(wanted.__contains__, terms))
+        return [(*match.span(), term) for match, term in chosen]
+
+    def _place_ascii(self, text: str, wanted: Container[str]) -> list[PlacedTerm]:
+        """Find words in plain text: first which of them are wanted, then where those stand."""
+        lowered, end, placed = f" {_lower_ascii(text)} ", 0, []
+        words = lowered.split()
+        terms = list(map(self._cache.__getitem__, words))
+        pairs = zip(words, terms, strict=True)
+        for word, term in compress(pairs, map(wanted.__contains__, terms)):
+            start = lowered.find(f" {word} ", end)  # all of the same word before it were found
+            end = start + len(word)
+            placed.append((start, end, term))
+        return placed
 
     def identity(self) -> dict[str, Any]:
         """Describe everything that decides which terms come out, to be kept with an index."""

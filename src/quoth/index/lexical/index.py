@@ -159,6 +159,8 @@ class LexicalIndex:
         self.path = folder / artifact.config["folder"]
         self._names = view_names(self.fields)
         self._seen_terms: dict[str, frozenset[str]] = {}
+        self._meta = str(self.path / META)
+        self._settled: tuple[tuple[int, ...], bool] | None = None
         self._mapped = {
             name: seal for name, seal in artifact.files.items() if Path(name).name != META
         }
@@ -195,9 +197,13 @@ class LexicalIndex:
     @property
     def is_settled(self) -> bool:
         """Whether tantivy is in the recorded state; not so during a write or after a crash."""
-        name = f"{self.path.name}/{META}"
         try:
-            return self.artifact.files.get(name) == seal_file(self.path / META)
+            found = os.stat(self._meta)
+            stamp = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+            if self._settled is None or self._settled[0] != stamp:
+                recorded = self.artifact.files.get(f"{self.path.name}/{META}")
+                self._settled = (stamp, recorded == seal_file(self.path / META))
+            return self._settled[1]
         except OSError as error:
             if says_out_of_files(error):
                 raise out_of_files(self.path) from error

@@ -32,7 +32,7 @@ TELLING_LENGTH = 10
 _WIDTH = 4  # bytes of a number
 _PER_PASSAGE = 5  # numbers
 _MAX_PENDING = 2_000
-_MAX_READ = 10_000
+_MAX_READ_BYTES = 16_000_000
 _RECORDS = "SELECT row, terms FROM records WHERE row IN (SELECT value FROM json_each(?))"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS records (row INTEGER PRIMARY KEY, terms BLOB NOT NULL);
@@ -116,12 +116,15 @@ class PassageTerms:
         ends, find = self._ends, self._keys.find
         matched = [0.0] * len(ends)
         for term, weight in weights.items():
-            at, tfs = find(_KEYS[term]), dict[int, int]()
+            key = _KEYS[term]
+            at, tfs = find(key), dict[int, int]()
             while at >= 0:
-                if at % _WIDTH == 0:
-                    passage = bisect_right(ends, at)
-                    tfs[passage] = tfs.get(passage, 0) + 1
-                at = find(_KEYS[term], at + 1)
+                if at % _WIDTH:  # across two keys
+                    at = find(key, at + 1)
+                    continue
+                passage = bisect_right(ends, at)
+                tfs[passage] = tfs.get(passage, 0) + 1
+                at = find(key, at + _WIDTH)
             for passage, tf in tfs.items():
                 matched[passage] += weight * saturate(tf, 1.0)
         return [
@@ -139,6 +142,7 @@ class PassageTermsFile(DerivedFile):
         super().__init__(connection, path)
         self._pending: list[tuple[int, bytes]] = []
         self._read: dict[int, PassageTerms] = {}
+        self._read_bytes = 0
 
     @classmethod
     def none(cls) -> Self:
@@ -178,11 +182,13 @@ class PassageTermsFile(DerivedFile):
         wanted, known = list(rows), self._read
         unknown = [row for row in wanted if row not in known]
         if unknown:
-            if len(known) > _MAX_READ:
-                known.clear()
+            if self._read_bytes > _MAX_READ_BYTES:
+                self._read = known = {row: known[row] for row in wanted if row in known}
+                self._read_bytes = 0
             for row, record in self._run(_RECORDS, (json.dumps(unknown),)):
                 with contextlib.suppress(ValueError, TypeError):
                     known[row] = PassageTerms(record)
+                    self._read_bytes += len(record)
         return {row: known[row] for row in wanted if row in known}
 
     def begin(self) -> None:

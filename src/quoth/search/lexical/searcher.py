@@ -35,7 +35,7 @@ from quoth.search.lexical.opening import open_index
 from quoth.search.lexical.pinned import PinnedStatistics
 from quoth.search.lexical.records import open_records
 from quoth.search.lexical.score import QueryStatistics, contributions, explain_parts
-from quoth.search.lexical.ties import LEAST_STEP, near_ties
+from quoth.search.lexical.ties import LEAST_STEP, has_ties, near_ties
 from quoth.search.lexical.upkeep import STATISTICS_FILE, LexicalUpkeep
 from quoth.search.searcher import Progress, ignore_progress
 from quoth.search.shard_questions import ShardHits, as_columns
@@ -204,9 +204,9 @@ class LexicalSearcher:
 
         Documents with the same fields score the same, so they are not looked into.
         """
-        groups = list(near_ties(hits))
-        if len(groups) == len(hits) or not self._agreement().holds(self.parse(query)):
+        if not has_ties(hits) or not self._agreement().holds(self.parse(query)):
             return tuple(hits)  # told apart, or scored exactly
+        groups = list(near_ties(hits))
         if not self._is_of_one_state():
             groups = [list(hits)]
         differing = [
@@ -221,7 +221,10 @@ class LexicalSearcher:
             parsed = self.parse(query)
             exact = self._exact.score(parsed, differing, self._pinned().of_query(parsed))
         scored = [
-            [Hit(hit.docid, exact.get(stored[hit.docid].row, hit.score)) for hit in each]
+            [
+                Hit(hit.docid, exact[row]) if (row := stored[hit.docid].row) in exact else hit
+                for hit in each
+            ]
             for each in groups
         ]
         return tuple(

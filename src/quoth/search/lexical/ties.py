@@ -22,6 +22,12 @@ def tie_start(hits: Sequence[Hit], at: int) -> int:
     return at
 
 
+def has_ties(hits: Sequence[Hit]) -> bool:
+    """Tell whether the score of any hit may be that of the one before it."""
+    scores = [hit.score for hit in hits]
+    return any(after * ROUNDING + LEAST_STEP >= before for before, after in pairwise(scores))
+
+
 def near_ties(hits: Sequence[Hit]) -> Iterator[list[Hit]]:
     """Yield stretches of hits, each score of which may be that of the one before it.
 

@@ -47,7 +47,10 @@ _logger = logging.getLogger(__name__)
 
 def log_access(fields: Mapping[str, object]) -> None:
     """Log one answered request; fields are named otherwise than time, level, logger, message."""
-    _access.info("request", extra={FIELDS: dict(fields)})
+    if _access.isEnabledFor(logging.INFO):  # and made by hand: nobody needs to know from where
+        record = logging.LogRecord(_access.name, logging.INFO, __file__, 0, "request", (), None)
+        setattr(record, FIELDS, dict(fields))
+        _access.handle(record)
 
 
 @contextmanager

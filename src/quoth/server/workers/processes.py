@@ -8,13 +8,15 @@ of its hits comes back. One that dies takes its one search with it; the next get
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
-import queue
+import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +35,7 @@ from quoth.wire.writing import search_json
 
 _MAIN = f"from {__name__} import main; main()"
 _PRIORITIES = {False: 4, True: 14}  # as the command nice has it: the server itself goes first
-_POLL_SECONDS = 0.05
+_POLL_MILLISECONDS = 50
 _STOP_SECONDS = 2.0
 _END_SECONDS = 5.0
 
@@ -136,6 +138,7 @@ class _SearchProcess:
                 env={**os.environ, "OMP_NUM_THREADS": str(threads)},
             )
         self._connection = Connection(ours.detach())
+        self._answers = _poller(self._connection)
         self._connection.send((folder, settings))
         self.is_usable = True
 
@@ -143,7 +146,7 @@ class _SearchProcess:
         """Search; where this thread's work is to stop, that of the process stops, too."""
         self._connection.send(request)
         try:
-            while not self._connection.poll(_POLL_SECONDS):
+            while not self._answers.poll(_POLL_MILLISECONDS):
                 check_interruption()
         except BaseException:
             self._stop()
@@ -173,6 +176,13 @@ class _SearchProcess:
                 self.is_usable = True
 
 
+def _poller(connection: Connection) -> select.poll:
+    """Return what waits for a connection; `Connection.poll` sets up everything anew each time."""
+    made = select.poll()
+    made.register(connection.fileno(), select.POLLIN)
+    return made
+
+
 # In the process ----------------------------------------------------------------------------------
 
 
@@ -187,6 +197,28 @@ def main() -> None:
         _Searching(connection, folder, settings).run()
 
 
+class _Unwanted(Interruption):
+    """Is due once the other end of a connection says so, or is gone; it looks now and then."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self._connection = connection
+        self._words = _poller(connection)
+        self._next_look = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the search should stop."""
+        now = time.monotonic()
+        if now >= self._next_look and not self._stopped.is_set():
+            self._next_look = now + _POLL_MILLISECONDS / 1e3
+            if self._words.poll(0):
+                self.stop()
+                with contextlib.suppress(EOFError, OSError):  # then no more will be asked
+                    self._connection.recv()
+        return super().is_due
+
+
 class _Searching:
     """Searches one after another, and hears meanwhile that one is not wanted any more."""
 
@@ -195,33 +227,20 @@ class _Searching:
         self._stages = StageTimes()
         self._open = share_engine(open_engine(folder, settings=settings), self._stages)
         self._engine: OpenedEngine | None = None
-        self._interruption = Interruption()
-        self._requests: queue.SimpleQueue[SearchRequest | None] = queue.SimpleQueue()
 
     def run(self) -> None:
         """Search until nobody asks any more."""
-        threading.Thread(target=self._listen, daemon=True).start()
-        while (request := self._requests.get()) is not None:
-            self._interruption = Interruption()
-            with interruptible(self._interruption):
-                self._connection.send(self._find(request))
-
-    def _listen(self) -> None:
-        """Take requests; stop the present search when told to, or when nobody is left to tell."""
-        with contextlib.suppress(EOFError, OSError):
-            while True:
-                request = self._connection.recv()
-                if request is None:
-                    self._interruption.stop()
-                else:
-                    self._requests.put(request)
-        self._interruption.stop()
-        self._requests.put(None)
+        while True:
+            request = self._connection.recv()
+            if request is not None:  # or else told to stop what is done already
+                with interruptible(_Unwanted(self._connection)):
+                    self._connection.send(self._find(request))
 
     def _find(self, request: SearchRequest) -> SearchOutcome | Exception:
         try:
             if self._engine is None:
                 self._engine = self._open()
+                gc.freeze()  # what was loaded is here to stay: nobody need look at it as garbage
             with self._stages.of_one_request() as seconds:
                 found = self._engine.find(request)
                 body = search_json(request, found, seconds)
