@@ -34,8 +34,19 @@ def passages_of_round(data: Path, number: int, count: int) -> Iterator[Document]
 
 
 def docids_of_round(data: Path, number: int, count: int) -> Iterator[str]:
-    """Yield the docids of these passages."""
-    return (document.docid for document in passages_of_round(data, number, count))
+    """Yield the docids of these passages, of later rounds without making them."""
+    if number == 0:
+        return (document.docid for document in passages(data, count))
+    return (name_passage(number, made) for made in range(count))
+
+
+def name_passage(number: int, made: int) -> str:
+    """Name a passage of a later round.
+
+    >>> name_passage(3, 17)
+    'round-3/17'
+    """
+    return f"round-{number}/{made}"
 
 
 def _shuffled(data: Path, number: int) -> Iterator[Document]:
@@ -46,7 +57,7 @@ def _shuffled(data: Path, number: int) -> Iterator[Document]:
         for stretch in _cut(_shuffle_sentences(group, seeded), seeded):
             if made % NUMBERED == 0:
                 stretch = f"{stretch} {number}{made:07d}"
-            yield Document(f"round-{number}/{made}", {"text": (stretch,)})
+            yield Document(name_passage(number, made), {"text": (stretch,)})
             made += 1
 
 

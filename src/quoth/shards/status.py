@@ -12,7 +12,7 @@ from quoth.engine.verify import Damage
 from quoth.search.merged import ShardAnswers
 
 _OF_ALL = ("terms",)  # every shard counts those of all
-_PER_SHARD = ("documents", "passages", "change", "bytes")
+_PER_SHARD = ("documents", "passages", "change", "bytes", "questions")
 
 
 def describe_all(shards: ShardSet, asked: ShardAnswers[dict[str, Any]]) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def describe_all(shards: ShardSet, asked: ShardAnswers[dict[str, Any]]) -> dict[
     found = [asked.answers[number] for number in sorted(asked.answers)]
     own = {
         f"{number:05d}": (
-            {key: asked.answers[number][key] for key in _PER_SHARD}
+            {key: value for key, value in asked.answers[number].items() if key in _PER_SHARD}
             if number in asked.answers
             else {"unreachable": asked.unreachable[number]}
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from quoth.constraints import AtLeastOne, AtLeastZero, CheckedConfig, NonNegative, Positive
+from quoth.constraints import AtLeastOne, AtLeastZero, CheckedConfig, NonNegative, Positive, Share
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,11 @@ class ClusterConfig(CheckedConfig, title="cluster"):
 
     Another process is tried once; then the shard counts as unreachable, and hits come from the
     others until it is back."""
+
+    hedge_share: Share = 0.05
+    """Share of questions that may go to a second process of a shard as well, once the first is
+    slower than 95 % of recent answers; the first answer counts. Needs two replicas; 0 turns it
+    off."""
 
     @property
     def is_elastic(self) -> bool:

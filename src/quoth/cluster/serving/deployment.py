@@ -21,6 +21,7 @@ from typing import Any
 from quoth.cluster.connecting import load_ray, load_serve
 from quoth.cluster.serving.config import ClusterConfig
 from quoth.cluster.serving.direct import Address, DirectLine, Lost
+from quoth.cluster.serving.hedging import Hedging
 from quoth.cluster.serving.port import RemotePort, ShardLine, losses
 from quoth.cluster.serving.replica import OpenPort, ShardReplica
 from quoth.errors import ClusterError
@@ -72,7 +73,8 @@ class ServedShards:
                     raise Lost from error
                 return found
 
-            direct = DirectLine(find, count=config.replicas, key=self._key)
+            hedging = Hedging(config.hedge_share)
+            direct = DirectLine(find, count=config.replicas, key=self._key, hedging=hedging)
             direct.look_for_replicas()
         return ShardLine(number, handle, wait_seconds=config.wait_seconds, direct=direct)
 

@@ -11,12 +11,13 @@ import logging
 import pickle
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from quoth import errors
 from quoth.cluster.connecting import load_serve
 from quoth.cluster.serving.direct import DirectLine, Late, Lost
+from quoth.cluster.serving.hedging import LineCounts
 from quoth.cluster.serving.replica import FAILED, Reply
 from quoth.errors import ClusterError, QuothError, ShardDown
 from quoth.records import Document, Hit, Part, Query, SearchRequest, ShownHit
@@ -89,6 +90,11 @@ class ShardLine:
     def is_costly(self) -> bool:
         """Whether every question goes through Ray."""
         return self._direct is None
+
+    @property
+    def counts(self) -> LineCounts:
+        """What was asked past Ray so far."""
+        return LineCounts() if self._direct is None else self._direct.hedging.counts
 
     @property
     def is_down(self) -> bool:
@@ -234,9 +240,9 @@ class RemotePort:
         return found
 
     def status(self) -> dict[str, Any]:
-        """Describe the shard."""
+        """Describe the shard, and count what it was asked from here."""
         found: dict[str, Any] = self._line.ask("status")
-        return found
+        return {**found, "questions": asdict(self._line.counts)}
 
 
 def losses() -> tuple[type[Exception], type[Exception]]:
