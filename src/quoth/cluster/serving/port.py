@@ -175,10 +175,12 @@ class ShardLine:
 
 
 class RemotePort:
-    """A shard in other processes, as `ShardPort` wants it."""
+    """A shard or a group of them in other processes, as `ShardPort` wants it."""
 
-    def __init__(self, line: ShardLine) -> None:
+    def __init__(self, line: ShardLine, *, shards: tuple[int, ...] = ()) -> None:
+        """Ask over a line; `shards` are those of a group."""
         self.number = line.number
+        self.shards = shards or (line.number,)
         self.is_costly = line.is_costly
         self._line = line
 
@@ -242,6 +244,8 @@ class RemotePort:
     def status(self) -> dict[str, Any]:
         """Describe the shard, and count what it was asked from here."""
         found: dict[str, Any] = self._line.ask("status")
+        if self.shards != (self.number,):
+            return found
         return {**found, "questions": asdict(self._line.counts)}
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from quoth.cluster.connecting import own_address
 from quoth.cluster.serving.direct import Address, Listening
 from quoth.errors import QuothError
-from quoth.search.merged import ShardPort
+from quoth.search.fan_out import ShardPort
 
 FAILED = "!"
 """The kind of a reply to what went wrong unforeseen."""
