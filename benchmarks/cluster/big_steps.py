@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,18 @@ def search(
                 "own_mb": own_megabytes(),
             }
         documents = engine.status()["documents"]
-    return {"documents": documents, "searchers": rows}
+    return {"documents": documents, "searchers": rows, "parts_mb": weigh_parts(folder)}
+
+
+def weigh_parts(folder: Path) -> dict[str, float]:
+    """Say how much each part of a collection takes on disk, over all shards."""
+    sizes: Counter[str] = Counter()
+    for shard in sorted(folder.glob("shard-*")) or [folder]:
+        for path in shard.rglob("*"):
+            if path.is_file():
+                part = path.relative_to(shard).parts[0].partition("-wal")[0]
+                sizes[part.partition("-shm")[0]] += path.stat().st_size
+    return {part: size / 1e6 for part, size in sorted(sizes.items())}
 
 
 def verify(folder: Path) -> dict[str, Any]:
