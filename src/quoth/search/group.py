@@ -49,7 +49,7 @@ class GroupPort:
         self.number = number
         self.shards = tuple(each for port in ports for each in port.shards)
         self._fan_out = FanOut(ports)
-        self._place = lambda docid: self._fan_out.place(shard_of(docid))
+        self._shard_of = shard_of
 
     def answer(
         self, questions: Sequence[ShardQuestion]
@@ -137,6 +137,10 @@ class GroupPort:
     def close(self) -> None:
         """Stop the threads; the ports stay as they are."""
         self._fan_out.close()
+
+    def _place(self, docid: str) -> int:
+        """Return the number of the port that a document is behind."""
+        return self._fan_out.place(self._shard_of(docid))
 
     def _side(self, searcher: str, *, where: str, syntax: bool) -> MergedSearcher:
         return MergedSearcher(

@@ -16,14 +16,16 @@ from quoth.cluster.connecting import own_address
 from quoth.cluster.serving.direct import Address, Listening
 from quoth.errors import QuothError
 from quoth.search.fan_out import ShardPort
+from quoth.search.group import GroupPort
 
 FAILED = "!"
 """The kind of a reply to what went wrong unforeseen."""
 
 _logger = logging.getLogger(__name__)
 
-OpenPort = Callable[[], ShardPort]
-"""Opens a shard as it is now; it travels to the process that serves the shard, so it is pickled."""
+OpenPort = Callable[[], ShardPort | GroupPort]
+"""Opens a shard as it is now, or a group of them; it travels to the process that serves it, so it
+is pickled."""
 
 
 @dataclass(frozen=True, slots=True)
