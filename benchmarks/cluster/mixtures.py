@@ -76,7 +76,7 @@ def build_vectors(folder: Path, number: int) -> dict[str, Any]:
 
 
 def install_vectors(folder: Path, collection: Path) -> dict[str, Any]:
-    """Move the indexes into the shards and record that they hold every document."""
+    """Move the indexes into the shards, drop what was removed, record that they hold the rest."""
     name, held = DenseConfig().encoder, 0
     for number, shard in enumerate(open_shards(collection).shards):
         made, target = folder / f"shard-{number:05d}", shard / "dense" / name
@@ -84,18 +84,19 @@ def install_vectors(folder: Path, collection: Path) -> dict[str, Any]:
             target.parent.mkdir(exist_ok=True)
             made.rename(target)
         with contextlib.closing(Store.open(shard)) as store:
-            _require_same_rows(target, store)
+            _drop_removed(target, store)
             finish_vectors(target, target, store, config=DenseConfig(), progress=ignore_progress)
             held += store.num_documents
     return {"vectors": held}
 
 
-def _require_same_rows(folder: Path, store: Store) -> None:
+def _drop_removed(folder: Path, store: Store) -> None:
     identity = open_encoder(DenseConfig().encoder).identity()
-    rows = DenseIndex.open(folder, model=identity, config=DenseConfig()).rows()
-    live = np.array(sorted(store.live_rows()))
-    if not np.array_equal(rows, live):
-        raise SystemExit(f"{folder} holds {len(rows):,} rows, the store has {len(live):,} others")
+    index = DenseIndex.open(folder, model=identity, config=DenseConfig())
+    rows, live = set(index.rows().tolist()), store.live_rows()
+    if lacking := live - rows:
+        raise SystemExit(f"{folder} lacks {len(lacking):,} documents of the store")
+    index.remove(sorted(rows - live))
 
 
 def _mix(

@@ -77,6 +77,8 @@ def list_steps(given: argparse.Namespace) -> dict[str, Step]:
             for number in range(ROUNDS)
         },
         "search": partial(find, shards, searchers=("lexical",)),
+        "remove": partial(big_steps.remove_tenth, shards, data, count=count, rounds=ROUNDS),
+        "search-removed": partial(find, shards, searchers=("lexical",)),
         "verify": partial(big_steps.verify, shards),
         "sample": sample,
         **{
@@ -85,9 +87,7 @@ def list_steps(given: argparse.Namespace) -> dict[str, Step]:
         },
         "install": partial(mixtures.install_vectors, vectors, shards),
         "search-vectors": partial(find, shards, searchers=BY_VECTORS),
-        "remove": partial(big_steps.remove_tenth, shards, data, count=count, rounds=ROUNDS),
-        "search-removed": partial(find, shards, searchers=BY_VECTORS),
-        "verify-removed": partial(big_steps.verify, shards),
+        "verify-vectors": partial(big_steps.verify, shards),
         "merge": partial(big_steps.merge, shards, merged),
         "search-merged": partial(find, merged, searchers=BY_VECTORS),
         "verify-merged": partial(big_steps.verify, merged),
