@@ -180,7 +180,7 @@ class RemotePort:
     def __init__(self, line: ShardLine, *, shards: tuple[int, ...] = ()) -> None:
         """Ask over a line; `shards` are those of a group."""
         self.number = line.number
-        self.shards = shards or (line.number,)
+        self.shards: tuple[int, ...] = shards or (line.number,)
         self.is_costly = line.is_costly
         self._line = line
 
