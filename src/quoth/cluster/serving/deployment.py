@@ -25,7 +25,7 @@ from quoth.cluster.serving.config import ClusterConfig
 from quoth.cluster.serving.direct import Address, DirectLine, Lost
 from quoth.cluster.serving.hedging import Hedging
 from quoth.cluster.serving.port import RemotePort, ShardLine, losses
-from quoth.cluster.serving.replica import OpenPort, ShardReplica
+from quoth.cluster.serving.replica import GroupReplica, OpenPort, ShardReplica
 from quoth.errors import ClusterError
 from quoth.search.group import GroupPort, arrange_groups
 
@@ -138,7 +138,7 @@ class ServedShards:
             max_constructor_retry_count=_START_ATTEMPTS,
             **scaling_options(config),
             **placement_options(config, num_machines=_num_machines()),
-        )(ShardReplica)
+        )(GroupReplica if "-group-" in application else ShardReplica)
 
     def _trouble(self, error: RuntimeError) -> str:
         """Say what the replicas themselves said, where one did."""

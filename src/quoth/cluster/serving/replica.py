@@ -7,6 +7,7 @@ a replica's methods, and past it one per connection (`direct.py`). What goes wro
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -70,3 +71,11 @@ class ShardReplica:
 
     async def ping(self) -> None:
         """Answer once all that was asked before is answered."""
+
+
+class GroupReplica(ShardReplica):
+    """An inner router in a process of its own: it waits for shards, which Ray forbids its loop."""
+
+    async def ask(self, method: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> Reply:
+        """Call a method of the port on a thread of its own."""
+        return await asyncio.to_thread(self._call, method, arguments, options)
