@@ -92,9 +92,9 @@ class ShardLine:
         return self._direct is None
 
     @property
-    def counts(self) -> LineCounts:
-        """What was asked past Ray so far."""
-        return LineCounts() if self._direct is None else self._direct.hedging.counts
+    def counts(self) -> LineCounts | None:
+        """What was asked past Ray so far; None where all goes through it."""
+        return None if self._direct is None else self._direct.hedging.counts
 
     @property
     def is_down(self) -> bool:
@@ -242,11 +242,12 @@ class RemotePort:
         return found
 
     def status(self) -> dict[str, Any]:
-        """Describe the shard, and count what it was asked from here."""
+        """Describe the shard, and count what it was asked from here, past Ray."""
         found: dict[str, Any] = self._line.ask("status")
-        if self.shards != (self.number,):
+        counts = self._line.counts
+        if counts is None or self.shards != (self.number,):
             return found
-        return {**found, "questions": asdict(self._line.counts)}
+        return {**found, "questions": asdict(counts)}
 
 
 def losses() -> tuple[type[Exception], type[Exception]]:
