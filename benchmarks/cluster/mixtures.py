@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -18,8 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.cluster.apart import own_megabytes
 from benchmarks.cluster.build import passages
 from benchmarks.cluster.rounds import docids_of_round
+from benchmarks.serve.collection import sample_queries
+from benchmarks.serve.load import quantiles_ms
 from quoth.collection.shards import ShardSet, open_shards
 from quoth.collection.store import Store
 from quoth.index.dense.config import DenseConfig
@@ -73,6 +77,38 @@ def build_vectors(folder: Path, number: int) -> dict[str, Any]:
     index.compact()
     index.build_approximate_if_due()
     return {"vectors": len(rows), "finder": DenseConfig().choose_index(len(rows))}
+
+
+def search_codes(folder: Path, data: Path, *, num_queries: int, num_shards: int) -> dict[str, Any]:
+    """Search the indexes by themselves for real queries, one after another, all shards in turn."""
+    encoder = open_encoder(DenseConfig().encoder)
+    sets = sorted(path.name for path in (data / "ir").iterdir() if path.is_dir())
+    texts = sample_queries(data / "ir", sets, count=num_queries)
+    vectors = encoder.encode_queries(texts).vectors
+    indexes = [
+        DenseIndex.open(
+            folder / f"shard-{number:05d}", model=encoder.identity(), config=DenseConfig()
+        )
+        for number in range(num_shards)
+    ]
+    for index in indexes:  # which opens and checks its codes
+        index.top_k(vectors[:1], 10, allowed=None)
+    times, worked = [], time.process_time()
+    for vector in vectors:
+        begun = time.perf_counter()
+        for index in indexes:
+            index.top_k(vector[None], 10, allowed=None)
+        times.append(time.perf_counter() - begun)
+    work = 1000 * (time.process_time() - worked) / len(vectors)
+    codes = [path.stat().st_size for path in folder.glob("shard-*/ivfpq-*")]
+    return {
+        "vectors": sum(index.num_vectors for index in indexes),
+        "queries": len(times),
+        "cpu_ms": work,
+        **quantiles_ms(times),
+        "codes_mb": sum(codes) / 1e6,
+        "own_mb": own_megabytes(),
+    }
 
 
 def install_vectors(folder: Path, collection: Path) -> dict[str, Any]:

@@ -85,6 +85,13 @@ def list_steps(given: argparse.Namespace) -> dict[str, Step]:
             f"vectors-{number}": partial(mixtures.build_vectors, vectors, number)
             for number in range(num_shards)
         },
+        "search-codes": partial(
+            mixtures.search_codes,
+            vectors,
+            data,
+            num_queries=given.queries,
+            num_shards=num_shards,
+        ),
         "install": partial(mixtures.install_vectors, vectors, shards),
         "search-vectors": partial(find, shards, searchers=BY_VECTORS),
         "verify-vectors": partial(big_steps.verify, shards),
