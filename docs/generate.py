@@ -85,6 +85,7 @@ def _environment() -> Environment:
     environment.filters["lists"] = num_lists
     environment.tests["starting"] = str.startswith
     environment.globals.update(results=results, head=head, capacity=Capacity.fit(results))
+    environment.globals["predicted"] = Capacity.fit_small(results)
     environment.globals["papers"] = read_papers()
     environment.globals["layers"] = tomllib.loads((ROOT / "docs" / "layers.toml").read_text())
     return environment

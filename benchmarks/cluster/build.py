@@ -37,7 +37,7 @@ _STEP = 100_000
 
 def passages(data: Path, count: int) -> Iterator[Document]:
     """Yield the first `count` passages, the same every time."""
-    yield from islice(_cut(_texts(data)), count)
+    yield from islice(_cut(real_texts(data)), count)
 
 
 def build(data: Path, count: int, system: str) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def _cut(texts: Iterator[tuple[str, str]]) -> Iterator[Document]:
             yield Document(f"{name}#{number}", {"text": (stretch,)})
 
 
-def _texts(data: Path) -> Iterator[tuple[str, str]]:
+def real_texts(data: Path) -> Iterator[tuple[str, str]]:
     """Yield names and texts: the retrieval sets, Wikipedia, natural pairs, acts of the EU."""
     for folder in sorted(path for path in (data / "ir").iterdir() if path.is_dir()):
         for document in map(join, read(folder)):

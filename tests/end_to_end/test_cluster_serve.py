@@ -25,7 +25,7 @@ from fastapi.testclient import TestClient
 
 from quoth.collection.shards import create_shards, open_shards
 from quoth.engine.engine import Engine
-from quoth.records import Document
+from quoth.records import Document, SearchRequest
 from quoth.server.routes import create_app
 from quoth.shards.engine import ShardedEngine
 from quoth.shards.opening import OpenedEngine
@@ -313,3 +313,21 @@ def test_the_command_serves_a_collection_from_a_cluster(sharded: Path, cluster: 
         finally:
             server.kill()
             drain.join(300)
+
+
+def test_inner_routers_find_the_same(tmp_path: Path, cluster: Any) -> None:
+    folder = tmp_path / "birds.shards"
+    create_shards(folder, count=4)
+    with ShardedEngine.open(folder) as local:
+        local.add_documents(_documents())
+        settings = [{"cluster": {"tree_from": 2, "cpus": 0.1}}]
+        with open_from_cluster(folder, cluster.address, settings=settings) as tree:
+            assert [port.shards for port in tree._fan_out.ports.values()] == [(0, 1), (2, 3)]
+            for query in QUERIES:
+                request = SearchRequest(query, k=20)
+                assert tree.find(request) == local.find(request)
+            assert tree.document("bird/7") == local.document("bird/7")
+            found = tree.status()
+            assert found["documents"] == 80
+            asked = [each["questions"]["asked"] for each in found["shards"].values()]
+            assert len(asked) == 4 and all(asked), "each was asked past Ray by its inner router"

@@ -29,6 +29,9 @@ _ADDED = "added > ? AND added <= ? AND (removed IS NULL OR removed > ?)"
 _MAX_READ_CHARACTERS = 16_000_000
 _MAX_SIGNED_ROWS = 20_000  # some 10 MB
 
+FEWEST_FORGOTTEN = 1_000
+"""With so many rows at hand, and whenever they have doubled, those that are gone are forgotten."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
@@ -57,6 +60,7 @@ class StoreReader:
         self._read_documents: dict[int, Document] = {}
         self._read_signatures: dict[int, bytes] = {}
         self._read_characters = 0
+        self._gone_are_due_at = FEWEST_FORGOTTEN
         self._is_signed = False
         self._is_in_snapshot = False
         self._change: int | None = None
@@ -230,6 +234,14 @@ class StoreReader:
         found = "SELECT row FROM documents WHERE removed IS NULL AND added > ?"
         return {row for (row,) in self._db.all(found, (after,))}
 
+    def live_among(self, rows: Sequence[int]) -> set[int]:
+        """Return those of some rows that belong to live documents."""
+        found = (
+            "SELECT row FROM documents WHERE removed IS NULL"
+            " AND row IN (SELECT value FROM json_each(?))"
+        )
+        return {row for (row,) in self._db.all(found, (json.dumps(rows),))}
+
     def live_documents(self) -> Iterator[StoredDocument]:
         """Yield all live documents in row order, without holding them."""
         return self._stream("removed IS NULL", ())
@@ -339,6 +351,18 @@ class StoreReader:
             kept = {row: each for row, each in self._read_signatures.items() if row in read}
             self._read_signatures = kept
         self._read_documents.update(read)
+        if len(self._read_documents) >= self._gone_are_due_at:
+            self._forget_gone()
+
+    def _forget_gone(self) -> None:
+        """Forget documents that were replaced or removed since they were read."""
+        known = self._read_documents
+        live = self.live_among(list(known))
+        self._read_characters = round(self._read_characters * len(live) / len(known))
+        self._read_documents = {row: each for row, each in known.items() if row in live}
+        signed = self._read_signatures.items()
+        self._read_signatures = {row: each for row, each in signed if row in live}
+        self._gone_are_due_at = max(FEWEST_FORGOTTEN, 2 * len(live))
 
     def _live(self, docid: str) -> tuple[int, bytes] | None:
         for row, digest in self._db.all(

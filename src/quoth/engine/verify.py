@@ -117,7 +117,7 @@ def verify(
     for searcher in islice(searchers, 1 if in_models else None):
         name = searcher.folder.relative_to(folder).as_posix()
         found, late = searcher.find_damage(store, progress=progress), searcher.num_behind(store)
-        if name in unfinished_repairs(store) and not searcher.is_current(store.change):
+        if name in unfinished_repairs(store) and not _is_current(searcher, store.change):
             found = (f"{searcher.folder} was taken away by a repair that was not finished", *found)
         in_indexes += found
         if found and repair:
@@ -131,6 +131,14 @@ def verify(
         elif late:
             behind[str(searcher.folder)] = late
     return Damage(in_store, tuple(in_indexes), repaired=repair, behind=behind, models=in_models)
+
+
+def _is_current(searcher: KeptIndex, change: int) -> bool:
+    """Whether an index holds everything up to a change; one that cannot be read does not."""
+    try:
+        return searcher.is_current(change)
+    except Damaged:
+        return False
 
 
 def unfinished_repairs(store: Store) -> tuple[str, ...]:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import functools
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
-from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from quoth.errors import ShardDown
 from quoth.records import Document, Hit, Part, Query, Run, SearchRequest, ShownHit
 from quoth.search.coverage import HeldVectors, join_held
+from quoth.search.fan_out import FanOut, ShardPort
 from quoth.search.shard_questions import ShardHits, ShardQuestion, worth_settling
 
 _T = TypeVar("_T")
@@ -29,107 +28,6 @@ Prepare = Callable[[str, Sequence[Query], bool], Any]
 """Makes of queries, with syntax or plain, what a searcher makes of them before it looks into a
 shard; None: nothing.
 """
-
-
-class ShardPort(Protocol):
-    """One shard, in this process or elsewhere; every method may raise `ShardDown`."""
-
-    number: int
-    is_costly: bool
-    """Whether asking once more costs more than showing hits in vain."""
-
-    def answer(self, questions: Sequence[ShardQuestion]) -> tuple[tuple[ShardHits, ...], ...]:
-        """Find the best documents of the shard by several searchers, for each query of each."""
-        ...
-
-    def settle(
-        self, question: ShardQuestion, docids: Sequence[Sequence[str]]
-    ) -> tuple[tuple[float | None, ...], ...]:
-        """Score documents that were proposed for each query exactly; None where one is gone."""
-        ...
-
-    def find(self, request: SearchRequest) -> tuple[ShownHit, ...]:
-        """Find the best documents of the shard with all that is shown of them, in one answer."""
-        ...
-
-    def show(self, request: SearchRequest, hits: Sequence[Hit]) -> tuple[ShownHit, ...]:
-        """Show hits of the shard that were found for a request; what is gone is left out."""
-        ...
-
-    def show_settled(self, request: SearchRequest, docids: Sequence[str]) -> tuple[ShownHit, ...]:
-        """Score documents that were proposed for a request exactly, and show them."""
-        ...
-
-    def sign(self, docids: Sequence[str]) -> dict[str, bytes]:
-        """Return what tells near-identical documents; those that are not there are left out."""
-        ...
-
-    def explain(
-        self, query: Query, docids: Sequence[str], *, searcher: str, syntax: bool = True
-    ) -> tuple[Part, ...]:
-        """Say what the score of each of these documents of the shard is made of."""
-        ...
-
-    def fetch(self, docids: Sequence[str]) -> tuple[Document, ...]:
-        """Fetch documents of the shard; those that are not there are left out."""
-        ...
-
-    def held(self) -> HeldVectors:
-        """Count the vectors of a shard that is being encoded, and those it will have."""
-        ...
-
-    def lacking(self, docids: Sequence[str]) -> frozenset[str]:
-        """Say which of these documents of the shard have no vector yet."""
-        ...
-
-    def status(self) -> dict[str, Any]:
-        """Describe the shard as `quoth status` does."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class ShardAnswers(Generic[_T]):
-    """What the shards answered, by number, and those that could not be reached, with the reason."""
-
-    answers: Mapping[int, _T]
-    unreachable: Mapping[int, str]
-
-
-class FanOut:
-    """Asks all shards at the same time."""
-
-    def __init__(self, ports: Sequence[ShardPort]) -> None:
-        self.ports = {port.number: port for port in ports}
-        self._pool = ThreadPoolExecutor(
-            max_workers=max(1, len(ports)), thread_name_prefix="quoth-shard"
-        )
-
-    def ask(
-        self, question: Callable[[ShardPort], _T], numbers: Iterable[int] | None = None
-    ) -> ShardAnswers[_T]:
-        """Put a question to some shards, None for all; raises where none of them answers."""
-        asked = sorted(self.ports if numbers is None else set(numbers))
-        waiting: dict[int, Callable[[], _T]] = {
-            # Each in the caller's context, so that who stops the caller stops the shards too.
-            each: self._pool.submit(copy_context().run, question, self.ports[each]).result
-            for each in asked[1:]
-        }
-        for each in asked[:1]:  # by this thread, which has nothing else to do
-            waiting[each] = functools.partial(question, self.ports[each])
-        answers, unreachable = {}, {}
-        for number in asked:
-            try:
-                answers[number] = waiting[number]()
-            except ShardDown as error:
-                unreachable[number] = error.why
-        if asked and not answers:
-            why = f"none of {len(asked)} shards can be reached ({unreachable[asked[0]]})"
-            raise ShardDown(asked[0], why)
-        return ShardAnswers(answers, unreachable)
-
-    def close(self) -> None:
-        """Wait for what is under way, and stop the threads; the ports stay as they are."""
-        self._pool.shutdown()
 
 
 class MergedSearcher:
@@ -152,7 +50,10 @@ class MergedSearcher:
         syntax: bool = True,
         prepare: Prepare = lambda _name, _queries, _syntax: None,
     ) -> None:
-        """Search by a name; `prepare` makes of queries what every shard would make of them."""
+        """Search by a name; `prepare` makes of queries what every shard would make of them.
+
+        `shard_of` names the port that a document is behind.
+        """
         self.name = name
         self.unreachable: dict[int, str] = {}
         """Shards that did not answer so far, and why."""
@@ -218,8 +119,8 @@ class MergedSearcher:
                 settled[number][at] = _scored(*pair) if pair[0] else settled[number][at]
         for number, places in deeper.items():
             asked = replace(question, queries=tuple(places.values()), exactly=True, prepared=None)
-            for own in self._ask_again(_answering(asked), [number]).values():
-                for at, hits in zip(places, own, strict=True):
+            for found_deeper in self._ask_again(_answering(asked), [number]).values():
+                for at, hits in zip(places, found_deeper[0], strict=True):
                     settled[number][at] = hits
         return settled
 
@@ -233,7 +134,8 @@ class MergedSearcher:
         try:
             return self._ask(question, numbers)
         except ShardDown as error:
-            self.unreachable.update(dict.fromkeys(numbers, error.why))
+            lost = (each for number in numbers for each in self.fan_out.ports[number].shards)
+            self.unreachable.update(dict.fromkeys(lost, error.why))
             return {}
 
     def find(self, request: SearchRequest) -> tuple[ShownHit, ...]:
@@ -255,7 +157,7 @@ class MergedSearcher:
         """Find the best hits by words, showing them as they are scored exactly."""
         query, k = Query("", request.query), request.reach
         question = self.question([query], k=k)
-        answers = self._ask(lambda port: port.answer([question])[0])
+        answers = {n: own[0] for n, own in self._ask(_answering(question)).items()}
         worth, more = worth_settling({number: own[0] for number, own in answers.items()}, k)
         if more or not worth or any(answers[number][0].are_settled for number in worth):
             hits = self.merge(question, answers).hits[query.qid]
@@ -370,8 +272,10 @@ def merge_hits(found: Iterable[ShardHits], *, k: int) -> tuple[Hit, ...]:
     return tuple(Hit(docid, score) for docid, score in best)
 
 
-def _answering(asked: ShardQuestion) -> Callable[[ShardPort], tuple[ShardHits, ...]]:
-    return lambda port: port.answer([asked])[0]
+def _answering(
+    asked: ShardQuestion,
+) -> Callable[[ShardPort], tuple[tuple[ShardHits, ...], ...]]:
+    return lambda port: port.answer([asked])
 
 
 def _scored(docids: Sequence[str], scores: Sequence[float | None]) -> ShardHits:

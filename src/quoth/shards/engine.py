@@ -26,7 +26,7 @@ from quoth.engine.finding import CutSnippet, Ranking
 from quoth.engine.models import LoadedModels
 from quoth.engine.verify import Damage, lock_to_verify
 from quoth.engine.writing import locked
-from quoth.errors import NotFound, OutOfDate
+from quoth.errors import NotFound, OutOfDate, ShardDown
 from quoth.records import (
     Attention,
     Document,
@@ -36,8 +36,8 @@ from quoth.records import (
     SearchRequest,
     ShownHits,
 )
+from quoth.search.fan_out import FanOut, ShardPort
 from quoth.search.hybrid.calibration import Calibration
-from quoth.search.merged import FanOut, ShardPort
 from quoth.search.searcher import Progress, Timed, ignore_progress, untimed
 from quoth.settings.config import Config, Values, build_config
 from quoth.shards.encoding import encode_together
@@ -284,8 +284,12 @@ class ShardedEngine(EngineBase):
 
     def document(self, docid: str) -> Document:
         """Fetch a document; raises where its shard is out of reach."""
-        port = self._fan_out.ports[self.shards.shard_of(docid)]
-        found = self._read(lambda: port.fetch([docid]))
+        shard, ask = self.shards.shard_of(docid), self._fan_out.ask
+        place = self._fan_out.place(shard)
+        asked = self._read(lambda: ask(lambda port: port.fetch([docid]), [place]))
+        if shard in asked.unreachable:
+            raise ShardDown(shard, asked.unreachable[shard])
+        (found,) = asked.answers.values()
         if not found:
             raise NotFound(f"there is no document {docid!r} in {self.folder.name}")
         return found[0]

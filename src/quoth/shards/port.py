@@ -265,6 +265,7 @@ class LocalPort:
     ) -> None:
         """Offer a shard; those that share models take turns at searching with them."""
         self.number = engine.number
+        self.shards: tuple[int, ...] = (engine.number,)
         self.engine = engine
         self._lock = threading.Lock()
         self._turn = turn or threading.RLock()

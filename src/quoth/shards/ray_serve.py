@@ -49,7 +49,9 @@ def open_from_cluster(
         logging.getLogger("ray.serve").setLevel(logging.ERROR)  # importing it has set its own
         openers = [functools.partial(open_port, path, settings) for path in shards.shards]
         with (
-            served_shards(shards.identity[:_NAME_CHARS], openers, config=config) as served,
+            served_shards(
+                shards.identity[:_NAME_CHARS], openers, config=config, shard_of=shards.shard_of
+            ) as served,
             ShardedEngine.open(
                 folder, settings=settings, progress=progress, ports=served.ports()
             ) as engine,

@@ -10,7 +10,8 @@ from quoth.collection.shards import ShardSet
 from quoth.engine.passages import BY_VECTORS
 from quoth.engine.searchers import AUTO, NAMES, Searchers
 from quoth.errors import CollectionError, ConfigError
-from quoth.search.merged import FanOut, MergedSearcher, UnfinishedMergedSearcher, search_together
+from quoth.search.fan_out import FanOut
+from quoth.search.merged import MergedSearcher, UnfinishedMergedSearcher, search_together
 from quoth.search.searcher import Searcher
 from quoth.shards.found import read_shown
 from quoth.shards.port import LocalPort
@@ -38,6 +39,10 @@ class ShardSearchers:
         self._prepare = local[0].prepare
         self._fan_out = fan_out
 
+    def _place(self, docid: str) -> int:
+        """Return the number of the port that a document is behind."""
+        return self._fan_out.place(self._shards.shard_of(docid))
+
     def decide(self, searcher: str, rerank: bool | None) -> tuple[str, bool]:
         """Return the searcher that a name stands for, and whether its hits are reranked."""
         if searcher != AUTO:
@@ -54,7 +59,7 @@ class ShardSearchers:
             name: kinds.get(name, MergedSearcher)(
                 name,
                 self._fan_out,
-                shard_of=self._shards.shard_of,
+                shard_of=self._place,
                 where=where,
                 syntax=syntax,
                 prepare=self._prepare,

@@ -9,19 +9,21 @@ from quoth.collection.shards import ShardSet
 from quoth.collection.source_files import check_files
 from quoth.engine.status import MAX_FILTERS
 from quoth.engine.verify import Damage
-from quoth.search.merged import ShardAnswers
+from quoth.search.fan_out import ShardAnswers
+from quoth.search.group import statuses_by_shard
 
 _OF_ALL = ("terms",)  # every shard counts those of all
-_PER_SHARD = ("documents", "passages", "change", "bytes")
+_PER_SHARD = ("documents", "passages", "change", "bytes", "questions")
 
 
 def describe_all(shards: ShardSet, asked: ShardAnswers[dict[str, Any]]) -> dict[str, Any]:
     """Describe a collection by what its shards say: sums, and each for itself."""
-    found = [asked.answers[number] for number in sorted(asked.answers)]
+    answers = statuses_by_shard(asked.answers)
+    found = [answers[number] for number in sorted(answers)]
     own = {
         f"{number:05d}": (
-            {key: asked.answers[number][key] for key in _PER_SHARD}
-            if number in asked.answers
+            {key: value for key, value in answers[number].items() if key in _PER_SHARD}
+            if number in answers
             else {"unreachable": asked.unreachable[number]}
         )
         for number in range(shards.count)

@@ -17,8 +17,9 @@ from quoth.engine.calibrating import RerankingTrial, calibrate_fusion
 from quoth.engine.writing import locked
 from quoth.errors import Busy, CorpusError, IndexMismatch, MissingExtra
 from quoth.records import Document, Query
+from quoth.search.fan_out import FanOut
 from quoth.search.hybrid.calibration import Calibration
-from quoth.search.merged import FanOut, MergedSearcher
+from quoth.search.merged import MergedSearcher
 from quoth.search.searcher import Progress
 from quoth.settings.config import Config
 from quoth.shards.encoding import encode_together

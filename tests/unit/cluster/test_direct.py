@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from multiprocessing import AuthenticationError
-from multiprocessing.connection import Client
+from multiprocessing.connection import Client, wait
 from typing import Any
 
 import pytest
 
 from quoth.cluster.serving.direct import Address, DirectLine, Listening, Lost
+from quoth.cluster.serving.hedging import FEWEST, RECENT, Hedging, LineCounts
 from quoth.cluster.serving.port import RemotePort, ShardLine
 from quoth.cluster.serving.replica import FAILED, Reply, ShardReplica
 from quoth.errors import ClusterError, FilterError, ShardDown
@@ -184,3 +187,109 @@ def test_a_late_answer_is_never_taken_for_the_next_one(opened: ExitStack) -> Non
 
 def test_failures_have_a_kind_that_no_error_is_called() -> None:
     assert not FAILED.isidentifier()
+
+
+def _two_replicas(opened: ExitStack) -> tuple[DirectLine, dict[Address, Any]]:
+    """Make a line to two replicas that knows how long answers take."""
+    found = [_replica(opened), _replica(opened)]
+    direct = _direct(opened, [address for _replica_of_two, address in found])
+    direct.hedging = Hedging(0.5)
+    _wait_until_known(direct, 2)
+    port = _port(direct, NoHandle())
+    for _again in range(FEWEST):
+        port.find(SearchRequest("owl"))
+    assert 0 < direct.hedging.patience < PATIENCE
+    return direct, {address: replica._port for replica, address in found}
+
+
+def _slow_first(direct: DirectLine, ports: dict[Address, Any]) -> tuple[Any, Any]:
+    """Say which replica is asked next, and which one after it."""
+    first = min(direct._free, key=lambda each: direct._under_way.get(each, 0))
+    return ports[first], next(port for address, port in ports.items() if address != first)
+
+
+class _Stalls(Port):
+    """A shard whose every answer waits until it may go on."""
+
+    def find(self, request: SearchRequest) -> tuple[str, ...]:
+        self.asked.append(request.query)
+        self.may_go_on.wait(PATIENCE)
+        return ("late",)
+
+
+def test_a_second_replica_is_asked_where_the_first_is_slow(opened: ExitStack) -> None:
+    direct, ports = _two_replicas(opened)
+    slow, other = _slow_first(direct, ports)
+    slow.find = functools.partial(_Stalls.find, slow)
+    before = direct.hedging.counts
+    assert _port(direct, NoHandle()).find(SearchRequest("hedged")) == ("hedged",)
+    assert slow.asked[-1] == other.asked[-1] == "hedged"
+    after = direct.hedging.counts
+    assert (after.hedged - before.hedged, after.won - before.won) == (1, 1)
+    assert len(direct._unwanted) == 1
+    address = direct._unwanted[0].address
+    assert direct._under_way[address] == 1, "it counts as busy until it has answered"
+    slow.may_go_on.set()
+    assert wait([direct._unwanted[0].connection], PATIENCE)
+    del slow.find
+    answers = {_port(direct, NoHandle()).find(SearchRequest(str(n)))[0] for n in range(4)}
+    assert answers == {"0", "1", "2", "3"}, "the late answer is nobody's"
+    assert not direct._unwanted and not any(direct._under_way.values())
+
+
+def test_without_credit_or_another_replica_one_answer_is_waited_for(opened: ExitStack) -> None:
+    direct, ports = _two_replicas(opened)
+    slow, other = _slow_first(direct, ports)
+    slow.find = functools.partial(_Stalls.find, slow)
+    while direct.hedging.take():
+        pass
+    hedged, asked = direct.hedging.counts.hedged, len(other.asked)
+    direct.hedging._share = 0.0
+    waiting = threading.Timer(0.5, slow.may_go_on.set)
+    waiting.start()
+    assert _port(direct, NoHandle()).find(SearchRequest("slow")) == ("late",)
+    assert (direct.hedging.counts.hedged, len(other.asked)) == (hedged, asked)
+    waiting.join()
+
+
+def test_a_replica_that_is_lost_leaves_the_answer_to_the_other(opened: ExitStack) -> None:
+    direct, ports = _two_replicas(opened)
+    slow, other = _slow_first(direct, ports)
+    slow.find = functools.partial(_Stalls.find, slow)
+    other.find = functools.partial(_Stalls.find, other)
+    found: list[Any] = []
+    asking = threading.Thread(
+        target=lambda: found.append(_port(direct, NoHandle()).find(SearchRequest("both")))
+    )
+    asking.start()
+    while not (slow.asked[-1:] == other.asked[-1:] == ["both"]):
+        asking.join(0.01)
+    other.find = functools.partial(_break_off, other)
+    slow.may_go_on.set()
+    asking.join(PATIENCE)
+    assert found == [("late",)]
+    other.may_go_on.set()
+
+
+def _break_off(_port_of_other: Port, _request: SearchRequest) -> tuple[str, ...]:
+    raise AssertionError("nobody asks again")
+
+
+def test_repetitions_stay_within_their_share() -> None:
+    hedging = Hedging(0.05)
+    granted = 0
+    for _question in range(1_000):
+        hedging.begin()
+        granted += hedging.take()
+    assert granted == 1_000 * 0.05 and hedging.counts == LineCounts(1_000, granted, 0)
+    assert hedging.patience == math.inf, "nothing was answered yet"
+
+
+def test_what_is_slow_follows_recent_answers() -> None:
+    hedging = Hedging(0.05)
+    for _each in range(RECENT):
+        hedging.note(0.1, by_second=False)
+    assert hedging.patience == 0.1
+    for _each in range(RECENT):
+        hedging.note(2.0, by_second=True)
+    assert hedging.patience == 2.0 and hedging.counts.won == RECENT

@@ -15,7 +15,7 @@ from ray.exceptions import ActorDiedError, RayTaskError
 
 from quoth.cluster.serving.config import ClusterConfig
 from quoth.cluster.serving.port import RemotePort, ShardLine
-from quoth.cluster.serving.replica import Reply, ShardReplica
+from quoth.cluster.serving.replica import GroupReplica, Reply, ShardReplica
 from quoth.errors import (
     ClusterError,
     ConfigError,
@@ -240,3 +240,11 @@ def test_settings_that_make_no_sense_are_named_all_at_once() -> None:
         assert f"{name} is " in str(caught.value)
     with pytest.raises(ConfigError, match="max_replicas is 1, expected 0 or at least 2"):
         ClusterConfig(replicas=2, max_replicas=1)
+
+
+def test_an_inner_router_waits_on_a_thread_of_its_own() -> None:
+    replica = GroupReplica(Port)
+    reply = asyncio.run(replica.ask("answer", [[_question()]], {}))
+    assert reply.value[0][0].docids == ("owl 5 True",)
+    (waited,) = replica._port.threads - {threading.get_ident()}  # type: ignore[union-attr]
+    assert waited, "Ray lets nobody wait on the thread that runs its loop"

@@ -14,8 +14,8 @@ from quoth.errors import CollectionError, Interrupted, ShardDown
 from quoth.interruption import Interruption, check_interruption, interruptible
 from quoth.records import Document, Hit, Part, Query, SearchRequest, ShownHit
 from quoth.search.coverage import Coverage, HeldVectors
+from quoth.search.fan_out import FanOut
 from quoth.search.merged import (
-    FanOut,
     MergedSearcher,
     UnfinishedMergedSearcher,
     merge_hits,
@@ -41,6 +41,7 @@ class Port:
         off: dict[str, float] | None = None,
     ) -> None:
         self.number = number
+        self.shards = (number,)
         self._scores = scores
         self._why = why
         self._off = off or {}

@@ -11,12 +11,13 @@ import logging
 import pickle
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from quoth import errors
 from quoth.cluster.connecting import load_serve
 from quoth.cluster.serving.direct import DirectLine, Late, Lost
+from quoth.cluster.serving.hedging import LineCounts
 from quoth.cluster.serving.replica import FAILED, Reply
 from quoth.errors import ClusterError, QuothError, ShardDown
 from quoth.records import Document, Hit, Part, Query, SearchRequest, ShownHit
@@ -89,6 +90,11 @@ class ShardLine:
     def is_costly(self) -> bool:
         """Whether every question goes through Ray."""
         return self._direct is None
+
+    @property
+    def counts(self) -> LineCounts | None:
+        """What was asked past Ray so far; None where all goes through it."""
+        return None if self._direct is None else self._direct.hedging.counts
 
     @property
     def is_down(self) -> bool:
@@ -169,10 +175,12 @@ class ShardLine:
 
 
 class RemotePort:
-    """A shard in other processes, as `ShardPort` wants it."""
+    """A shard or a group of them in other processes, as `ShardPort` wants it."""
 
-    def __init__(self, line: ShardLine) -> None:
+    def __init__(self, line: ShardLine, *, shards: tuple[int, ...] = ()) -> None:
+        """Ask over a line; `shards` are those of a group."""
         self.number = line.number
+        self.shards: tuple[int, ...] = shards or (line.number,)
         self.is_costly = line.is_costly
         self._line = line
 
@@ -234,9 +242,12 @@ class RemotePort:
         return found
 
     def status(self) -> dict[str, Any]:
-        """Describe the shard."""
+        """Describe the shard, and count what it was asked from here, past Ray."""
         found: dict[str, Any] = self._line.ask("status")
-        return found
+        counts = self._line.counts
+        if counts is None or self.shards != (self.number,):
+            return found
+        return {**found, "questions": asdict(counts)}
 
 
 def losses() -> tuple[type[Exception], type[Exception]]:

@@ -7,6 +7,7 @@ a replica's methods, and past it one per connection (`direct.py`). What goes wro
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,15 +16,17 @@ from typing import Any
 from quoth.cluster.connecting import own_address
 from quoth.cluster.serving.direct import Address, Listening
 from quoth.errors import QuothError
-from quoth.search.merged import ShardPort
+from quoth.search.fan_out import ShardPort
+from quoth.search.group import GroupPort
 
 FAILED = "!"
 """The kind of a reply to what went wrong unforeseen."""
 
 _logger = logging.getLogger(__name__)
 
-OpenPort = Callable[[], ShardPort]
-"""Opens a shard as it is now; it travels to the process that serves the shard, so it is pickled."""
+OpenPort = Callable[[], ShardPort | GroupPort]
+"""Opens a shard as it is now, or a group of them; it travels to the process that serves it, so it
+is pickled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +71,11 @@ class ShardReplica:
 
     async def ping(self) -> None:
         """Answer once all that was asked before is answered."""
+
+
+class GroupReplica(ShardReplica):
+    """An inner router in a process of its own: it waits for shards, which Ray forbids its loop."""
+
+    async def ask(self, method: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> Reply:
+        """Call a method of the port on a thread of its own."""
+        return await asyncio.to_thread(self._call, method, arguments, options)

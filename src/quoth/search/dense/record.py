@@ -87,14 +87,18 @@ class EncodingRecord:
 
     def by_row(self) -> dict[int, tuple[int, int]]:
         """Return subwords read and cut by row; units that were encoded twice count as the last."""
-        parts: dict[int, dict[int, tuple[int, int]]] = {}
+        openings: dict[int, tuple[int, int]] = {}
+        rest: dict[tuple[int, int], tuple[int, int]] = {}  # of few rows: most have one unit
         for chunk in (line for line in self._lines() if isinstance(line, list)):
             for row, length, cut, *start in chunk:
-                parts.setdefault(row, {})[start[0] if start else 0] = (length, cut)
-        return {
-            row: (sum(own[0] for own in each.values()), sum(own[1] for own in each.values()))
-            for row, each in parts.items()
-        }
+                if start and start[0]:
+                    rest[row, start[0]] = (length, cut)
+                else:
+                    openings[row] = (length, cut)
+        for (row, _start), (length, cut) in rest.items():
+            known = openings.get(row, (0, 0))
+            openings[row] = (known[0] + length, known[1] + cut)
+        return openings
 
     def _lines(self) -> Iterator[Any]:
         if not self._path.exists():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 
 from quoth.collection.store import Store
+from quoth.collection.store_reader import FEWEST_FORGOTTEN
 from quoth.errors import IndexMoved
 from quoth.index.lexical.query import LexicalQuery
 from quoth.interruption import check_interruption
@@ -26,6 +27,7 @@ class ExactScorer:
         self._analyser = analyser
         self._counts_by_row: dict[int, TermCounts] = {}
         self._num_counts = 0
+        self._gone_are_due_at = FEWEST_FORGOTTEN
 
     def score(
         self, query: LexicalQuery, rows: Sequence[int], statistics: QueryStatistics
@@ -52,7 +54,16 @@ class ExactScorer:
             check_interruption()
             known[row] = TermCounts(analyse(document, self._analyser), views)
             self._num_counts += known[row].size
+        if len(known) >= self._gone_are_due_at:
+            self._forget_gone(besides=set(rows))
         return known
+
+    def _forget_gone(self, *, besides: Set[int]) -> None:
+        """Forget what was counted of rows that were replaced or removed since."""
+        live = self._store.live_among(list(self._counts_by_row)) | besides
+        kept = {row: each for row, each in self._counts_by_row.items() if row in live}
+        self._counts_by_row, self._num_counts = kept, sum(each.size for each in kept.values())
+        self._gone_are_due_at = max(FEWEST_FORGOTTEN, 2 * len(kept))
 
     def _fetch(self, rows: Sequence[int]) -> dict[int, Document]:
         documents = self._store.documents(rows) if rows else {}
