@@ -5,8 +5,8 @@
 FOLDER holds what `train`, `judge`, `dense` and `ablate` wrote, stages.json with the held-out
 figures of every stage of the training, and, where vocabularies are compared, phrases.json,
 phrases-all.json and words.json, which `judge` wrote for one network; RUNS holds the lexical runs of
-the test queries (`lexical.py`). The way from identifiers to documents was chosen by held-out pairs of the
-training, not by these queries. Weights of the hybrid of two are those that calibration found
+the test queries (`lexical.py`). The way from identifiers to documents was chosen by held-out pairs
+of the training, not by these queries. Weights of the hybrid of two are those that calibration found
 (`pixar_quality/results/hybrid-sets.json`). Writes results/pretraining.json.
 """
 
