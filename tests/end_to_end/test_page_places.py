@@ -92,6 +92,19 @@ def test_a_misspelt_word_is_corrected_by_a_link(browsing: Browsing, mode: str) -
     expect(meant).to_have_text("Did you mean owl hunt?")
 
 
+def test_a_misspelt_question_is_asked_anew_by_a_link(browsing: Browsing) -> None:
+    page = browsing.open("/?mode=ask&q=where+does+the+owll+hunt")
+    meant = page.locator("#ask .meant")
+    expect(meant).to_have_text("Did you mean where does the owl hunt?")
+    expect(page.locator("#ask .answer")).to_be_visible()
+    meant.get_by_role("link").click()
+    expect(page.locator("#query")).to_have_value("where does the owl hunt")
+    expect(page.locator("#ask .answer")).to_be_visible()
+    expect(meant).to_have_count(0)
+    page.go_back()
+    expect(meant).to_have_text("Did you mean where does the owl hunt?")
+
+
 def test_a_correction_is_taken_by_keyboard_also_where_nothing_is_found(browsing: Browsing) -> None:
     page = browsing.open()
     page.keyboard.type("nothing owll")

