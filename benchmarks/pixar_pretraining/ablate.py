@@ -18,8 +18,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))  # not inst
 
 import torch
 
+from benchmarks.pixar_pretraining.batches import Settings
 from benchmarks.pixar_pretraining.data import read_pairs
-from benchmarks.pixar_pretraining.train import Settings, Trainer, restore, start, train
+from benchmarks.pixar_pretraining.train import Trainer, restore, start, train
 
 ARMS: dict[str, dict[str, Any]] = {
     "all": {},
@@ -64,9 +65,7 @@ def main() -> None:
             restore(fresh, given.start)
         if arm == "no_lengths" and fresh.lengths is not None:
             fresh.lengths.requires_grad_(False)
-        trainer.network, trainer.own = fresh, own
-        trainer.log_scale = torch.nn.Parameter(torch.tensor(own.scale, device=device).log())
-        trainer.chance = torch.Generator(device=device).manual_seed(own.seed)
+        trainer.begin(fresh, own)
         begin = time.perf_counter()
         steps = train(trainer, seconds=1e6, most_steps=given.steps, log=[])
         taken = time.perf_counter() - begin

@@ -155,7 +155,7 @@ def search_set(
     from torch.nn import functional
 
     from benchmarks.pixar_pretraining.data import Padded, _pad, encode_all
-    from benchmarks.pixar_pretraining.train import match_words
+    from benchmarks.pixar_pretraining.losses import match_words
 
     device = next(network.parameters()).device
     with np.load(folder / f"{name}.npz") as packed:

@@ -4,14 +4,7 @@
         --seconds 300 [--start EARLIER.safetensors]
 
 A row of the head is the network's own vector of the phrase's text, times a learned length, so that
-a phrase that was never trained has a valid row. Losses, over the identifiers of a batch's passages:
-
-    bag       passages compete for a query by their identifiers' cosines c = s·cos(x₀, b):
-              log Σ e^c + half the mean of c
-    words     likewise, each phrase scored by x₀ and by the word of the query that knows it best
-    teacher   KL to a mix of an untrained encoder's cosines and BM25, over single identifiers
-    ordered   passages compete by the paper's own scores: mean over slots of x_t · w + bias
-    paper     ℓ₁ + λ₂ ℓ₂ + λ₃ ℓ₃ over the whole vocabulary, its other rows refreshed now and then
+a phrase that was never trained has a valid row. `losses.py` holds what is lost.
 
 Half of the batches are of neighbouring passages. A share of the queries is replaced by a sentence
 of the passage, which is then no identifier of it; half of the time the title stands before
@@ -26,7 +19,6 @@ import json
 import math
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +30,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
+from benchmarks.pixar_pretraining.batches import GROUP, Batches, Settings
 from benchmarks.pixar_pretraining.data import (
     SLOTS,
     Pairs,
@@ -46,99 +39,57 @@ from benchmarks.pixar_pretraining.data import (
     make_teacher,
     read_pairs,
 )
+from benchmarks.pixar_pretraining.losses import (
+    compete,
+    count_phrases,
+    follow,
+    match_words,
+    paper_losses,
+    score_slots,
+)
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.files import build_network
 from quoth.models.pixar.inputs import PixarInputs
-from quoth.models.pixar.network import PixarNetwork, PixarVectors, QueryBatch
+from quoth.models.pixar.network import PixarNetwork, PixarVectors
 from quoth.models.pretrained import load_encoder, load_tokenizer
 from quoth.models.quantised import dequantise, quantise
 from quoth.vocabulary.phrases.rarity import rarities
 
 WORDS = "encoder.encoder.embeddings.word_embeddings.weight"
 CONFIG = PixarConfig(num_slots=SLOTS, row_lengths=True, unit_rows=False, word_vectors=True)
-GROUP = 8  # passages of a neighbourhood
-
-
-@dataclass
-class Settings:
-    """What decides the outcome besides the pairs."""
-
-    batch: int = 512
-    each: int = 8
-    scale: float = 20.0
-    bag_share: float = 0.3
-    sentences: float = 0.1
-    mean_share: float = 0.5
-    titled: float = 0.5
-    teacher_share: float = 0.5
-    ordered_share: float = 0.5
-    ordered_scale: float = 3.0
-    paper_share: float = 0.1
-    encoder_rate: float = 1e-4
-    rate: float = 4e-4
-    neighbours: float = 0.5
-    refresh: int = 150
-    seed: int = 0
 
 
 class Trainer:
     """The network, the pairs and the losses of a batch."""
 
     def __init__(self, network: PixarNetwork, pairs: Pairs, own: Settings, inputs: Any) -> None:
-        self.network, self.pairs, self.own = network, pairs, own
+        self.pairs = pairs
         self.device = pairs.starts.device
         self.teacher = make_teacher(network, pairs, special_ids(inputs))
         self.near = find_neighbours(pairs, self.teacher, count=GROUP)
+        self.batches = Batches(pairs, self.near, self.teacher.words)
         uses = pairs.uses.cpu().numpy()
         self.weights = torch.from_numpy(rarities(uses)).to(self.device)
         self.bias = -self.weights
-        self.log_scale = nn.Parameter(torch.tensor(math.log(own.scale), device=self.device))
         self.mix = (0.0, 0.0)
         self.table = torch.zeros(len(uses), network.width, device=self.device)
-        self.chance = torch.Generator(device=self.device).manual_seed(own.seed)
-        first = torch.full((len(pairs.starts) - 1,), -1, device=self.device)
-        first[pairs.passage_of[pairs.training]] = pairs.training
-        self.first = first  # a training pair of each passage
+        self.begin(network, own)
 
-    # --- batches ---------------------------------------------------------------------------------
-
-    def draw(self) -> Tensor:
-        """Draw pairs, half of the time from neighbourhoods."""
-        own, training = self.own, self.pairs.training
-        if torch.rand((), generator=self.chance, device=self.device) >= own.neighbours:
-            at = torch.randint(
-                len(training), (own.batch,), generator=self.chance, device=self.device
-            )
-            return training[at]
-        count = own.batch // GROUP
-        at = torch.randint(len(training), (count,), generator=self.chance, device=self.device)
-        near = self.near[self.pairs.passage_of[training[at]], : GROUP - 1]
-        found = torch.cat((training[at][:, None], self.first[near]), 1).flatten()
-        return found[found >= 0]
-
-    def draw_identifiers(self, passages: Tensor, each: int) -> tuple[Tensor, Tensor]:
-        """Draw identifiers of each passage: rows (I,) and the place of the passage of each."""
-        starts, counts = self.pairs.starts[passages], self.pairs.starts.diff()[passages]
-        noise = torch.rand(len(passages), 16, generator=self.chance, device=self.device)
-        noise = noise.masked_fill(torch.arange(16, device=self.device) >= counts[:, None], 2.0)
-        order = noise.argsort(1)[:, :each]
-        is_there = torch.arange(each, device=self.device) < counts[:, None]
-        rows = (starts[:, None] + order)[is_there]
-        places = torch.arange(len(passages), device=self.device)[:, None].expand_as(is_there)
-        return rows, places[is_there]
-
-    # --- losses ----------------------------------------------------------------------------------
+    def begin(self, network: PixarNetwork, own: Settings) -> None:
+        """Train this network from now on, by these settings."""
+        self.network, self.own = network, own
+        self.log_scale = nn.Parameter(torch.tensor(math.log(own.scale), device=self.device))
+        self.batches.begin(own)
 
     def losses(self, step: int, total: int) -> tuple[Tensor, list[float]]:
         """Return the loss of one batch, and its terms."""
-        own, pairs = self.own, self.pairs
-        asked = self.draw()
+        own, pairs, batches = self.own, self.pairs, self.batches
+        asked = batches.draw()
         passages, place = pairs.passage_of[asked].unique(return_inverse=True)
-        identifiers, owner = self.draw_identifiers(passages, own.each)
-        queries, lent = self._lend_sentences(asked, place, identifiers, owner)
+        identifiers, owner = batches.draw_identifiers(passages, own.each)
+        queries, lent = batches.lend_sentences(asked, place, identifiers=identifiers, owner=owner)
         ids = pairs.identifiers.ids[identifiers].long()
-        is_there = ids >= 0
-        titled = self._with_titles(ids, identifiers, passages[owner])
+        titled = batches.add_titles(ids, identifiers, passages=passages[owner])
         distinct, spots = titled.clamp_min(0).unique(return_inverse=True)
         with torch.autocast(
             self.device.type, dtype=torch.bfloat16, enabled=self.device.type == "cuda"
@@ -147,141 +98,42 @@ class Trainer:
             rows = self.network.row_vectors(pairs.phrases.batch(distinct))
         rows = rows.float()
         unit = functional.normalize(vectors.pooled, dim=1)
-        sheet = self._membership(spots, titled >= 0, len(distinct)) * self.weights[distinct]
+        sheet = count_phrases(spots, titled >= 0, count=len(distinct)) * self.weights[distinct]
         norms = (sheet @ rows).norm(dim=1)  # (I,)
         scale = self.log_scale.exp().clamp(max=60.0)
         by_pooled = unit @ rows.T  # (B, V)
         scores = scale * (by_pooled @ sheet.T) / norms  # (B, I)
         by_word = (by_pooled + match_words(vectors.words, rows)) @ sheet.T
         best = scale * by_word / norms
-        bag = self._compete(scores, owner, place, len(passages), lent=lent)
-        words = self._compete(best, owner, place, len(passages), lent=lent)
-        has_query = ~lent.any(1)
-        taught = self._follow(best[has_query], asked[has_query], identifiers)
-        ids, is_there = ids[:, :SLOTS], is_there[:, :SLOTS]
-        found = rows[spots[:, :SLOTS]] * is_there[..., None]  # (I, S, D)
-        lengths = is_there.sum(1)
-        flat = found.flatten(1).to(torch.bfloat16 if self.device.type == "cuda" else torch.float32)
-        slots = vectors.slots.flatten(1).to(flat.dtype)
-        biases = (self.bias[ids.clamp_min(0)] * is_there).sum(1)
-        means = ((slots @ flat.T).float() + biases) / lengths
-        ordered = self._compete(own.ordered_scale * means, owner, place, len(passages), lent=lent)
-        paper = self._paper(
-            vectors, scores.masked_fill(lent, -1e4), owner, place, ids, rows, distinct, step / total
+        ids = ids[:, :SLOTS]
+        means = score_slots(vectors, rows[spots[:, :SLOTS]], ids, bias=self.bias)
+        bag, words, ordered = (
+            compete(each, owner, place, count=len(passages), mean_share=own.mean_share, lent=lent)
+            for each in (scores, best, own.ordered_scale * means)
         )
+        has_query = ~lent.any(1)
+        taught = follow(best[has_query], self._wanted(asked[has_query], identifiers))
+        some = batches.draw_some(len(scores), 128)
+        own_scores = scores.detach().masked_fill(lent, -1e4)
+        own_scores = own_scores.masked_fill(owner[None] != place[:, None], -torch.inf)
+        target = ids[own_scores[some].argmax(1)]  # (128, L) each passage's best identifier
+        table = self.table.index_copy(0, distinct, rows)
+        paper = paper_losses(vectors, target, table=table, bias=self.bias, some=some)
+        ramp = min(1.0, 5 * step / total)
         loss = (
             words
             + own.bag_share * bag
             + own.teacher_share * taught
             + own.ordered_share * ordered
-            + own.paper_share * paper[0]
+            + own.paper_share * (paper[0] + 0.25 * paper[1] + ramp * paper[2])
         )
-        terms = (words, bag, taught, ordered)
-        return loss, [float(x) for x in (*(each.detach() for each in terms), *paper[1])]
+        return loss, [float(each.detach()) for each in (words, bag, taught, ordered, *paper)]
 
-    def _lend_sentences(
-        self, asked: Tensor, place: Tensor, identifiers: Tensor, owner: Tensor
-    ) -> tuple[QueryBatch, Tensor]:  # (B, I) bool
-        """Let sentences of some passages ask for them, and say which are then no identifiers."""
-        chance = torch.rand(len(asked), generator=self.chance, device=self.device)
-        lent = torch.zeros(len(asked), len(identifiers), dtype=torch.bool, device=self.device)
-        first = torch.searchsorted(owner, place)  # owners ascend
-        is_alone = torch.bincount(owner, minlength=int(place.max()) + 1)[place] < 2
-        is_lent = (chance < self.own.sentences) & ~is_alone
-        is_lent &= ~self.pairs.is_title[identifiers[first]]
-        rows = torch.arange(len(asked), device=self.device)[is_lent]
-        lent[rows, first[is_lent]] = True
-        own = self.pairs.queries.batch(asked)
-        other = self.teacher.words.batch(identifiers[first])
-        width = max(own.mask.shape[1], other.mask.shape[1])
-        padded = [
-            [functional.pad(x, (0, width - x.shape[1])) for x in (each.subword_ids, each.mask)]
-            for each in (own, other)
-        ]
-        ids, mask = (
-            torch.where(is_lent[:, None], theirs, mine)
-            for mine, theirs in zip(*padded, strict=True)
-        )
-        kept = int(mask.sum(1).max())
-        return QueryBatch(ids[:, :kept], mask[:, :kept]), lent
-
-    def _with_titles(self, ids: Tensor, identifiers: Tensor, passages: Tensor) -> Tensor:
-        """Put the phrases of the title after those of sentences, half of the time."""
-        pairs = self.pairs
-        first = pairs.starts[passages]  # a title comes first
-        chance = torch.rand(len(ids), generator=self.chance, device=self.device)
-        is_titled = (
-            pairs.is_title[first] & ~pairs.is_title[identifiers] & (chance < self.own.titled)
-        )
-        titles = torch.where(is_titled[:, None], pairs.identifiers.ids[first].long(), -1)
-        return torch.cat((ids, titles), 1)
-
-    def _membership(self, spots: Tensor, is_there: Tensor, count: int) -> Tensor:  # (I, V)
-        """Count how often each phrase stands in each identifier."""
-        sheet = torch.zeros(len(spots), count, device=self.device)
-        return sheet.scatter_add_(1, spots, is_there.float())
-
-    def _compete(
-        self,
-        scores: Tensor,
-        owner: Tensor,
-        place: Tensor,
-        count: int,
-        *,
-        lent: Tensor | None = None,
-    ) -> Tensor:
-        """Let passages compete by their best identifiers, softly, and half the mean of all."""
-        if lent is None:
-            lent = torch.zeros_like(scores, dtype=torch.bool)
-        legal = scores.masked_fill(lent, -1e4)
-        top = legal.detach().amax(1, keepdim=True)
-        empty = torch.zeros(len(scores), count, device=scores.device)
-        logs = empty.index_add(1, owner, (legal - top).exp()).clamp_min(1e-30).log()
-        counts = empty.index_add(1, owner, (~lent).float()).clamp_min(1.0)
-        means = empty.index_add(1, owner, scores.masked_fill(lent, 0.0)) / counts
-        return functional.cross_entropy(logs + self.own.mean_share * means, place)
-
-    def _follow(self, scores: Tensor, asked: Tensor, identifiers: Tensor) -> Tensor:
-        with torch.no_grad():
-            vectors, words = self.mix
-            wanted = vectors * self.teacher.cosines(asked, identifiers)
-            wanted = (wanted + words * self.teacher.bm25(asked, identifiers)).log_softmax(1)
-        found = scores.log_softmax(1)
-        return (wanted.exp() * (wanted - found)).sum(1).mean()
-
-    def _paper(
-        self,
-        vectors: Any,
-        scores: Tensor,
-        owner: Tensor,
-        place: Tensor,
-        ids: Tensor,
-        rows: Tensor,
-        distinct: Tensor,
-        done: float,
-    ) -> tuple[Tensor, list[Tensor]]:
-        """Teach each query its passage's best identifier by the paper's losses."""
-        own = scores.detach().masked_fill(owner[None] != place[:, None], -torch.inf)
-        half = torch.randperm(len(scores), generator=self.chance, device=self.device)[:128]
-        target = ids[own[half].argmax(1)]  # (128, L)
-        is_there = target >= 0
-        table = self.table.index_copy(0, distinct, rows)
-        kind = torch.bfloat16 if self.device.type == "cuda" else torch.float32
-        slots = vectors.slots[half][is_there]  # (targets, D)
-        logits = (slots.to(kind) @ table.T.to(kind)).float() + self.bias
-        normalisers = logits.logsumexp(1)
-        wanted = target[is_there]
-        first = (normalisers - logits.gather(1, wanted[:, None])[:, 0]).mean()
-        pooled = (vectors.pooled[half].to(kind) @ table.T.to(kind)).float() + self.bias
-        known = pooled.logsumexp(1, keepdim=True) - pooled.gather(1, target.clamp_min(0))
-        second = (known * is_there).sum() / is_there.sum()
-        third = normalisers.square().mean()
-        ramp = min(1.0, 5 * done)
-        return first + 0.25 * second + ramp * third, [
-            first.detach(),
-            second.detach(),
-            third.detach(),
-        ]
+    @torch.no_grad()
+    def _wanted(self, asked: Tensor, identifiers: Tensor) -> Tensor:
+        vectors, words = self.mix
+        wanted = vectors * self.teacher.cosines(asked, identifiers)
+        return wanted + words * self.teacher.bm25(asked, identifiers)
 
     @torch.no_grad()
     def refresh(self) -> None:
@@ -370,11 +222,7 @@ class Trainer:
         return torch.cat(found, 1)
 
     def _mixed(self, some: Tensor, identifiers: Tensor) -> Tensor:
-        vectors, words = self.mix
-        found = [
-            vectors * self.teacher.cosines(some, each) + words * self.teacher.bm25(some, each)
-            for each in identifiers.split(8_192)
-        ]
+        found = [self._wanted(some, each) for each in identifiers.split(8_192)]
         return torch.cat(found, 1)
 
     @torch.no_grad()
@@ -384,25 +232,17 @@ class Trainer:
         passages, place = pairs.passage_of[held].unique(return_inverse=True)
         near = self.near[passages].flatten()
         passages = torch.cat((passages, near[~torch.isin(near, passages)].unique()))
-        identifiers, owner = self.draw_identifiers(passages, 12)
+        identifiers, owner = self.batches.draw_identifiers(passages, 12)
         cosines = self.teacher.cosines(held, identifiers)
         words = torch.cat([self.teacher.bm25(held, x) for x in identifiers.split(4_096)], 1)
         found = {}
         for share in (0.0, 0.1, 0.2, 0.3, 0.5, 0.8):
             mixed = 20.0 * cosines + share * words
-            found[share] = -float(self._compete(mixed, owner, place, len(passages)))
+            lost = compete(mixed, owner, place, count=len(passages), mean_share=self.own.mean_share)
+            found[share] = -float(lost)
         best = max(found, key=lambda each: found[each])
         self.mix = (20.0, best)
         return {str(share): round(value, 4) for share, value in found.items()}
-
-
-def match_words(words: Tensor | None, rows: Tensor, *, at_once: int = 64) -> Tensor:  # (B, V)
-    """Score phrases by the word of the query that knows each best, if any does at all."""
-    assert words is not None
-    kind = torch.bfloat16 if rows.is_cuda else torch.float32
-    table = rows.to(kind).T
-    found = [(some.to(kind) @ table).amax(1) for some in words.split(at_once)]
-    return torch.cat(found).float().clamp_min(0.0)
 
 
 def special_ids(inputs: PixarInputs) -> list[int]:

@@ -1,4 +1,7 @@
-"""Build a collection with vectors and what follows from them, always the same way."""
+"""Build a collection with vectors and what follows from them, always the same way.
+
+Says that it is ready when all is imported, and begins when it is told to.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import sys
 from pathlib import Path
 
 import damaging
+import onnxruntime  # noqa: F401  # what encodes is loaded before it begins
 import tiny_encoder
 
 from quoth.collection.store import Store
@@ -27,4 +31,6 @@ def main(folder: str) -> None:
 
 
 if __name__ == "__main__":
+    print("ready", flush=True)
+    sys.stdin.readline()
     main(*sys.argv[1:])

@@ -39,10 +39,12 @@ def make_model(
     list_length: int | None = None,
     seed: int = 0,
     word_vectors: bool = False,
+    row_lengths: bool = False,
 ) -> GenerativeModel:
     """Make a model whose slots differ, as if it had been trained; it knows all its phrases.
 
-    It scores all of them, or with a `list_length` those on the lists of a few centroids.
+    It scores all of them, or with a `list_length` those on the lists of a few centroids. With
+    `row_lengths`, phrases that it never saw have valid rows, as in a pretrained one.
     """
     vocabulary = make_vocabulary()
     encoder = folder / f"encoder-{seed}"
@@ -51,7 +53,9 @@ def make_model(
     pixar = Pixar.start(
         str(encoder),
         num_phrases=len(vocabulary),
-        config=replace(CONFIG, word_vectors=word_vectors),
+        config=replace(
+            CONFIG, word_vectors=word_vectors, row_lengths=row_lengths, unit_rows=not row_lengths
+        ),
         phrase_texts=[vocabulary.text_of(each) for each in range(len(vocabulary))],
         counts=np.concatenate([vocabulary.uses, [9, 9]]),
     )

@@ -14,18 +14,20 @@ from typing import Protocol
 from quoth.collection.store_reader import StoredDocument
 from quoth.records import Document, Hit, Query, Run
 from quoth.search.hybrid.calibration import Calibration, ShareCalibration, Target, calibrate
-from quoth.search.hybrid.fusion import convex
+from quoth.search.hybrid.fusion import convex, measure_ranges
 from quoth.search.hybrid.fusion_config import CalibrationConfig, FusionConfig
 from quoth.search.rerank import ReadHits, ReadPassage, ScorePairs
 from quoth.search.rerank_config import RerankConfig
 from quoth.search.rerank_share import RerankTrial, calibrate_share
-from quoth.search.searcher import Progress, ScoringSearcher
+from quoth.search.searcher import Progress, ScoringSearcher, Searcher
 from quoth.selfsupervision.known_items import KnownItem, hold_out, make_known_items
 from quoth.text.words import Analyser
 
 NUM_QUERIES = 300
 NUM_RERANKED, DEPTH_RERANKED = 50, 20
 """Known items whose hits are read, and how many of each: it takes longer than all the rest."""
+NUM_RANGED = 60
+"""Known items that tell how far scores of generative search reach."""
 LEAST_RERANKED = 100
 """Documents that known items come from, below which nothing is read: it would not pay."""
 
@@ -95,6 +97,31 @@ def calibrate_fusion(
     tried = items[:: max(1, len(items) // NUM_RERANKED)][:NUM_RERANKED] if tells else ()
     share = _try_reranking(reranking, store, tried, fused.hits, config=config, progress=progress)
     return replace(found, rerank=share)
+
+
+def measure_generative(
+    store: DocumentSource,
+    searcher: Searcher,
+    *,
+    analyser: Analyser,
+    depth: int,
+    seed: int,
+    progress: Progress,
+) -> dict[str, float]:
+    """Find how far the scores of generative search usually reach, by its name.
+
+    Known items ask, and the document that each was made from is left out of what they find, as its
+    names have the very words of the query. Empty where nothing is found.
+    """
+    documents = (stored.document for stored in store.live_documents())
+    items = make_known_items(documents, analyser=analyser, count=NUM_RANGED, seed=seed)
+    progress(f"trying {searcher.name} search", 0, len(items))
+    found = searcher.search([item.query for item in items], k=depth + 1, allowed=None).hits
+    hits = {
+        item.query.qid: tuple(h for h in found[item.query.qid] if h.docid != item.docid)[:depth]
+        for item in items
+    }
+    return dict(measure_ranges([Run(searcher.name, hits)], depth=depth).widths)
 
 
 def _try_reranking(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 
 from quoth.collection.store import Store
-from quoth.engine.calibrating import calibrate_fusion
+from quoth.engine.calibrating import calibrate_fusion, measure_generative
 from quoth.engine.searchers import Searchers
 from quoth.search.hybrid.calibration import Calibration
 from quoth.search.searcher import Progress
@@ -23,7 +24,7 @@ def encode_all(
     searchers.lexical(syntax=False).catch_up(store, progress=progress)
     dense.catch_up(store, progress=progress)
     plain = searchers.passages
-    return calibrate_fusion(
+    found = calibrate_fusion(
         store,
         [searchers.lexical(syntax=False), dense],
         analyser=Analyser(config.analyser),
@@ -34,3 +35,33 @@ def encode_all(
         seed=seed,
         progress=progress,
     )
+    if not searchers.has_generative:
+        return found
+    searchers.generative().catch_up(store, progress=progress)
+    return range_generative(found, searchers, store, config, seed=seed, progress=progress)
+
+
+def range_generative(
+    found: Calibration,
+    searchers: Searchers,
+    store: Store,
+    config: Config,
+    *,
+    seed: int,
+    progress: Progress,
+) -> Calibration:
+    """Note how far the scores of generative search reach, so that fusion scales it as the others.
+
+    Where those of the others are not known, all are scaled query by query.
+    """
+    if not found.ranges:
+        return found
+    widths = measure_generative(
+        store,
+        searchers.generative(),
+        analyser=searchers.analyser,
+        depth=config.fusion.depth,
+        seed=seed,
+        progress=progress,
+    )
+    return replace(found, ranges={**found.ranges, **widths})

@@ -100,7 +100,9 @@ def build_config(*layers: Values) -> Config:
         problems.append(f"there is no section [{unknown}]; there are {', '.join(sections())}")
     for name, kind in sections().items():
         given = [layer[name] for layer in layers if name in layer]
-        if name in TRAINING_SECTIONS and not given:
+        if not given:
+            if name not in TRAINING_SECTIONS:
+                built[name] = _usual(kind)
             continue
         if not all(isinstance(values, Mapping) for values in given):
             problems.append(f"[{name}] must hold fields and their values")
@@ -115,6 +117,12 @@ def build_config(*layers: Values) -> Config:
     if problems:
         raise ConfigError("; ".join(sorted(problems)))
     return Config(**{each.name: built[each.name] for each in dataclasses.fields(Config)})
+
+
+@functools.cache
+def _usual(kind: type) -> Any:
+    """Return a section of defaults: made and checked once, as nothing changes settings."""
+    return kind()
 
 
 def as_values(config: Config, names: tuple[str, ...]) -> dict[str, dict[str, Any]]:

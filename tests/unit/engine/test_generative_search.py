@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_encoder import save_tiny_encoder
+from tiny_encoder import WORDS, save_tiny_encoder
 from tiny_generative import make_model
 
 from quoth.engine.engine import Engine
@@ -158,6 +159,36 @@ def test_the_hybrid_is_of_three_only_where_a_model_is_given_a_share(
     assert part.value == pytest.approx(three.search("barn owl", searcher="hybrid")[0].score)
     assert open_engine().run(queries, searcher="hybrid") == two  # no share unless it is given one
     assert three.run(queries, searcher="hybrid") != two
+
+
+def test_encoding_finds_how_far_the_scores_of_all_three_reach(
+    open_engine: Open, install: Callable[[], None]
+) -> None:
+    chance = random.Random(0)
+    engine = open_engine(rerank={"by": "none"})
+    rare = [f"{first}{second}ng" for first in "bcdfgh" for second in ("ala", "ema", "ino", "oru")]
+    engine.add_documents(
+        Document(
+            f"d{at}",
+            {
+                "title": (" ".join(chance.sample(WORDS, 3)),),
+                "text": (" ".join(f"The {' '.join(chance.sample(rare, 6))}." for _ in range(4)),),
+            },
+        )
+        for at in range(60)
+    )
+    assert set(engine.encode().ranges) == {"lexical", "dense"}
+    install()
+    ranges = engine.encode().ranges
+    assert set(ranges) == {"lexical", "dense", "generative"} and ranges["generative"] > 0
+    query = Query("q", "barn owl at night")
+    three = open_engine(fusion={"generative": 0.25})
+    found = three.run([query], k=100, searcher="generative").hits["q"]
+    hits = three.run([query], k=100, searcher="hybrid").hits["q"]
+    (part,) = three.explain(query.text, [hits[0].docid], searcher="hybrid", k=100)
+    own = {hit.docid: hit.score for hit in found}[hits[0].docid]
+    # fewer documents than the depth of fusion: scores count from 0
+    assert _leaves(part)["generative"] == pytest.approx(0.25 * own / ranges["generative"])
 
 
 def test_lexical_and_dense_search_load_no_generative_model(

@@ -53,13 +53,20 @@ def build_trie(sequences: Sequences, *, owners: Integers, num_phrases: int) -> T
 
 
 def update_trie(
-    trie: Trie, *, added: Sequences, owners: Integers, removed: Integers | None = None
+    trie: Trie,
+    *,
+    added: Sequences,
+    owners: Integers,
+    removed: Integers | None = None,
+    num_phrases: int | None = None,
 ) -> Trie:
     """Take all identifiers away from the owners in `removed`, then give sequences their owners.
 
-    Equal, array by array, to building from what is left and what is new.
+    Equal, array by array, to building from what is left and what is new. `num_phrases` is what the
+    vocabulary has grown to, if it has.
     """
-    new = build_trie(added, owners=owners, num_phrases=trie.num_phrases)
+    size = trie.num_phrases if num_phrases is None else num_phrases
+    new = build_trie(added, owners=owners, num_phrases=size)
     groups = []
     for length in range(1, max(trie.longest, new.longest) + 1):
         own = _take_group(trie, length)
@@ -68,7 +75,7 @@ def update_trie(
         groups.append(_merge_groups(own, _take_group(new, length)))
     while groups and not len(groups[-1].table):
         groups.pop()  # the longest identifiers were removed
-    return _join_groups(groups, trie.num_phrases)
+    return _join_groups(groups, size)
 
 
 # --- sorting -------------------------------------------------------------------------------------

@@ -6,21 +6,25 @@ with the very searcher and settings that will be used.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from statistics import fmean
 
 import numpy as np
 
+from quoth.engine.encoding import range_generative
 from quoth.index.trie.build import build_trie
 from quoth.index.trie.trie import Sequences
 from quoth.jobs.context import JobContext
 from quoth.jobs.learn.judging import Asked, reciprocal_ranks
 from quoth.jobs.pixar.texts import AskedQuery, BuildTexts
 from quoth.records import Query
+from quoth.search.generative.added import no_phrases, take_rows, weigh_phrases
 from quoth.search.generative.files import GenerativeModel
 from quoth.search.generative.index import GenerativeIndex, IndexBasis, save_index
-from quoth.search.generative.names import cut_names, measure_norms, weigh_phrases
+from quoth.search.generative.names import cut_names, measure_norms
 from quoth.search.generative.searcher import GenerativeSearcher
 from quoth.search.generative.state import TRIE, identify_model, index_settings
 from quoth.vocabulary.phrases.vocabulary import PhraseVocabulary
@@ -55,7 +59,8 @@ class ModelJudge:
         """Return the RR@10 of each query."""
         store, settings = self._context.store, self._context.config.generative
         weights = weigh_phrases(model.vocabulary.uses, settings.weighting)
-        norms = measure_norms(self._trie, model.pixar.head.rows, weights=weights, known=None)
+        take = functools.partial(take_rows, model.pixar.head, no_phrases())
+        norms = measure_norms(self._trie, take, weights=weights, known=None)
         basis = IndexBasis(
             store.change,
             store.log_digest(store.change),
@@ -69,6 +74,18 @@ class ModelJudge:
         run = searcher.search([each.query for each in asked], k=_CUT, allowed=None)
         searcher.close()
         return reciprocal_ranks(run, asked)
+
+
+def range_scores(context: JobContext, *, seed: int) -> None:
+    """Let fusion know how far the scores of a new model reach, where it was calibrated."""
+    store, config = context.store, context.config
+    with closing(context.make_searchers(store, config)) as searchers:
+        known = searchers.calibration
+        if known is not None:
+            found = range_generative(
+                known, searchers, store, config, seed=seed, progress=context.progress
+            )
+            searchers.keep_calibration(found)
 
 
 def judge_lexical(context: JobContext, texts: BuildTexts) -> list[float]:

@@ -17,7 +17,7 @@ from quoth.jobs.context import JobContext
 from quoth.jobs.job import Work
 from quoth.jobs.job_folder import JobFolder
 from quoth.jobs.pixar.document_names import list_names, list_texts, require_names
-from quoth.jobs.pixar.judging import ModelJudge, judge_lexical, mean_by_kind
+from quoth.jobs.pixar.judging import ModelJudge, judge_lexical, mean_by_kind, range_scores
 from quoth.jobs.pixar.plan import (
     BuildRates,
     choose_method,
@@ -300,6 +300,7 @@ class PixarStages:
             config=self._context.config.generative,
         )
         searcher.rebuild(self._context.store, progress=self._context.progress)
+        range_scores(self._context, seed=self._config.seed)
         size = sum(each.stat().st_size for each in place.rglob("*") if each.is_file())
         return {
             "installed": chosen,

@@ -209,6 +209,10 @@ class Pixar:
         _run(self.network, self.inputs, texts, keep)
         return EncodedQueries(pooled, slot_vectors, words)
 
+    def encode_phrases(self, texts: Sequence[str]) -> Vectors:  # (B, D)
+        """Return the rows that phrases of these texts would start from, in their order."""
+        return _phrase_vectors(self.network, self.inputs, texts)
+
 
 def _phrase_vectors(
     network: PixarNetwork, inputs: PixarInputs, texts: Sequence[str]

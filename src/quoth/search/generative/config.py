@@ -55,6 +55,11 @@ class GenerativeConfig(DecodeConfig, title="generative"):
     max_phrases: Annotated[int, Range(1, _MOST_PHRASES)] = 64
     """Longest identifier, in phrases; longer ones are truncated."""
 
+    new_words: bool = True
+    """Give a word that the model's vocabulary lacks a phrase of its own when a document that has it
+    is added, if the model can read it (one that started from the bundled network can); if false,
+    such words are cut into parts."""
+
     weighting: Annotated[str, OneOf("rarity", "none")] = "rarity"
     """With order = bag_cos or bag_max: weight phrases by rarity (-log of their share), or equally
     (none)."""

@@ -15,12 +15,12 @@ import numpy as np
 
 from quoth.index.trie.trie import Trie
 from quoth.records import Part
+from quoth.search.generative.added import PhraseTexts
 from quoth.search.generative.aggregate import Contribution
 from quoth.search.generative.aggregate_config import AggregateConfig
 from quoth.search.generative.decode.config import BY_POOLED, COSINES, DecodeConfig
 from quoth.search.generative.decode.score_table import BagNorms, PhraseScores, uses_end
 from quoth.vocabulary.identifiers import PhraseIds
-from quoth.vocabulary.phrases.vocabulary import PhraseVocabulary
 
 NAME = "generative"
 _POWERS = {"none": 0.0, "mean": 1.0, "end": 0.0}
@@ -38,22 +38,20 @@ class Grounds:
 
 
 def explain_document(
-    contributions: Sequence[Contribution], grounds: Grounds, vocabulary: PhraseVocabulary
+    contributions: Sequence[Contribution], grounds: Grounds, texts: PhraseTexts
 ) -> Part:
     """Explain a document's score by the identifiers that make it up."""
     if not contributions:
         return Part(f"{NAME}: no identifier found", 0.0)
     splits = grounds.aggregation.method == "max" and grounds.aggregation.posting == "ignore"
-    parts = tuple(_explain(each, grounds, vocabulary, splits=splits) for each in contributions)
+    parts = tuple(_explain(each, grounds, texts, splits=splits) for each in contributions)
     return Part(NAME, math.fsum(part.value for part in parts), parts)
 
 
-def _explain(
-    found: Contribution, grounds: Grounds, vocabulary: PhraseVocabulary, *, splits: bool
-) -> Part:
+def _explain(found: Contribution, grounds: Grounds, texts: PhraseTexts, *, splits: bool) -> Part:
     phrase_ids = grounds.trie.sequences(np.array([found.row])).ids
-    label = f'identifier "{vocabulary.join(phrase_ids)}"'
-    leaves = score_phrases(phrase_ids, found.row, grounds=grounds, vocabulary=vocabulary)
+    label = f'identifier "{texts.join(phrase_ids)}"'
+    leaves = score_phrases(phrase_ids, found.row, grounds=grounds, texts=texts)
     if not leaves:
         leaves = (Part(f"each phrase by the slot that suits it: {found.score:.4f}", found.score),)
     if splits:
@@ -64,7 +62,7 @@ def _explain(
 
 
 def score_phrases(
-    phrase_ids: PhraseIds, row: int, *, grounds: Grounds, vocabulary: PhraseVocabulary
+    phrase_ids: PhraseIds, row: int, *, grounds: Grounds, texts: PhraseTexts
 ) -> tuple[Part, ...]:
     """Split an identifier's score among its phrases; nothing where slots are dealt out freely."""
     config, count = grounds.decoding, len(phrase_ids)
@@ -78,7 +76,7 @@ def score_phrases(
         divisor = float(grounds.norms.norms[row])
     leaves = []
     for phrase_id, gain, weight in zip(phrase_ids.tolist(), gains, weights, strict=True):
-        text = vocabulary.text_of(phrase_id).strip()
+        text = texts.text_of(phrase_id).strip()
         label = f'phrase "{text}": {gain:.4f} · {weight:.2f} / {divisor:.3f}'
         leaves.append(Part(label, gain * weight / divisor))
     if uses_end(config) and grounds.scores.end_scores is not None:

@@ -6,7 +6,7 @@ import contextlib
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from quoth.errors import CollectionError, Damaged, IndexMoved
 from quoth.index.dense.files import explain, make_folder, map_array, write_array
 from quoth.index.trie.files import open_trie, save_trie
 from quoth.index.trie.trie import Trie
+from quoth.search.generative.added import AddedPhrases, no_phrases
 from quoth.search.generative.names import Float32
 from quoth.search.generative.state import (
     IndexState,
@@ -27,8 +28,10 @@ from quoth.search.generative.state import (
     save_index_state,
 )
 from quoth.vocabulary.identifiers import Integers
+from quoth.vocabulary.phrases.text import Strings
 
 _NORMS, _ROWS = "norms.npy", "rows.npy"
+_WORDS, _STARTS, _WORD_ROWS = "added-words.npy", "added-starts.npy", "added-rows.npy"
 _NAME = re.compile(r"\d{6,}")
 
 
@@ -39,6 +42,7 @@ class GenerativeIndex:
     trie: Trie
     norms: Float32  # (N,) length of each identifier's weighted sum
     rows: Integers  # documents that were looked at, sorted; some may have no name
+    added: AddedPhrases = field(default_factory=no_phrases)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,12 @@ def save_index(folder: Path, index: GenerativeIndex, *, basis: IndexBasis) -> No
         make_folder(own)
         save_trie(index.trie, own, change=basis.change)
         seals = {FILE_NAME: seal_file(own / FILE_NAME)}
-        for name, array in ((_NORMS, index.norms), (_ROWS, index.rows)):
+        arrays: dict[str, NDArray[Any]] = {_NORMS: index.norms, _ROWS: index.rows}
+        if len(index.added):
+            strings = index.added.strings
+            arrays |= {_WORDS: strings.content, _STARTS: strings.offsets}
+            arrays |= {_WORD_ROWS: index.added.rows}
+        for name, array in arrays.items():
             seals[name] = write_array(own / name, [array], dtype=array.dtype, shape=array.shape)
         state = IndexState(
             change=basis.change,
@@ -69,6 +78,7 @@ def save_index(folder: Path, index: GenerativeIndex, *, basis: IndexBasis) -> No
             settings=basis.settings,
             num_documents=len(index.rows),
             num_identifiers=len(index.trie),
+            num_added=len(index.added),
             files={f"{own.name}/{name}": seal for name, seal in seals.items()},
         )
         save_index_state(folder, state)
@@ -103,7 +113,25 @@ def _open(folder: Path, state: IndexState, *, deep: bool) -> GenerativeIndex:
         trie,
         _map(own / _NORMS, seals, dtype=np.float32, size=state.num_identifiers),
         _map(own / _ROWS, seals, dtype=np.int64, size=state.num_documents),
+        _open_added(own, count=state.num_added),
     )
+
+
+def _open_added(own: Path, *, count: int) -> AddedPhrases:
+    """Read the words that the model's vocabulary lacks; they are few beside its own."""
+    if not count:
+        return no_phrases()
+    try:
+        content, starts, rows = (
+            np.load(own / name, allow_pickle=False) for name in (_WORDS, _STARTS, _WORD_ROWS)
+        )
+    except ValueError as error:
+        raise Damaged(f"{own} cannot be read ({error})") from error
+    except OSError as error:
+        raise explain(own, error) from error
+    if len(starts) != count + 1 or len(rows) != count or len(content) != starts[-1]:
+        raise Damaged(f"{own} does not have the {count:,} words that were added")
+    return AddedPhrases(Strings(content, starts), rows)
 
 
 def _map(path: Path, seals: Mapping[str, FileSeal], *, dtype: Any, size: int) -> NDArray[Any]:

@@ -22,7 +22,7 @@ from quoth.vocabulary.identifiers import (
     gather_identifiers,
     sort_phrases,
 )
-from quoth.vocabulary.phrases.rarity import rarities
+from quoth.vocabulary.phrases.added import AddedWords
 from quoth.vocabulary.phrases.vocabulary import PhraseVocabulary
 
 BODY, TITLES = "text", ("title", "name")
@@ -33,6 +33,9 @@ _TITLE_WORDS = 12  # of a title before a sentence
 _AT_ONCE = 65_536  # identifiers whose rows are added up together
 
 Float32 = NDArray[np.float32]
+
+TakeRows = Callable[[PhraseIds], Float32]
+"""Returns the rows (M, D) of phrases."""
 
 Identify = Callable[[Sequence[Document]], list[list[str]]]
 """Writes identifiers for documents that have none kept."""
@@ -97,12 +100,19 @@ def _find_title(document: Document) -> str:
 
 
 def cut_names(
-    names: Iterator[tuple[int, str]], vocabulary: PhraseVocabulary, *, config: GenerativeConfig
+    names: Iterator[tuple[int, str]],
+    vocabulary: PhraseVocabulary,
+    *,
+    config: GenerativeConfig,
+    added: AddedWords | None = None,
 ) -> OwnedSequences:
-    """Cut texts into phrases, none longer than allowed, in the order that the trie is to have."""
+    """Cut texts into phrases, none longer than allowed, in the order that the trie is to have.
+
+    Words that the vocabulary lacks join `added`, if that is given.
+    """
 
     def segment(texts: list[str]) -> tuple[PhraseIds, Integers]:
-        found = vocabulary.segment(texts)
+        found = vocabulary.segment(texts, added)
         return found.ids, found.offsets
 
     cut = cut_identifiers(gather_identifiers(names), segment)
@@ -127,23 +137,10 @@ def join_sequences(parts: Sequence[OwnedSequences]) -> OwnedSequences:
     return OwnedSequences(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), owners)
 
 
-def weigh_phrases(uses: Integers, weighting: str) -> Float32:  # (P,)
-    """Say how much each phrase counts: by its rarity, or all alike.
-
-    The uses are those of the vocabulary's own training, so that new documents change no weight.
-
-    >>> weigh_phrases(np.array([2, 0]), "none").tolist()
-    [1.0, 1.0]
-    """
-    if weighting == "none" or len(uses) < 2:
-        return np.ones(len(uses), dtype=np.float32)
-    return rarities(uses)
-
-
 def measure_norms(
-    trie: Trie, head: NDArray[np.floating], *, weights: Float32, known: tuple[Trie, Float32] | None
+    trie: Trie, take: TakeRows, *, weights: Float32, known: tuple[Trie, Float32] | None
 ) -> Float32:  # (N,)
-    """Return the length of each identifier's weighted sum of rows (P, D); known ones are copied."""
+    """Return the length of each identifier's weighted sum of rows; known ones are copied."""
     norms = np.empty(len(trie), dtype=np.float32)
     for start in range(0, len(trie), _AT_ONCE):
         rows = np.arange(start, min(start + _AT_ONCE, len(trie)))
@@ -152,14 +149,14 @@ def measure_norms(
             norms[rows[found >= 0]] = known[1][found[found >= 0]]
             rows = rows[found < 0]
         if len(rows):
-            norms[rows] = _add_up(trie.sequences(rows), head, weights)
+            norms[rows] = _add_up(trie.sequences(rows), take, weights)
     return norms
 
 
-def _add_up(sequences: Sequences, head: NDArray[np.floating], weights: Float32) -> Float32:
+def _add_up(sequences: Sequences, take: TakeRows, weights: Float32) -> Float32:
     """Return the lengths of weighted sums; each row that occurs is read and widened once."""
     distinct, places = np.unique(sequences.ids, return_inverse=True)
-    weighed = head[distinct].astype(np.float32) * weights[distinct, None]  # (phrases, D)
+    weighed = take(distinct) * weights[distinct, None]  # (phrases, D)
     lengths: Float32 = _measure_sums(weighed, places, sequences.offsets).astype(np.float32)
     # opposite rows may cancel out: such a sum points nowhere, and is compared with nothing
     return np.maximum(lengths, np.float32(1e-6))

@@ -32,6 +32,12 @@ from quoth.models.pixar.pixar import EncodedQueries
 from quoth.models.pixar.shortlist.interface import Floats
 from quoth.records import Document, Hit, Part, Query, Run
 from quoth.search.generative import aggregate as aggregation
+from quoth.search.generative.added import (
+    PhraseTexts,
+    combine_scores,
+    score_added,
+    weigh_phrases,
+)
 from quoth.search.generative.aggregate import Evidence, Owners, gather_evidence
 from quoth.search.generative.config import GenerativeConfig
 from quoth.search.generative.decode.config import BY_POOLED, COSINES
@@ -40,14 +46,13 @@ from quoth.search.generative.decode.score_table import BagNorms, PhraseScores, u
 from quoth.search.generative.explain import NAME, Grounds, explain_document
 from quoth.search.generative.files import GenerativeModel
 from quoth.search.generative.index import GenerativeIndex, open_index
-from quoth.search.generative.names import Identify, weigh_phrases
+from quoth.search.generative.names import Identify
 from quoth.search.generative.state import is_index_current, read_index, read_model
 from quoth.search.generative.upkeep import GenerativeUpkeep, LoadModel, require_own_model
 from quoth.search.searcher import Progress
 from quoth.vocabulary.identifiers import Integers
 
 _DEEPER = 4
-_NOTHING = np.float32(0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,7 +134,7 @@ class GenerativeSearcher:
                     found.evidence, config.aggregation(), owner=rows.get(document.docid, -1)
                 ),
                 grounds,
-                self._model.vocabulary,
+                PhraseTexts(self._model.vocabulary, self._opened().added),
             )
             for document in documents
         )
@@ -151,7 +156,8 @@ class GenerativeSearcher:
             "documents": state.num_documents if state else 0,
             "identifiers": state.num_identifiers if state else 0,
             "model": self.folder.parent.name,
-            "phrases": model.config["phrases"] if model else 0,
+            "phrases": (model.config["phrases"] if model else 0)
+            + (state.num_added if state else 0),
             "order": self._config.order,
         }
 
@@ -225,7 +231,9 @@ class GenerativeSearcher:
 
     def _find(self, scores: PhraseScores, k: int, rows: Integers | None) -> _Decoded:
         """Decode until k allowed documents are found that nothing deeper can surpass."""
-        trie, config = self._opened().trie, self._config.aggregation()
+        index, order = self._opened(), self._config.order
+        scores = score_added(scores, self._model.pixar.head, index.added, order)
+        trie, config = index.trie, self._config.aggregation()
         depth = self._config.depth
         while True:
             check_interruption()
@@ -271,20 +279,21 @@ class GenerativeSearcher:
         found = shortlist.score(places, pooled, slots=wanted)
         count = int(np.searchsorted(found.phrase_ids, head.num_phrases))  # symbols come last
         phrase_ids, by_pooled = found.phrase_ids[:count], found.pooled_scores[:count]
-        length = 0.0
-        if config.order in COSINES:  # a cosine: neither how common phrases are nor x₀'s length
-            length = max(float(np.linalg.norm(pooled)), 1e-12)
-            bias = head.bias[phrase_ids]
-            by_pooled = (by_pooled - bias) / np.float32(length)
-            if len(wanted):
-                by_word = found.slot_scores[:, :count].max(axis=0) - bias
-                by_pooled = by_pooled + np.maximum(by_word, _NOTHING)
+        length = max(float(np.linalg.norm(pooled)), 1e-12) if config.order in COSINES else 0.0
         return PhraseScores(
             phrase_ids,
             slot_scores=None if is_pooled else found.slot_scores[:, :count],
-            pooled_scores=by_pooled,
+            pooled_scores=combine_scores(
+                by_pooled,
+                found.slot_scores[:, :count],
+                head.bias[phrase_ids],
+                order=config.order,
+                length=length,
+            ),
             end_scores=self._score_ends(slots) if uses_end(config.decoding()) else None,
             length=length,
+            pooled=pooled,
+            vectors=wanted,
         )
 
     def _score_ends(self, slots: Floats) -> Floats:  # (S + 1,)
@@ -311,8 +320,9 @@ class GenerativeSearcher:
         return self._decoders[depth]
 
     def _norms(self) -> BagNorms:
-        weights = weigh_phrases(self._model.vocabulary.uses, self._config.weighting)
-        return BagNorms(weights, self._opened().norms)
+        index, uses = self._opened(), self._model.vocabulary.uses
+        weights = weigh_phrases(uses, self._config.weighting, num_added=len(index.added))
+        return BagNorms(weights, index.norms)
 
     def _opened(self) -> GenerativeIndex:
         if self._index is None:

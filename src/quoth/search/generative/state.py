@@ -117,6 +117,9 @@ class IndexState:
     settings: Mapping[str, Any]
     num_documents: int
     num_identifiers: int
+    num_added: int = 0
+    """Words that the model's vocabulary lacks and that are phrases here."""
+
     files: Mapping[str, FileSeal] = field(default_factory=dict)
 
     @property
@@ -139,6 +142,7 @@ def index_settings(config: GenerativeConfig) -> dict[str, Any]:
     }
     return {
         **(sentences if config.sentences else {}),  # an index from before they were is still good
+        **({} if config.new_words else {"new_words": False}),  # likewise
         "sources": list(config.sources),
         "per_document": config.per_document,
         "max_phrases": config.max_phrases,

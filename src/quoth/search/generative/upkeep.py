@@ -6,6 +6,7 @@ The caller holds the writer's lock.
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -17,6 +18,15 @@ from quoth.collection.store import Store
 from quoth.errors import CollectionError, IndexMismatch, OutOfFiles
 from quoth.index.trie.build import build_trie, update_trie
 from quoth.index.trie.trie import Sequences, Trie
+from quoth.search.generative.added import (
+    MOST_ADDED,
+    AddedPhrases,
+    can_add,
+    no_phrases,
+    read_new,
+    take_rows,
+    weigh_phrases,
+)
 from quoth.search.generative.config import GenerativeConfig
 from quoth.search.generative.files import GenerativeModel
 from quoth.search.generative.index import GenerativeIndex, IndexBasis, open_index, save_index
@@ -27,7 +37,6 @@ from quoth.search.generative.names import (
     join_sequences,
     measure_norms,
     name_documents,
-    weigh_phrases,
 )
 from quoth.search.generative.state import (
     IndexState,
@@ -38,6 +47,7 @@ from quoth.search.generative.state import (
 )
 from quoth.search.searcher import Progress
 from quoth.vocabulary.identifiers import Integers, OwnedSequences
+from quoth.vocabulary.phrases.added import AddedWords
 
 _CHUNK = 512
 _logger = logging.getLogger(__name__)
@@ -84,13 +94,13 @@ class GenerativeUpkeep:
         """Name every document from the store alone."""
         _logger.info("building the generative index in %s", self._folder)
         rows = sorted(self._store.live_rows())
-        named = self._name(rows)
+        named, added = self._name(rows, no_phrases())
         trie = build_trie(
             Sequences(named.ids, named.offsets),
             owners=named.owners,
-            num_phrases=len(self._load_model().vocabulary),
+            num_phrases=len(self._load_model().vocabulary) + len(added),
         )
-        self._save(trie, rows, known=None)
+        self._save(trie, rows, added, known=None)
 
     def num_behind(self) -> int:
         """Count the changes that the next catching up brings, unless it has to start over."""
@@ -150,34 +160,51 @@ class GenerativeUpkeep:
             newest = replace(state, change=self._basis.change, log=self._basis.log)
             save_index_state(self._folder, newest)
             return
-        named = self._name(sorted(fresh))
+        named, added = self._name(sorted(fresh), index.added)
         trie = update_trie(
             index.trie,
             added=Sequences(named.ids, named.offsets),
             owners=named.owners,
             removed=np.array(sorted(gone), dtype=np.int64),
+            num_phrases=len(self._load_model().vocabulary) + len(added),
         )
-        self._save(trie, sorted(live), known=(index.trie, index.norms))
+        self._save(trie, sorted(live), added, known=(index.trie, index.norms))
 
-    def _name(self, rows: Sequence[int]) -> OwnedSequences:
-        """Name documents, a chunk at a time, and cut the names into phrases."""
-        vocabulary, parts = self._load_model().vocabulary, []
+    def _name(
+        self, rows: Sequence[int], known: AddedPhrases
+    ) -> tuple[OwnedSequences, AddedPhrases]:
+        """Name documents, a chunk at a time, and cut the names into phrases, known or added."""
+        model, parts = self._load_model(), []
+        vocabulary, words = model.vocabulary, None
+        if self._config.new_words and can_add(model.pixar):
+            words = AddedWords(len(vocabulary), known.strings, most=MOST_ADDED)
         for start in range(0, len(rows), _CHUNK):
             self._progress("naming documents", start, len(rows))
             documents = self._store.documents(rows[start : start + _CHUNK])
             names = name_documents(
                 documents, self._store, config=self._config, identify=self._identify
             )
-            parts.append(cut_names(names, vocabulary, config=self._config))
+            parts.append(cut_names(names, vocabulary, config=self._config, added=words))
         self._progress("naming documents", len(rows), len(rows))
-        return join_sequences(parts)
+        if words is not None and len(words) > len(known):
+            self._progress("reading new words", 0, 0)
+            known = read_new(model.pixar, known, words)
+        return join_sequences(parts), known
 
-    def _save(self, trie: Trie, rows: Iterable[int], *, known: tuple[Trie, Float32] | None) -> None:
-        model = self._load_model()
-        weights = weigh_phrases(model.vocabulary.uses, self._config.weighting)
-        norms = measure_norms(trie, model.pixar.head.rows, weights=weights, known=known)
+    def _save(
+        self,
+        trie: Trie,
+        rows: Iterable[int],
+        added: AddedPhrases,
+        *,
+        known: tuple[Trie, Float32] | None,
+    ) -> None:
+        model, count = self._load_model(), len(added)
+        weights = weigh_phrases(model.vocabulary.uses, self._config.weighting, num_added=count)
+        take = functools.partial(take_rows, model.pixar.head, added)
+        norms = measure_norms(trie, take, weights=weights, known=known)
         held: Integers = np.array(sorted(rows), dtype=np.int64)
-        save_index(self._folder, GenerativeIndex(trie, norms, held), basis=self._basis)
+        save_index(self._folder, GenerativeIndex(trie, norms, held, added), basis=self._basis)
 
 
 def require_own_model(folder: Path, state: IndexState) -> None:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from quoth.vocabulary.phrases.added import AddedWords
 from quoth.vocabulary.phrases.compiled import compiled
 from quoth.vocabulary.phrases.config import CUTTERS, NUM_BYTES
 from quoth.vocabulary.phrases.cutters import (
@@ -136,22 +137,32 @@ def _link(prefixes: Prefixes, ends: Ids, ids: Longs, characters: Ids) -> tuple[N
 
 
 def segment_texts(
-    texts: Sequence[str], tables: SegmentTables, *, cutter: str, lowercase: bool
+    texts: Sequence[str],
+    tables: SegmentTables,
+    *,
+    cutter: str,
+    lowercase: bool,
+    added: AddedWords | None = None,
 ) -> tuple[Ids, Longs]:
-    """Cut texts; gives all ids, and where those of each text start, with an end."""
+    """Cut texts; gives all ids, and where those of each text start, with an end.
+
+    With `added`, a word that would be cut into parts is one of these instead, or joins them.
+    """
     found: list[Ids] = [np.empty(0, dtype=np.int32)]
     offsets = np.zeros(len(texts) + 1, dtype=np.int64)
     done = 0
     for start in range(0, len(texts), _TEXTS_AT_ONCE):
         strings = encode_texts(texts[start : start + _TEXTS_AT_ONCE], lowercase=lowercase)
-        ids, ends = _segment_block(strings, tables, CUTTERS.index(cutter))
+        ids, ends = _segment_block(strings, tables, CUTTERS.index(cutter), added)
         offsets[start + 1 : start + 1 + len(ends)] = done + ends
         done += len(ids)
         found.append(ids)
     return np.concatenate(found), offsets
 
 
-def _segment_block(texts: Strings, tables: SegmentTables, cutter: int) -> tuple[Ids, Longs]:
+def _segment_block(
+    texts: Strings, tables: SegmentTables, cutter: int, added: AddedWords | None
+) -> tuple[Ids, Longs]:
     """Cut some texts; gives all ids, and where those of each text end."""
     starts, firsts = split_words(texts)
     symbols = _look_up(
@@ -172,6 +183,8 @@ def _segment_block(texts: Strings, tables: SegmentTables, cutter: int) -> tuple[
         tables.part_pairs,
         tables.part_nodes,
     )
+    if added is not None:
+        spelt = added.respell(others.strings, *spelt)
     ids = np.empty(len(texts.content), dtype=np.int32)
     ends = np.empty(len(texts), dtype=np.int64)
     count = _cut_block(

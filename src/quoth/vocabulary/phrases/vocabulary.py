@@ -27,6 +27,7 @@ from quoth.artifact import (
     seal_file,
 )
 from quoth.errors import Damaged
+from quoth.vocabulary.phrases.added import AddedWords
 from quoth.vocabulary.phrases.config import NUM_BYTES, PhraseConfig
 from quoth.vocabulary.phrases.segment import SegmentTables, build_tables, segment_texts
 from quoth.vocabulary.phrases.text import Ids, Longs, Strings
@@ -70,21 +71,21 @@ class PhraseVocabulary:
 
     def text_of(self, phrase_id: int) -> str:
         """Return a phrase's text, its leading space included; <0xE2> for part of a character."""
-        content = self._bytes_of(phrase_id)
+        content = self.bytes_of(phrase_id)
         if phrase_id < NUM_BYTES and content[0] >= 0x80:
             return f"<0x{content[0]:02X}>"
         return content.decode()
 
-    def segment(self, texts: Sequence[str]) -> PhraseSequences:
-        """Normalise texts and cut them into phrases."""
+    def segment(self, texts: Sequence[str], added: AddedWords | None = None) -> PhraseSequences:
+        """Normalise texts and cut them into phrases; words that it lacks join `added`, if given."""
         ids, offsets = segment_texts(
-            texts, self._tables, cutter=self.cutter, lowercase=self.config.lowercase
+            texts, self._tables, cutter=self.cutter, lowercase=self.config.lowercase, added=added
         )
         return PhraseSequences(ids, offsets)
 
     def join(self, ids: Iterable[int]) -> str:
         """Put phrases together to a text, without the space in front of it."""
-        content = b"".join(self._bytes_of(int(each)) for each in ids)
+        content = b"".join(self.bytes_of(int(each)) for each in ids)
         return content.decode("utf-8", "replace").removeprefix(" ")
 
     @property
@@ -119,7 +120,8 @@ class PhraseVocabulary:
             seals[path.name] = seal_file(path)
         save_artifact(folder, Artifact(KIND, VERSION, 0, asdict(self.config), seals))
 
-    def _bytes_of(self, phrase_id: int) -> bytes:
+    def bytes_of(self, phrase_id: int) -> bytes:
+        """Return the bytes of a phrase; one of the first is a single byte."""
         if not 0 <= phrase_id < len(self):
             raise IndexError(f"phrase {phrase_id} of {len(self)}")
         start, end = self._phrases.offsets[phrase_id : phrase_id + 2]

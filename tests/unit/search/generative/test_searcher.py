@@ -23,10 +23,11 @@ from quoth.index.trie.trie import ARRAYS
 from quoth.records import Document, Part, Query
 from quoth.search.generative import index as generative_index
 from quoth.search.generative import state as generative_state
+from quoth.search.generative.added import weigh_phrases
 from quoth.search.generative.config import GenerativeConfig
 from quoth.search.generative.files import GenerativeModel, save_generative_model
 from quoth.search.generative.index import GenerativeIndex, open_index
-from quoth.search.generative.names import Identify, weigh_phrases
+from quoth.search.generative.names import Identify
 from quoth.search.generative.searcher import GenerativeSearcher
 from quoth.search.generative.state import TRIE, read_index
 from quoth.search.searcher import ignore_progress

@@ -43,6 +43,12 @@ class PhraseScores:
     length: float = 0.0
     """The length of x₀ where its scores were divided by it to be cosines; 0 where not."""
 
+    pooled: Float32 | None = None
+    """(D,) x₀, for phrases that are scored later."""
+
+    vectors: Float32 | None = None
+    """(S, D) What phrases were scored by beside x₀: slots, words of the query, or nothing."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BagNorms:
