@@ -61,7 +61,8 @@ def search_questions(data: Path) -> Iterator[Question]:
     from benchmarks.reader.pack import Example, is_held_out
     from benchmarks.reader.pack import questions as read_questions
 
-    examples = [each for each in read_questions(data) if not each.source.startswith("technical")]
+    made = ("technical", "written")
+    examples = [each for each in read_questions(data) if not each.source.startswith(made)]
     passages = list(dict.fromkeys(each.passage for each in examples))
     kept: dict[str, list[Example]] = {}
     for at in np.random.default_rng(2).permutation(len(examples)).tolist():

@@ -62,7 +62,7 @@ MAX_ANSWER_SUBWORDS, MAX_PLACES = 40, 6
 PAIR_CAPS = {"forum_title": 11_000, "acl": 12_000, "elife": 6_000}
 MAX_PAIRS = 9_000  # of any other source
 PAIR_WORDS = 150
-CARRIED = "text/technical.jsonl.gz"
+CARRIED, WRITTEN = "text/technical.jsonl.gz", "text/written"
 STORIES, PARAGRAPHS = "text/cited_qa/fairytaleqa.jsonl.gz", "text/paragraphs.jsonl"
 NUM_PARAGRAPHS, LEAST_WORDS, PER_ARTICLE = 20_000, 60, 4
 
@@ -133,11 +133,22 @@ def questions(data: Path) -> Iterator[Example]:
     """Read every question with its passage and answers."""
     yield from squad_questions(data / "ir" / "squad-train-slice")
     for path in reading_files(data):
-        for row in _read(path):
+        for row in read_rows(path):
             passage = Text(row.get("title") or "", row["passage"])
             yield Example(row["source"], row["question"], passage, tuple(row["answers"]))
     yield from story_questions(data / STORIES)
     yield from technical_questions(data)
+    yield from written_questions(data)
+
+
+def written_questions(data: Path) -> Iterator[Example]:
+    """Read what a language model asked (`benchmarks.reader.write_questions`), if it did."""
+    folder = data / WRITTEN if (data / WRITTEN).exists() else CACHE / "written"
+    if not (folder / "written.jsonl.gz").exists():
+        return
+    texts = [Text(row["title"], row["text"]) for row in _read_gz(folder / "asked.jsonl.gz")]
+    for row in _read_gz(folder / "written.jsonl.gz"):
+        yield Example("written", row["question"], texts[row["text"]], (row["answer"],))
 
 
 def technical_questions(data: Path) -> Iterator[Example]:
@@ -181,7 +192,7 @@ def _as_written(answer: str, text: str) -> str:
 
 def pairs(data: Path, processes: int) -> Iterator[Example]:
     """Read natural pairs, at most so many of a source; queries are made of what is left."""
-    rows = list(_read(data / "text" / "pairs.jsonl.zst"))
+    rows = list(read_rows(data / "text" / "pairs.jsonl.zst"))
     taken: Counter[str] = Counter()
     known: set[str] = set()
     left = []
@@ -212,13 +223,22 @@ def paragraphs(data: Path) -> list[tuple[str, str]]:
     if carried.exists():
         return [(title, text) for title, text in _read_gz(carried)]
     chance = np.random.default_rng(0)
+    return draw_paragraphs(
+        data, chance, least_words=LEAST_WORDS, per_article=PER_ARTICLE, count=NUM_PARAGRAPHS
+    )
+
+
+def draw_paragraphs(
+    data: Path, chance: np.random.Generator, *, least_words: int, per_article: int, count: int
+) -> list[tuple[str, str]]:
+    """Draw paragraphs that are long enough, the first words of each, at most some of an article."""
     found = []
     for row in pieces.read_articles(data / "text" / "lm_train.jsonl.zst"):
         own = [part.split()[:PAIR_WORDS] for part in row["text"].split("\n")]
-        long = [" ".join(words) for words in own if len(words) >= LEAST_WORDS]
-        chosen = chance.permutation(len(long))[:PER_ARTICLE].tolist()
+        long = [" ".join(words) for words in own if len(words) >= least_words]
+        chosen = chance.permutation(len(long))[:per_article].tolist()
         found += [(row["title"], long[at]) for at in chosen]
-    return [found[at] for at in chance.permutation(len(found))[:NUM_PARAGRAPHS].tolist()]
+    return [found[at] for at in chance.permutation(len(found))[:count].tolist()]
 
 
 def pack(examples: Sequence[Example], encoder: Path, *, processes: int) -> ReadingSet:
@@ -408,8 +428,8 @@ def reading_files(data: Path) -> list[Path]:
     return sorted(each.with_suffix(".zst") for each in found)
 
 
-def _read(path: Path) -> Iterable[dict[str, Any]]:
-    """Read lines of a .zst file, or of the .gz file that was made of it."""
+def read_rows(path: Path) -> Iterable[dict[str, Any]]:
+    """Read lines of a .gz file, or of a .zst file or the .gz file that was made of it."""
     carried = path.with_suffix(".gz")
     return (
         _read_gz(carried) if carried.exists() else map(json.loads, _decompress(path).splitlines())

@@ -289,7 +289,7 @@ def read_candidates(network: ReaderNetwork, found: Candidates, device: torch.dev
     scores = np.zeros((len(lengths), 2), np.float32)
     budget = BUDGET if device.type == "cuda" else 4_096
     for rows in batches_by_length(lengths, budget=budget):
-        batch = _pad([found.sequences[row] for row in rows], device)
+        batch = pad_sequences([found.sequences[row] for row in rows], device)
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             own = network(batch)
         inside = batch.field_ids.bool() & batch.mask
@@ -308,7 +308,8 @@ def read_candidates(network: ReaderNetwork, found: Candidates, device: torch.dev
     }
 
 
-def _pad(sequences: Sequence[Any], device: torch.device) -> SequenceBatch:
+def pad_sequences(sequences: Sequence[Any], device: torch.device) -> SequenceBatch:
+    """Put sequences of subwords into one batch."""
     longest = max(len(each.subword_ids) for each in sequences)
     ids, fields = (np.zeros((len(sequences), longest), np.int64) for _ in range(2))
     mask = np.zeros((len(sequences), longest), bool)
