@@ -16,7 +16,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -75,10 +75,7 @@ class Middleware:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        given = headers.get("x-request-id", "")
-        exchange = _AnsweredRequest(
-            scope, send, given if _SANE_ID.fullmatch(given) else secrets.token_hex(8)
-        )
+        exchange = _AnsweredRequest(scope, send, choose_request_id(headers))
         scope.setdefault("state", {})["request_id"] = exchange.request_id
         put_policy(scope, self._policy)
         with exchange.noted(self._metrics), interruptible(Interruption()) as interruption:
@@ -115,11 +112,8 @@ class _AnsweredRequest:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            given = [each for each in message["headers"] if each[0] not in _OWN_NAMES]
-            if not any(name == b"cache-control" for name, _value in given):
-                given.append((b"cache-control", b"no-store"))
-            own = (b"x-request-id", self.request_id.encode())
-            message = {**message, "headers": [*given, own, *_HEADERS]}
+            headers = complete_headers(message["headers"], self.request_id)
+            message = {**message, "headers": headers}
         await self._send(message)
         if message["type"] == "http.response.body" and not message.get("more_body", False):
             self.is_answered = True
@@ -128,15 +122,8 @@ class _AnsweredRequest:
         """Answer with an error, unless an answer has begun already: then it ends unfinished."""
         if self.status:
             raise ConnectionAbortedError("the response had begun when it failed")
-        kind = "InternalError" if error is None else type(error).__name__
-        message = "the server failed; its log says more" if error is None else str(error)
-        self._scope["state"]["kind"] = kind
-        body = _ENCODER.encode(error_record(kind, message, self.request_id)).encode()
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(body)).encode()),
-            *raw_headers(headers_of(status, error)),
-        ]
+        self._scope["state"]["kind"] = _kind_of(error)
+        headers, body = error_response(status, error, self.request_id)
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body})
 
@@ -146,29 +133,9 @@ class _AnsweredRequest:
         try:
             yield
         finally:
-            self._note(metrics)
-
-    def _note(self, metrics: Metrics) -> None:
-        scope, state = self._scope, self._scope["state"]
-        route = str(getattr(scope.get("route"), "path", "other"))
-        seconds = time.perf_counter() - self._begun
-        kind = str(state.get("kind", ""))
-        metrics.count(
-            method=scope["method"], route=route, status=self.status, seconds=seconds, kind=kind
-        )
-        client = scope.get("client")
-        log_access(
-            {
-                "request_id": self.request_id,
-                "client": client[0] if client else "",
-                "key": state.get("key", ""),
-                "method": scope["method"],
-                "path": scope["path"],
-                "status": self.status,
-                "seconds": round(seconds, 6),
-                **({"kind": kind} if kind else {}),
-            }
-        )
+            note_answered(
+                self._scope, metrics, self.request_id, status=self.status, begun=self._begun
+            )
 
 
 class _Incoming:
@@ -221,6 +188,64 @@ class _Incoming:
         if self._owner is not None and not self._exchange.is_answered:
             self._interruption.stop()
             self._owner.cancel()
+
+
+def choose_request_id(headers: Headers) -> str:
+    """Return the id that the client gave its request, or a new one."""
+    given = headers.get("x-request-id", "")
+    return given if _SANE_ID.fullmatch(given) else secrets.token_hex(8)
+
+
+def complete_headers(
+    given: Iterable[tuple[bytes, bytes]], request_id: str
+) -> list[tuple[bytes, bytes]]:
+    """Add to the headers of a response what every response has."""
+    kept = [each for each in given if each[0] not in _OWN_NAMES]
+    if not any(name == b"cache-control" for name, _value in kept):
+        kept.append((b"cache-control", b"no-store"))
+    return [*kept, (b"x-request-id", request_id.encode()), *_HEADERS]
+
+
+def error_response(
+    status: int, error: RequestError | None, request_id: str
+) -> tuple[list[tuple[bytes, bytes]], bytes]:
+    """Return headers and body that tell of an error; None: one that nobody foresaw."""
+    message = "the server failed; its log says more" if error is None else str(error)
+    body = _ENCODER.encode(error_record(_kind_of(error), message, request_id)).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        *raw_headers(headers_of(status, error)),
+    ]
+    return headers, body
+
+
+def _kind_of(error: RequestError | None) -> str:
+    return "InternalError" if error is None else type(error).__name__
+
+
+def note_answered(
+    scope: Scope, metrics: Metrics, request_id: str, *, status: int, begun: float
+) -> None:
+    """Count a request and log it in one record."""
+    state = scope["state"]
+    route = str(getattr(scope.get("route"), "path", "other"))
+    seconds = time.perf_counter() - begun
+    kind = str(state.get("kind", ""))
+    metrics.count(method=scope["method"], route=route, status=status, seconds=seconds, kind=kind)
+    client = scope.get("client")
+    log_access(
+        {
+            "request_id": request_id,
+            "client": client[0] if client else "",
+            "key": state.get("key", ""),
+            "method": scope["method"],
+            "path": scope["path"],
+            "status": status,
+            "seconds": round(seconds, 6),
+            **({"kind": kind} if kind else {}),
+        }
+    )
 
 
 def raw_headers(headers: Mapping[str, str]) -> Iterator[tuple[bytes, bytes]]:

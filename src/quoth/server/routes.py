@@ -33,6 +33,7 @@ from quoth.server.access.policy import (
     require_declared,
 )
 from quoth.server.background.runner import JobRunner
+from quoth.server.early_refusals import EarlyRefusals
 from quoth.server.errors import RequestError, error_record, headers_of, status_of
 from quoth.server.managing import add_managing
 from quoth.server.mcp.server import create_mcp, make_routes
@@ -146,6 +147,7 @@ def _add_layers(app: FastAPI, config: ServerConfig, policy: AccessPolicy, servic
         )
     # What is refused early has no headers for pages of other origins, which then could not read it.
     early = EarlyGuards(() if config.origins else app.routes)
+    app.state.refuse_early = EarlyRefusals(early, policy, service.metrics).refuse
     app.add_middleware(Middleware, policy=policy, metrics=service.metrics, early=early)
 
 

@@ -119,13 +119,13 @@ class Service:
         if self._processes is not None:
             self._processes.close()
 
-    def admit_search(self) -> None:
-        """Complain where a search would be refused now."""
-        self._readers.admit()
+    def admit_search(self, ahead: int) -> None:
+        """Complain where a search would be refused now, with so many ahead of it."""
+        self._readers.admit(ahead)
 
-    def admit_answer(self) -> None:
-        """Complain where a question would be refused now."""
-        self._answerers.admit()
+    def admit_answer(self, ahead: int) -> None:
+        """Complain where a question would be refused now, with so many ahead of it."""
+        self._answerers.admit(ahead)
 
     # Reading ---------------------------------------------------------------------------------
 

@@ -176,7 +176,7 @@ def next_done(waiting: list[Any]) -> Any:
 def test_a_crowd_is_refused_before_it_is_routed(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_service: Service) -> None:
+    def refuse(_service: Service, _ahead: int) -> None:
         raise Overloaded("too many requests are waiting", retry_seconds=2.5)
 
     def route(*_arguments: object) -> None:

@@ -98,14 +98,18 @@ class AccessPolicy:
             )
 
 
-def _admit() -> None:
+Admits = Callable[[int], None]
+"""Complains where a request would be refused now, given how many were let in just before it."""
+
+
+def _admit(_ahead: int) -> None:
     """Admit everybody."""
 
 
 # Declaring ---------------------------------------------------------------------------------------
 
 
-def declares(access: Access, *, admits: Callable[[], None] = _admit) -> Callable[[_E], _E]:
+def declares(access: Access, *, admits: Admits = _admit) -> Callable[[_E], _E]:
     """Declare what the route of an endpoint needs.
 
     `admits` complains where a request would be refused anyway, however it reads.
@@ -127,13 +131,13 @@ class GuardedRoute(APIRoute):
         if access is None:
             raise TypeError(f"the route {path} declares no access; put @declares(…) above it")
         self.access: Access = access
-        self._admits: Callable[[], None] = getattr(endpoint, "admits", _admit)
+        self.admits: Admits = getattr(endpoint, "admits", _admit)
         super().__init__(path, endpoint, **given)
 
     @property
     def expects_crowds(self) -> bool:
         """Whether requests may be refused however they read."""
-        return self._admits is not _admit
+        return self.admits is not _admit
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request that is allowed."""
@@ -141,12 +145,15 @@ class GuardedRoute(APIRoute):
             self.guard(scope)
         await super().handle(scope, receive, send)
 
-    def guard(self, scope: Scope) -> None:
-        """Refuse a request that is not allowed, or that there is no room for, body unread."""
+    def guard(self, scope: Scope, *, ahead: int = 0) -> None:
+        """Refuse a request that is not allowed, or that there is no room for, body unread.
+
+        `ahead` is how many have been let in that are not yet where they want to go.
+        """
         _authorise(self.access, scope)
         if scope["method"] in _BODIES and scope["method"] in (self.methods or ()):
             _require_json(Headers(scope=scope))
-            self._admits()  # before anything is parsed: a crowd is refused cheaply
+            self.admits(ahead)  # before anything is parsed: a crowd is refused cheaply
 
 
 class EarlyGuards:
@@ -164,12 +171,16 @@ class EarlyGuards:
             for method in route.methods or ()
         }
 
-    def check(self, scope: Scope) -> None:
-        """Refuse a request that its route would refuse."""
-        route = self._routes.get((scope["method"], scope["path"]))
-        if route is not None:
+    def find(self, scope: Scope) -> GuardedRoute | None:
+        """Return the route of a request where crowds are expected there."""
+        return self._routes.get((scope["method"], scope["path"]))
+
+    def check(self, scope: Scope, *, ahead: int = 0) -> None:
+        """Refuse a request that its route would refuse; whoever was asked already may pass."""
+        route = self.find(scope)
+        if route is not None and scope.get(_GUARDED) is not route:
             scope["route"] = route  # which a refusal is counted for
-            route.guard(scope)
+            route.guard(scope, ahead=ahead)
             scope[_GUARDED] = route
 
 

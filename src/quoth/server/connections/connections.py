@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from enum import Enum
 from typing import Any
@@ -24,6 +24,10 @@ LINGER_SECONDS = 1.0
 _LINGER_BYTES = 16 * 1024 * 1024  # more than any body may have
 _NOTICE_SECONDS = 5.0
 _logger = logging.getLogger(__name__)
+
+
+RefuseEarly = Callable[[dict[str, Any], Iterable[tuple[bytes, bytes]]], bytes]
+"""Returns the response to a request that is refused, empty where the application may have it."""
 
 
 class Phase(Enum):
@@ -83,6 +87,7 @@ class Connections:
     def __init__(self, config: ServerConfig) -> None:
         self.config = config
         self.are_ending = False
+        self.refuse_early: RefuseEarly | None = None
         self.late = Notices("requests that did not arrive in time, since the last line: %d")
         self._since: dict[Phase, dict[Connection, float]] = {phase: {} for phase in Phase}
 

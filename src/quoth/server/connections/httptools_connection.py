@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -18,6 +19,19 @@ from quoth.server.connections.refusals import (
 
 class _Refused(Exception):
     """Ends parsing; the connection knows why."""
+
+
+class _RefusedRequest:
+    """Stands for a request that was answered before it was whole."""
+
+    __slots__ = ("keep_alive", "more_body")
+
+    response_started = response_complete = True
+    disconnected = False
+    message_event = asyncio.Event()  # for which nobody waits
+
+    def __init__(self) -> None:
+        self.keep_alive = self.more_body = True
 
 
 class HttpToolsConnection(Connection, HttpToolsProtocol):
@@ -75,6 +89,8 @@ class HttpToolsConnection(Connection, HttpToolsProtocol):
         problem = ambiguity_of(self.parser.get_http_version(), self.headers)
         if problem:
             self._stop(Refusal(400, "BadRequest", problem))
+        if self._refuse_early():
+            return
         super().on_headers_complete()
         if self.parser.should_upgrade():
             self.cycle.keep_alive = False  # the parser takes what follows for another protocol
@@ -94,6 +110,33 @@ class HttpToolsConnection(Connection, HttpToolsProtocol):
         """Wait for the next request."""
         super().on_response_complete()
         self.update()
+
+    def _refuse_early(self) -> bool:
+        """Answer a request that is refused anyway, where nothing else is to be seen to."""
+        refuse = self._all.refuse_early
+        if refuse is None or not self._is_plain():
+            return False
+        scope = self.scope
+        scope["method"] = self.parser.get_method().decode("ascii")
+        scope["path"] = self.url.decode("latin-1")
+        response = refuse(cast("dict[str, Any]", scope), self.server_state.default_headers)
+        if not response:
+            return False
+        self.cycle = _RefusedRequest()
+        self.transport.write(response)
+        super().on_response_complete()
+        return True
+
+    def _is_plain(self) -> bool:
+        """Whether a request comes alone, and asks nothing of the connection but to stay."""
+        return (
+            (self.cycle is None or self.cycle.response_complete)
+            and self.parser.get_http_version() == "1.1"
+            and self.parser.should_keep_alive()
+            and not self.parser.should_upgrade()
+            and not self.expect_100_continue
+            and not self.transport.is_closing()
+        )
 
     def _count(self, num_bytes: int) -> None:
         self._silent_bytes = 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import re
 import sys
@@ -138,6 +139,8 @@ def quoted(value: object) -> str:
     """
     if isinstance(value, str):
         return value if _BARE.fullmatch(value) else _ENCODER.encode(value)
+    if type(value) is int or (type(value) is float and math.isfinite(value)):
+        return repr(value)  # the same, sooner
     text = _ENCODER.encode(value)
     return text if _BARE.fullmatch(text) else _ENCODER.encode(text)
 

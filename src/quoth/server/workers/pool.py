@@ -104,10 +104,10 @@ class WorkerPool:
         with self._lock:
             return self._is_full()
 
-    def admit(self) -> None:
-        """Complain where one more job would be refused now."""
+    def admit(self, ahead: int = 0) -> None:
+        """Complain where one more job would be refused now, with so many about to come first."""
         with self._lock:
-            self._require_room()
+            self._require_room(ahead)
 
     def submit(self, work: Callable[[OpenedEngine], _T]) -> Job[_T]:
         """Have some work done when its turn comes; refused where too much waits already."""
@@ -180,13 +180,13 @@ class WorkerPool:
 
     # Inner workings --------------------------------------------------------------------------
 
-    def _require_room(self) -> None:
-        if self._is_full():
+    def _require_room(self, ahead: int = 0) -> None:
+        if self._is_full(ahead):
             self._refused += 1
             raise Overloaded(_BUSY, retry_seconds=self._expected_seconds())
 
-    def _is_full(self) -> bool:
-        waiting = self._unfinished - self._workers + 1  # with one more
+    def _is_full(self, ahead: int = 0) -> bool:
+        waiting = self._unfinished + ahead - self._workers + 1  # with one more
         wait = self._expected_seconds() * waiting / self._workers
         return waiting > self.capacity or (waiting > 0 and wait > self._patience)
 

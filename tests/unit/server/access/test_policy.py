@@ -131,6 +131,7 @@ class Server:
     worker: NotingWorker
     keys: Mapping[str, str]
     writes: bool
+    loop: asyncio.AbstractEventLoop
 
     def may(self, credential: str, access: str) -> bool:
         """Whether a request that carries this may do what needs that access."""
@@ -142,10 +143,9 @@ class Server:
         """Send requests as they are; yields the status of each, and what workers were asked for."""
 
         async def send_all() -> list[tuple[Request, int, list[str]]]:
-            async with self.app.router.lifespan_context(self.app):
-                return [(each, *await self._send(each)) for each in requests]
+            return [(each, *await self._send(each)) for each in requests]
 
-        yield from asyncio.run(send_all())
+        yield from self.loop.run_until_complete(send_all())
 
     async def _send(self, request: Request) -> tuple[int, list[str]]:
         method, path, credential = request
@@ -214,13 +214,44 @@ def _make(tmp_path: Path, *, has_keys: bool, writes: bool) -> Iterator[Server]:
             allow_writes=writes,
             mcp=True,
         )
-        yield Server(app, worker, secrets if has_keys else {}, writes)
+        with _started(app) as loop:
+            yield Server(app, worker, secrets if has_keys else {}, writes, loop)
 
 
-@pytest.fixture(params=["keys", "keys, writes off", "no keys", "no keys, writes off"])
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+@contextlib.contextmanager
+def _started(app: FastAPI) -> Iterator[asyncio.AbstractEventLoop]:
+    """Start an application in a loop; one task does so and stops it, as task groups ask for."""
+    ready, over = asyncio.Event(), asyncio.Event()
+
+    async def live() -> None:
+        async with app.router.lifespan_context(app):
+            ready.set()
+            await over.wait()
+
+    async def wait_for_start(life: asyncio.Task[None]) -> None:
+        started = asyncio.ensure_future(ready.wait())
+        await asyncio.wait([life, started], return_when=asyncio.FIRST_COMPLETED)
+        assert ready.is_set(), life
+
+    with asyncio.Runner() as runner:
+        loop = runner.get_loop()
+        life = loop.create_task(live())
+        loop.run_until_complete(wait_for_start(life))
+        yield loop
+        over.set()
+        loop.run_until_complete(life)
+
+
+KINDS = ("keys", "keys, writes off", "no keys", "no keys, writes off")
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """Make each kind of server once: requests leave nothing behind but what workers note."""
     has_keys, writes = not request.param.startswith("no"), not request.param.endswith("off")
-    yield from _make(tmp_path, has_keys=has_keys, writes=writes)
+    yield from _make(tmp_path_factory.mktemp("server"), has_keys=has_keys, writes=writes)
 
 
 def _path_of(route: str) -> str:
@@ -252,7 +283,7 @@ def test_each_route_serves_whom_it_should(server: Server) -> None:
             assert (status, asked) == (403, []), (method, path, credential)
 
 
-@pytest.mark.parametrize("server", ["keys", "no keys, writes off"], indirect=True)
+@pytest.mark.parametrize("server", ["keys", "no keys, writes off"], indirect=True, scope="module")
 @pytest.mark.parametrize("route", sorted({route for _method, route in TABLE}))
 def test_no_spelling_of_a_path_opens_a_route(server: Server, route: str) -> None:
     plain = _path_of(route)
