@@ -15,7 +15,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Container, Iterator
 from dataclasses import asdict, dataclass
-from itertools import compress
+from itertools import chain, compress
 from typing import Annotated, Any, NamedTuple
 
 from quoth.constraints import CheckedConfig, Names
@@ -26,9 +26,10 @@ _MAX_CACHED_WORDS = 1_000_000
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _ASCII_WORD = re.compile(r"[A-Za-z0-9]+(?:'[A-Za-z0-9]+)*")
 _LOOSE_APOSTROPHE = re.compile(r"'(?:(?![A-Za-z0-9])|(?<![A-Za-z0-9]'))")
+_LONGEST_CHUNK = 60  # characters; longer ones hardly come again
 _LOWERED = bytes(
     byte if chr(byte).isalnum() or byte == ord("'") else ord(" ") for byte in range(128)
-).lower() + bytes(128)
+).lower() + bytes(range(128, 256))
 _EUROPEAN_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _BEYOND_EUROPEAN = re.compile("[\u0300-\u1dff\u2c00-\U0010ffff]")  # marks, or no spaces
 _UNSPACED = (
@@ -81,6 +82,7 @@ class Analyser:
     def __init__(self, config: AnalyserConfig) -> None:
         self.config = config
         self._cache = _shared_cache(config)
+        self._chunks = _shared_chunks(config)
         self._splitter = _shared_splitter(config) if config.compounds else None
 
     def terms(self, text: str) -> list[str]:
@@ -98,7 +100,10 @@ class Analyser:
         if text.isascii():
             return list(map(self._cache.__getitem__, _split_ascii(text)))
         pattern, is_full = _pattern_for(text)
-        if is_full and _unspaced_pattern().search(text):
+        if not is_full:
+            split = text.encode().translate(_LOWERED).decode().split()
+            return list(chain.from_iterable(map(self._chunks.__getitem__, split)))
+        if _unspaced_pattern().search(text):
             return [word.term for word in self._whole_words(text)]
         return list(map(self._cache.__getitem__, pattern.findall(text)))
 
@@ -187,6 +192,12 @@ def _shared_cache(config: AnalyserConfig) -> _TermCache:
 
 
 @functools.cache
+def _shared_chunks(config: AnalyserConfig) -> _ChunkCache:
+    """Return what this process has met between spaces, shared likewise."""
+    return _ChunkCache(_shared_cache(config))
+
+
+@functools.cache
 def _shared_splitter(config: AnalyserConfig) -> CompoundSplitter:
     """Return what splits compounds; all analysers of one kind share it."""
     return CompoundSplitter(config.compounds, _shared_cache(config).__getitem__)
@@ -216,18 +227,40 @@ class _TermCache(dict[str, str]):
     def __missing__(self, word: str) -> str:
         if len(self) >= _MAX_CACHED_WORDS:
             self.clear()
-        if word.isascii():
-            term = word.lower()  # its compatibility form, folded: the same, sooner
-        else:
-            term = unicodedata.normalize("NFKC", word).casefold().replace("’", "'")
+        self[word] = term = self._plain_term(word) if word.isascii() else self._term(word)
+        return term
+
+    def _plain_term(self, word: str) -> str:
+        """Return what `_term` does, sooner: plain letters are their own compatibility form."""
+        lowered = word.lower()
+        term = lowered if self._stemmer is None else self._stemmer.stemWord(lowered) or lowered
+        return str(term[:_MAX_TERM_LENGTH])
+
+    def _term(self, word: str) -> str:
+        term = unicodedata.normalize("NFKC", word).casefold().replace("’", "'")
         if self._stemmer is not None:
             term = str(self._stemmer.stemWord(term)) or term
         if self._fold_accents and not term.isascii():
             bare = _ACCENTS.sub("", unicodedata.normalize("NFD", term))
             term = unicodedata.normalize("NFC", bare) or term
         # Compatibility forms may bring spaces in (⑴ → "(1)" does not, ﷺ does): a term has none.
-        self[word] = term = "".join(term.split())[:_MAX_TERM_LENGTH] or word
-        return term
+        return "".join(term.split())[:_MAX_TERM_LENGTH] or word
+
+
+class _ChunkCache(dict[str, tuple[str, ...]]):
+    """What stands between spaces in European text → its terms; emptied when it grows too large."""
+
+    def __init__(self, terms: _TermCache) -> None:
+        super().__init__()
+        self._terms = terms
+
+    def __missing__(self, chunk: str) -> tuple[str, ...]:
+        terms = tuple(map(self._terms.__getitem__, _EUROPEAN_WORD.findall(chunk)))
+        if len(self) >= _MAX_CACHED_WORDS:
+            self.clear()
+        if len(chunk) <= _LONGEST_CHUNK:
+            self[chunk] = terms
+        return terms
 
 
 def _split_ascii(text: str) -> list[str]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from quoth.errors import ConfigError
 from quoth.records import Document, Passage, Span
-from quoth.text import passages
+from quoth.text import blocks, passages
 from quoth.text.blocks import count_words, split_sentences
 from quoth.text.passages import PassageConfig, cut_document, cut_text
 
@@ -57,6 +57,11 @@ def sentences(text: str) -> list[str]:
 
 
 # --- promises ------------------------------------------------------------------------------------
+
+
+@given(TEXTS | st.text("a,.\n\t \r\x0b\x1c\x1f\x7f\xa0é"))
+def test_words_are_counted_as_the_pattern_finds_them(text: str) -> None:
+    assert count_words(text) == len(blocks._WORD.findall(text))
 
 
 @settings(deadline=None)

@@ -14,6 +14,7 @@ TEXTS = (
     st.text(alphabet=st.characters(exclude_categories=["Cs"]))
     | st.text("aé'’東京ก ́_-3 ", max_size=40)
     | st.text("aB3'_- .\n\x1f\x7f", max_size=40)
+    | st.text("aIÉßœİ'’“–²K \xa0\u2028_-", max_size=40)
 )
 
 
