@@ -251,7 +251,7 @@ def test_a_killed_machine_costs_no_query_where_there_are_two_replicas(
     with Load(served) as load:
         load.wait_for(5)
         before = _machines_of_replicas()
-        assert all(len(machines) == 2 for machines in before.values())
+        assert all(len(machines) == 2 for machines in before.values()), before
         lost = min(before[0])
         _kill(cluster, lost)
         while any(len(own - {lost}) < 2 for own in _machines_of_replicas().values()):

@@ -128,8 +128,10 @@ class ServedShards:
 
     def _deployment(self, application: str) -> Any:
         config = self._config
+        is_group = "-group-" in application
+        number = application.rpartition("-")[2]
         return self._serve.deployment(
-            name=application.removeprefix(f"quoth-{self._name}-"),
+            name=f"{'group' if is_group else 'shard'}-{number}",
             ray_actor_options={"num_cpus": config.cpus},
             max_ongoing_requests=_UNDER_WAY,
             health_check_period_s=_HEALTH_SECONDS,
@@ -138,7 +140,7 @@ class ServedShards:
             max_constructor_retry_count=_START_ATTEMPTS,
             **scaling_options(config),
             **placement_options(config, num_machines=_num_machines()),
-        )(GroupReplica if "-group-" in application else ShardReplica)
+        )(GroupReplica if is_group else ShardReplica)
 
     def _trouble(self, error: RuntimeError) -> str:
         """Say what the replicas themselves said, where one did."""
