@@ -35,6 +35,7 @@ TEMPLATES = {
     "docs/papers.md": "docs/templates/papers.md.j2",
     "docs/scale.md": "docs/templates/scale.md.j2",
     "docs/clients.svg": "benchmarks/serve/clients.svg.j2",
+    "docs/cost.svg": "benchmarks/learn/cost.svg.j2",
     "docs/fusion.svg": "benchmarks/hybrid/fusion.svg.j2",
     "docs/growth.svg": "benchmarks/lexical/growth.svg.j2",
     "docs/reliability.md": "docs/templates/reliability.md.j2",

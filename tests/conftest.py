@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import re
 import signal
 import sys
@@ -15,8 +16,6 @@ import pytest
 import typer.main
 from hypothesis import HealthCheck, settings
 
-from quoth.cli import options
-
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background jobs of a shell
     signal.signal(signal.SIGINT, signal.default_int_handler)  # processes of tests inherit it
 
@@ -26,20 +25,19 @@ settings.register_profile("same-everywhere", max_examples=50, derandomize=True, 
 settings.register_profile("explore", max_examples=1_000, **_SLOW)
 settings.load_profile("same-everywhere")
 
-
-def _keep_commands() -> None:
-    """Make all commands once, which takes longer than most of them run, and again after help."""
-    kept, show = cache(typer.main.get_command), options._SettingsCommand.format_help
-
-    def format_help(self: options._SettingsCommand, ctx: Any, formatter: Any) -> None:
-        kept.cache_clear()  # help changes what it describes
-        show(self, ctx, formatter)
-
-    typer.main.get_command = kept
-    options._SettingsCommand.format_help = format_help  # type: ignore[method-assign]
+# All commands are made once, which takes longer than most of them run.
+typer.main.get_command = cache(typer.main.get_command)
 
 
-_keep_commands()
+gc.disable()  # what is imported and collected stays: until then, there is nothing to free
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Let the collector of garbage pass over the 800,000 objects that were there before tests."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

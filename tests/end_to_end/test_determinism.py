@@ -19,11 +19,15 @@ from typing import Any
 import built_again
 import pytest
 import trained_again
+from learning_worlds import make_collection, make_documents
 
 from quoth.jobs.job_folder import MODEL_REPORT_FILE
 
 NAMING = ("meta.json", ".managed.json", "artifact.json")
 """Files of the lexical folder that name segments."""
+
+LIBRARIES = ("OMP", "MKL", "OPENBLAS", "RAYON", "NUMBA")
+"""What their numbers of threads are named by: torch, FAISS and ONNX Runtime go by the first."""
 
 
 @contextlib.contextmanager
@@ -38,12 +42,29 @@ def _busy_loops(count: int) -> Iterator[None]:
             each.wait()
 
 
-def _build(folder: Path, *, threads: int, script: str = built_again.__file__) -> None:
-    command = [sys.executable, script, str(folder)]
-    limits = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"), threads)
-    environment = {**os.environ, **{name: str(count) for name, count in limits.items()}}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+def _build(folder: Path, *, threads: int, busy: int = 0) -> None:
+    """Build in a process of its own, whose processors are kept busy once all is imported."""
+    command = [sys.executable, built_again.__file__, str(folder)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=_limited(threads), text=True, **pipes) as process:
+        assert process.stdout is not None
+        is_ready = process.stdout.readline() == "ready\n"
+        with _busy_loops(busy):
+            _out, problems = process.communicate("begin\n")
+    assert process.returncode == 0 and is_ready, problems
+
+
+def _train(folder: Path, *, threads: int) -> None:
+    command = [sys.executable, trained_again.__file__, str(folder)]
+    done = subprocess.run(
+        command, env=_limited(threads), capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
+
+
+def _limited(threads: int) -> dict[str, str]:
+    """Return an environment in which every library has so many threads."""
+    return {**os.environ, **{f"{name}_NUM_THREADS": str(threads) for name in LIBRARIES}}
 
 
 def _contents(folder: Path) -> dict[str, Any]:
@@ -87,8 +108,7 @@ def test_two_builds_are_the_same_beside_busy_loops_and_with_more_threads(tmp_pat
     _build(folder, threads=1)
     first = _contents(folder)
     folder.rename(tmp_path / "first")
-    with _busy_loops(2):
-        _build(folder, threads=4)
+    _build(folder, threads=4, busy=2)
     second = _contents(folder)
     assert sorted(first) == sorted(second)
     differing = [name for name in first if first[name] != second[name]]
@@ -120,13 +140,27 @@ def _trained(folder: Path) -> dict[str, bytes]:
 def test_two_trainings_are_the_same_beside_busy_loops(tmp_path: Path) -> None:
     """With as many threads: torch adds gradients up in other parts with more of them."""
     folder = tmp_path / "w"
-    _build(folder, threads=2, script=trained_again.__file__)
+    _train(folder, threads=2)
     first = _trained(folder)
     folder.rename(tmp_path / "first")
     with _busy_loops(2):
-        _build(folder, threads=2, script=trained_again.__file__)
+        _train(folder, threads=2)
     second = _trained(folder)
     assert sorted(first) == sorted(second)
     assert [name for name in first if first[name] != second[name]] == []
     for name in TRAINED:
         assert any(each.startswith(name) for each in first), name
+
+
+@pytest.mark.slow
+def test_phrases_are_the_same_with_any_number_of_threads(tmp_path: Path) -> None:
+    """They are counted in whole numbers, which add up alike however they are shared out."""
+    collection = make_collection(tmp_path / "birds.quoth", make_documents(30))
+    made = []
+    for threads in (1, 2):
+        out = tmp_path / str(threads)
+        words = ["phrases", "build", str(collection), "--size", "400", "--out", str(out)]
+        command = [sys.executable, "-c", "from quoth.cli.main import main; main()", *words]
+        subprocess.run(command, env=_limited(threads), check=True, capture_output=True)
+        made.append({path.name: path.read_bytes() for path in out.rglob("*") if path.is_file()})
+    assert made[0] == made[1] != {}

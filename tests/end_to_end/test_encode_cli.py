@@ -59,7 +59,7 @@ def encoded(birds: Path, quoth: Quoth) -> Path:
 
 def test_encoding_says_what_it_made_and_how_it_will_fuse(birds: Path, quoth: Quoth) -> None:
     told = quoth("encode", birds)
-    assert told.code == 0 and "4 vectors" in told.out.replace("\n", " ")
+    assert told.code == 0 and "4 vectors" in " ".join(told.out.split())
     assert "lexical" in told.out and "0.5" in told.out and "too few" in told.err
     found = quoth("encode", birds, "--json").json()
     assert found["dense"]["vectors"] == found["dense"]["documents"] == 4

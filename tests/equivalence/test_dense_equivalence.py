@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -212,21 +213,31 @@ def test_less_precision_finds_nearly_the_same(tmp_path: Path, storage: str, boun
 
 
 class Large:
-    """20,000 vectors with graph or codes; then 2,000 are removed and 1,000 added."""
+    """20,000 vectors with graph or codes, of which 2,000 were removed, and 1,000 added later."""
 
     def __init__(self, folder: Path, kind: str) -> None:
+        self.folder = folder
         self.config = DenseConfig(
-            exact_limit=1_000, index=kind, hnsw_neighbours=16, hnsw_build_depth=64
+            exact_limit=1_000,
+            index=kind,
+            hnsw_neighbours=16,
+            hnsw_build_depth=64,
+            ivfpq_bytes=8,  # four numbers to a byte: short codes are learnt sooner
         )
+        self.queries = make_vectors(100, 32, seed=7)
+        if not folder.exists():
+            self._build()
+        self.index = open_index(folder, self.config)
+        self.exact = open_index(folder, replace(self.config, exact_limit=100_000))
+
+    def _build(self) -> None:
         vectors = make_vectors(21_000, 32, seed=6)
         rows, units = np.arange(21_000) // 2, np.arange(21_000, dtype=np.int32) % 2
-        self.index = open_index(folder, self.config)
-        self.index.add(rows[:20_000], units[:20_000], vectors[:20_000])
-        assert self.index.build_approximate_if_due() and not self.index.build_approximate_if_due()
-        self.index.remove(range(0, 10_000, 10))
-        self.index.add(rows[20_000:], units[20_000:], vectors[20_000:])
-        self.queries = make_vectors(100, 32, seed=7)
-        self.exact = open_index(folder, replace(self.config, exact_limit=100_000))
+        index = open_index(self.folder, self.config)
+        index.add(rows[:20_000], units[:20_000], vectors[:20_000])
+        assert index.build_approximate_if_due() and not index.build_approximate_if_due()
+        index.remove(range(0, 10_000, 10))
+        index.add(rows[20_000:], units[20_000:], vectors[20_000:])
 
     def recall(self, *, allowed: set[int] | None) -> float:
         found = self.index.top_k(self.queries, 10, allowed=allowed)
@@ -243,7 +254,7 @@ KINDS = ("hnsw", "ivfpq")
 
 @pytest.fixture(scope="module", params=KINDS)
 def large(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Large:
-    return Large(tmp_path_factory.mktemp("large"), request.param)
+    return Large(tmp_path_factory.mktemp("large") / request.param, request.param)
 
 
 @pytest.mark.parametrize("step", [None, 2, 5, 40, 1_000])
@@ -274,11 +285,11 @@ def test_many_hits_are_still_as_many_as_asked(large: Large) -> None:
     assert found == large.exact.top_k(large.queries[:1], 3_000, allowed=None)[0]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_graph_and_codes_survive_compaction_and_grow(tmp_path: Path, kind: str) -> None:
-    large = Large(tmp_path, kind)
+def test_graph_and_codes_survive_compaction_and_grow(large: Large, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(large.folder, tmp_path / "copied"))
+    large = Large(folder, large.config.index)
     large.index.compact()
-    large.exact = open_index(tmp_path, large.exact._config)
+    large.exact = open_index(folder, large.exact._config)
     assert large.index._now.approximate is not None and large.index.num_dead == 0
     assert large.recall(allowed=None) >= 0.95
     vectors = make_vectors(3_000, 32, seed=8)
@@ -288,5 +299,5 @@ def test_graph_and_codes_survive_compaction_and_grow(tmp_path: Path, kind: str) 
     assert large.index.build_approximate_if_due()
     assert large.index._now.approximate is not None
     assert large.index._now.approximate.entry.num_nodes == nodes + 1_000 + 3_000
-    large.exact = open_index(tmp_path, large.exact._config)
+    large.exact = open_index(folder, large.exact._config)
     assert large.recall(allowed=None) >= 0.95

@@ -6,6 +6,7 @@ them. `--help` shows those that people need, `--help-all` shows all.
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -109,17 +110,29 @@ class _SettingsCommand(TyperCommand):
     """Describes its settings when help is wanted, so that other calls need not wait for that."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        for each in self.params:
-            section, _, key = (each.name or "").partition("__")
-            if key and section in sections():
-                found = describe_setting(section, key)
-                each.help = f"{found.help} Default: {found.default_text}."  # type: ignore[attr-defined]
-                if not ctx.meta.get(_ALL):
-                    each.opts = each.opts[:1]  # the short name alone, where there is one
-        super().format_help(ctx, formatter)
+        kept = self.params
+        self.params = [_described(each, is_all=bool(ctx.meta.get(_ALL))) for each in kept]
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self.params = kept
 
     def get_help_option(self, ctx: Any) -> Any:
         return _without_value(super().get_help_option(ctx))
+
+
+def _described(option: Any, *, is_all: bool) -> Any:
+    """Return an option as help shows it; the option itself stays as it is."""
+    shown = copy.copy(option)
+    section, _, key = (option.name or "").partition("__")
+    if key and section in sections():
+        found = describe_setting(section, key)
+        shown.help = f"{found.help} Default: {found.default_text}."
+        if not is_all:
+            shown.opts = option.opts[:1]  # the short name alone, where there is one
+    if is_all:
+        shown.hidden = False
+    return shown
 
 
 def _without_value(option: Any) -> Any:
@@ -147,8 +160,6 @@ def _with_help_all(command: Command) -> Command:
 def _show_all(context: typer.Context, wanted: bool) -> None:
     if wanted:
         context.meta[_ALL] = True
-        for each in context.command.params:
-            each.hidden = False  # type: ignore[attr-defined]
         typer.echo(context.get_help())
         raise typer.Exit
 

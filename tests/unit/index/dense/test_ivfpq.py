@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import json
 import os
 import random
@@ -53,10 +54,14 @@ def open_index(folder: Path, config: DenseConfig = CODES) -> DenseIndex:
 
 def make_vectors(rows: Any, *, width: int = WIDTH) -> Any:
     """One vector per row, near one of 20 centres, that depends on the row alone."""
-    centres = np.random.default_rng(7).normal(size=(20, width))
-    made = [centres[row % 20] + np.random.default_rng(int(row)).normal(size=width) for row in rows]
-    vectors = np.float32(made).reshape(-1, width)
+    vectors = np.float32([_vector(int(row), width) for row in rows]).reshape(-1, width)
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+@functools.cache
+def _vector(row: int, width: int) -> Any:
+    centre = np.random.default_rng(7).normal(size=(20, width))[row % 20]
+    return centre + np.random.default_rng(row).normal(size=width)
 
 
 def add_rows(index: DenseIndex, rows: range) -> None:
@@ -473,6 +478,8 @@ def _die_at_every_step(root: Path) -> None:
     import faiss
 
     assert faiss
+    ivfpq._ROUNDS = 2  # where centroids end up is no matter here, and every writer learns them
+    make_vectors(range(400))  # kept by every writer
     for step in range(1_000):
         folder = root / f"{step:03d}"
         folder.mkdir()
