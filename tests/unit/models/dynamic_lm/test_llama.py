@@ -93,7 +93,8 @@ def test_it_reads_on_from_a_cache_as_transformers_does(folder: Path, dtype: torc
         cache.batch_select_indices(torch.tensor([1]))
         found.append(read(model, ids[1:, 9:10], mask[1:, :10], cache))
         both.append(found)
-    assert all(torch.equal(one, other) for one, other in zip(*both, strict=True))
+    for one, other in zip(*both, strict=True):
+        torch.testing.assert_close(one, other)  # releases multiply in different orders
 
 
 @pytest.mark.parametrize(
