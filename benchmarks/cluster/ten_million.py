@@ -1,6 +1,6 @@
 """Ten million passages in four shards on one machine, step by step.
 
-    python -m benchmarks.cluster.ten_million FOLDER [--passages 10000000] [--shards 4]
+    python -m benchmarks.cluster.ten_million FOLDER [--passages 10000000] [--rounds 10] [--shards 4]
 
 FOLDER takes the collection (about 35 GB at ten million, the merged one included). `rounds.py` says
 how the passages are made, `mixtures.py` how their vectors. Passages are added round by round, so
@@ -28,7 +28,6 @@ from quoth import __version__
 from quoth.artifact import write_text_atomically
 
 RESULTS = Path(__file__).parent / "results" / "ten_million.json"
-ROUNDS = 10
 BY_VECTORS = ("lexical", "dense", "hybrid")
 
 
@@ -53,6 +52,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--passages", type=int, default=10_000_000)
+    parser.add_argument("--rounds", type=int, default=10, help="passages are added in")
     parser.add_argument("--shards", type=int, default=4)
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument("--steps", default="", help="only these, in the order given")
@@ -64,20 +64,21 @@ def list_steps(given: argparse.Namespace) -> dict[str, Step]:
     """List all steps in their order."""
     shards, merged = given.folder / "shards.quoth", given.folder / "merged.quoth"
     vectors = given.folder / "vectors"
-    data, count, num_shards = given.data, given.passages // ROUNDS, given.shards
+    data, rounds, num_shards = given.data, given.rounds, given.shards
+    count = given.passages // rounds
     find = partial(big_steps.search, data=data, num_queries=given.queries)
     sample = partial(
-        mixtures.encode_sample, vectors, data, count=count, rounds=ROUNDS, num_shards=num_shards
+        mixtures.encode_sample, vectors, data, count=count, rounds=rounds, num_shards=num_shards
     )
     return {
         **{
             f"add-{number}": partial(
                 big_steps.add_round, shards, data, number, count=count, num_shards=num_shards
             )
-            for number in range(ROUNDS)
+            for number in range(rounds)
         },
         "search": partial(find, shards, searchers=("lexical",)),
-        "remove": partial(big_steps.remove_tenth, shards, data, count=count, rounds=ROUNDS),
+        "remove": partial(big_steps.remove_tenth, shards, data, count=count, rounds=rounds),
         "search-removed": partial(find, shards, searchers=("lexical",)),
         "verify": partial(big_steps.verify, shards),
         "sample": sample,
@@ -112,7 +113,7 @@ def collect(given: argparse.Namespace, names: list[str]) -> None:
         "machine": f"{platform.machine()}, {multiprocessing.cpu_count()} cores",
         "passages": given.passages,
         "shards": given.shards,
-        "rounds": ROUNDS,
+        "rounds": given.rounds,
         "words": WORDS,
         "sample": mixtures.SAMPLE,
         "steps": done,

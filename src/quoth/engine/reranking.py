@@ -10,8 +10,9 @@ from pathlib import Path
 
 from quoth.engine.calibrating import ReadDocument, RerankingTrial
 from quoth.errors import ConfigError
+from quoth.records import Query
 from quoth.search.hybrid.calibration import Calibration
-from quoth.search.rerank import ReadHits, ScorePairs
+from quoth.search.rerank import ReadHits, ReadVectors, Reranking, ScorePairs
 from quoth.search.rerank_config import BOTH, CROSS_ENCODER, LIKELIHOOD, NONE, RerankConfig
 from quoth.settings.config import Config
 
@@ -58,6 +59,33 @@ def usual_width(config: Config) -> float | None:
     """Return how far scores of a cross-encoder reach; None where fused ones have no such scale."""
     has_scale = config.fusion.normalise == "range" and config.fusion.method != "rrf"
     return config.rerank.width if has_scale and config.rerank.by in READERS else None
+
+
+def arrange(
+    config: Config,
+    *,
+    share: float,
+    load: LoadReranker,
+    read: ReadHits,
+    words: Callable[[Query], str],
+    near: ReadVectors | None,
+) -> Reranking:
+    """Say how hits are reranked; a cross-encoder's order of a fused search also by likeness."""
+    own = config.rerank
+    refuse_none(own)
+    width = usual_width(config) if near else None
+    return Reranking(
+        by=own.by,
+        depth=own.depth,
+        weight=share,
+        load=functools.partial(load, own),
+        read=read,
+        words=words,
+        width=width,
+        vectors=near if width is not None else None,
+        feedback=own.feedback,
+        feedback_hits=own.feedback_hits,
+    )
 
 
 def make_trial(

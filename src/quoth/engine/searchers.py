@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -19,14 +19,7 @@ from quoth.engine.calibration_file import (
 from quoth.engine.models import can_encode, missing_neural
 from quoth.engine.naming import LoadGenerative, LoadGenerator, open_generative
 from quoth.engine.passages import BY_VECTORS, PassageChooser
-from quoth.engine.reranking import (
-    LoadReranker,
-    find_reranker,
-    make_trial,
-    refuse_none,
-    share_of,
-    usual_width,
-)
+from quoth.engine.reranking import LoadReranker, arrange, find_reranker, make_trial, share_of
 from quoth.engine.writing import follow_if_possible
 from quoth.errors import CollectionError, ConfigError, MissingExtra
 from quoth.portions import count_workers
@@ -38,7 +31,7 @@ from quoth.search.generative.state import TRIE, find_model, is_index_current
 from quoth.search.hybrid.calibration import Calibration
 from quoth.search.hybrid.searcher import HybridSearcher, SearchTogether
 from quoth.search.lexical.searcher import LexicalSearcher
-from quoth.search.rerank import ReadHits, Reranking, RerankingSearcher, wanted_text
+from quoth.search.rerank import ReadHits, ReadVectors, RerankingSearcher, wanted_text
 from quoth.search.searcher import IndexedSearcher, KeptIndex, Progress, Searcher, Timed, untimed
 from quoth.settings.config import Config
 from quoth.text.passages import cut_document
@@ -109,7 +102,7 @@ class Searchers:
         if rerank:
             read = functools.partial(self.passages.read_hits, name, syntax=syntax)
             first = self.get(name, syntax=syntax)
-            make = functools.partial(self.rerank, first, read, syntax=syntax)
+            make = functools.partial(self.rerank, first, read, syntax=syntax, near=self.near)
             return self._once(f"{name} reranked", syntax, make)
         if name == "dense":
             return self.dense()
@@ -167,20 +160,23 @@ class Searchers:
         """The share that reranking has in the new score."""
         return share_of(self._config.rerank, self.calibration)
 
-    def rerank(self, first: Searcher, read: ReadHits, *, syntax: bool) -> RerankingSearcher:
+    def near(self, query: Query, docids: Sequence[str]) -> Mapping[str, Any]:
+        """Return the vectors of documents that have one, each of the unit nearest to a query."""
+        return self.dense_side().vectors_near(query, docids)
+
+    def rerank(
+        self, first: Searcher, read: ReadHits, *, syntax: bool, near: ReadVectors
+    ) -> RerankingSearcher:
         """Let the best hits of a searcher be read, and put into a new order."""
-        config = self._config.rerank
-        refuse_none(config)
-        how = Reranking(
-            by=config.by,
-            depth=config.depth,
-            weight=self.rerank_share,
-            load=functools.partial(self.load_reranker, config),
+        how = arrange(
+            self._config,
+            share=self.rerank_share,
+            load=self.load_reranker,
             read=read,
             words=lambda query: (
                 wanted_text(query.text, self._store.fields()) if syntax else query.text
             ),
-            width=usual_width(self._config) if isinstance(first, HybridSearcher) else None,
+            near=near if isinstance(first, HybridSearcher) else None,
         )
         return RerankingSearcher(first, how)
 

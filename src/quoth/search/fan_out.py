@@ -53,6 +53,10 @@ class ShardPort(Protocol):
         """Return what tells near-identical documents; those that are not there are left out."""
         ...
 
+    def near(self, query: Query, docids: Sequence[str]) -> dict[str, Any]:
+        """Return the vectors of documents that have one, each of the unit nearest to a query."""
+        ...
+
     def explain(
         self, query: Query, docids: Sequence[str], *, searcher: str, syntax: bool = True
     ) -> tuple[Part, ...]:

@@ -104,6 +104,12 @@ class GroupPort:
         value = {docid: sign for own in found.value for docid, sign in own.items()}
         return FromGroup(value, found.unreachable)
 
+    def near(self, query: Query, docids: Sequence[str]) -> FromGroup[dict[str, Any]]:
+        """Return the vectors of documents that have one, each of the unit nearest to a query."""
+        found = self._of(docids, lambda port, own: port.near(query, own))
+        value = {docid: vector for own in found.value for docid, vector in own.items()}
+        return FromGroup(value, found.unreachable)
+
     def explain(
         self, query: Query, docids: Sequence[str], *, searcher: str, syntax: bool = True
     ) -> FromGroup[tuple[Part, ...]]:

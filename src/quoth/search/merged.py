@@ -205,6 +205,12 @@ class MergedSearcher:
             docid: signature for found in answers.values() for docid, signature in found.items()
         }
 
+    def near(self, query: Query, docids: Sequence[str]) -> dict[str, Any]:
+        """Return the vectors of documents within reach, each of the unit nearest to a query."""
+        own = self._by_shard(docids, str)
+        answers = self._ask(lambda port: port.near(query, own[port.number]), own) if own else {}
+        return {docid: vector for found in answers.values() for docid, vector in found.items()}
+
     def _by_shard(self, things: Iterable[_T], docid_of: Callable[[_T], str]) -> dict[int, list[_T]]:
         own: dict[int, list[_T]] = {}
         for each in things:

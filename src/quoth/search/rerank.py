@@ -10,8 +10,9 @@ Fused scores stay as they are, and what is read counts from the least of the que
 of its usual range: hits that a reader hardly tells apart then keep their order. Scores of other
 searches have no such footing; there, both are brought to 0 … 1 over the hits reranked.
 
-Hits below the depth are not read and come after it in the order they had. Whatever searches first,
-the model is loaded when there is a first hit to read.
+Fused hits that are like the best ones by this score are raised then (feedback.py). Hits below the
+depth are not read and come after it in the order they had. Whatever searches first, the model is
+loaded when there is a first hit to read.
 """
 
 from __future__ import annotations
@@ -19,14 +20,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from quoth.records import TITLES, Document, Hit, Part, Passage, Query, RankAndScore, Run
+from quoth.search.feedback import likeness
 from quoth.search.hybrid.fusion import Scale, min_max
 from quoth.search.hybrid.searcher import HybridSearcher
 from quoth.search.rerank_config import BOTH, LIKELIHOOD
 from quoth.search.searcher import Searcher
 from quoth.text.query_syntax import parse_query
+
+if TYPE_CHECKING:
+    from quoth.search.feedback import Floats
 
 _WHAT = {
     LIKELIHOOD: "log p(query | passage)",
@@ -47,6 +52,9 @@ ScorePairs = Callable[[Sequence[str], Sequence[ReadPassage]], Sequence[float]]
 ReadHits = Callable[[Query, Sequence[Hit]], Sequence[ReadPassage]]
 """Returns what is read of each hit for a query."""
 
+ReadVectors = Callable[[Query, Sequence[str]], Mapping[str, "Floats"]]
+"""Returns vectors of documents by docid, each of the unit nearest to a query; some may lack one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reranking:
@@ -61,6 +69,14 @@ class Reranking:
     """Returns what a query asks for, without signs."""
     width: float | None = None
     """The usual range of what is read; None brings both scores to 0 … 1, query by query."""
+
+    vectors: ReadVectors | None = None
+    """Where the vectors are that tell which hits are alike; without, none is raised for that."""
+
+    feedback: float = 0.0
+    """How much a hit is raised that is like the best ones."""
+
+    feedback_hits: int = 2
 
 
 class RerankingSearcher:
@@ -81,7 +97,7 @@ class RerankingSearcher:
         hits: dict[str, tuple[Hit, ...]] = {}
         for query in queries:
             own = found[query.qid]
-            standings = self._mix(own, read[query.qid])
+            standings = self._mix(query, own, read[query.qid])
             ranked = [
                 Hit(hit.docid, standing.score, hit.passage)
                 for hit, standing in zip(own, standings, strict=True)
@@ -125,7 +141,7 @@ class RerankingSearcher:
         found = self._search_first([query], k=k, allowed=allowed)
         read = self._read([query], found)[query.qid]
         hits = found[query.qid]
-        standings = self._mix(hits, read)
+        standings = self._mix(query, hits, read)
         by_docid = {hit.docid: each for hit, each in zip(hits, standings, strict=True)}
         sides = self._explain_sides(query, documents, k=k, allowed=allowed)
         return tuple(
@@ -136,8 +152,21 @@ class RerankingSearcher:
     def close(self) -> None:
         """Nothing is open here; the first searcher is closed by whoever made it."""
 
-    def _mix(self, hits: Sequence[Hit], scores: Sequence[float]) -> tuple[MixedStanding, ...]:
-        return mix(hits, scores, weight=self._how.weight, width=self._how.width)
+    def _mix(
+        self, query: Query, hits: Sequence[Hit], scores: Sequence[float]
+    ) -> tuple[MixedStanding, ...]:
+        how, depth = self._how, len(scores)
+        mixed = mix(hits, scores, weight=how.weight, width=how.width)
+        if how.vectors is None or not how.feedback or depth < 2:
+            return mixed
+        docids = [hit.docid for hit in hits[:depth]]
+        cosines = likeness(
+            docids,
+            [each.score for each in mixed[:depth]],
+            how.vectors(query, docids),
+            num_best=how.feedback_hits,
+        )
+        return (*_raise(mixed[:depth], cosines, weight=how.feedback), *mixed[depth:])
 
     def _search_first(
         self, queries: Sequence[Query], *, k: int, allowed: set[int] | None
@@ -205,8 +234,16 @@ class RerankingSearcher:
                 f" weight {weight:.2f}",
                 weight * standing.scaled_read,
             ),
+            *self._explain_likeness(standing),
         )
         return Part(self.name, standing.score, parts)
+
+    def _explain_likeness(self, standing: MixedStanding) -> tuple[Part, ...]:
+        if standing.likeness is None:
+            return ()
+        count, weight = self._how.feedback_hits, self._how.feedback
+        label = f"cosine to the first {count} hits: {standing.likeness:.2f}, weight {weight:.2f}"
+        return (Part(f"{label}, counted from the least", standing.raised),)
 
 
 class _Pair(NamedTuple):
@@ -246,6 +283,23 @@ class MixedStanding:
     read: float | None
     scaled_read: float
     score: float
+    likeness: float | None = None
+    """The cosine to the best hits; None where it was not looked at."""
+
+    raised: float = 0.0
+    """What it adds to the score."""
+
+
+def _raise(
+    standings: Sequence[MixedStanding], cosines: Sequence[float], *, weight: float
+) -> list[MixedStanding]:
+    """Raise hits by how much more they are like the best ones than the one that is least so."""
+    least = min(cosines)
+    raised = [weight * (cosine - least) for cosine in cosines]
+    return [
+        replace(each, likeness=cosine, raised=more, score=each.score + more)
+        for each, cosine, more in zip(standings, cosines, raised, strict=True)
+    ]
 
 
 def mix(

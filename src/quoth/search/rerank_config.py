@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from quoth.constraints import AtLeastOne, CheckedConfig, OneOf, Positive, Range, Share, not_empty
+from quoth.constraints import (
+    AtLeastOne,
+    CheckedConfig,
+    NonNegative,
+    OneOf,
+    Positive,
+    Range,
+    Share,
+    not_empty,
+)
 
 CROSS_ENCODER, LIKELIHOOD, BOTH, NONE = "cross-encoder", "likelihood", "both", "none"
 
@@ -36,6 +45,13 @@ class RerankConfig(CheckedConfig, title="rerank"):
     width: Positive = 16.0
     """Typical spread of the cross-encoder's scores over the hits of a query; it is scaled to the
     typical range of a searcher."""
+
+    feedback: NonNegative = 0.6
+    """Weight of a hit's likeness to the top hits (the cosine of stored vectors), added to the new
+    score where the cross-encoder reranks the hybrid; 0 turns it off."""
+
+    feedback_hits: AtLeastOne = 2
+    """Number of top hits that the others are compared with."""
 
     depth: AtLeastOne = 30
     """Number of top hits to rerank; lower ones keep their order after them."""

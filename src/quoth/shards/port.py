@@ -325,6 +325,11 @@ class LocalPort:
         with self._lock:
             return self.engine.sign(docids)
 
+    def near(self, query: Query, docids: Sequence[str]) -> dict[str, Any]:
+        """Return the vectors of documents that have one, each of the unit nearest to a query."""
+        with self._having_turn("dense"):
+            return self.engine.with_searchers(lambda own: dict(own.near(query, docids)), "dense")
+
     def explain(
         self, query: Query, docids: Sequence[str], *, searcher: str, syntax: bool = True
     ) -> tuple[Part, ...]:

@@ -74,7 +74,9 @@ class ShardSearchers:
         if not rerank:
             return first
         read = read_shown(sides["lexical"], searcher=name, syntax=syntax)
-        how = functools.partial(Searchers.rerank, first=first, read=read, syntax=syntax)
+        how = functools.partial(
+            Searchers.rerank, first=first, read=read, syntax=syntax, near=sides["dense"].near
+        )
         return self._first.with_searchers(how)
 
     def _look_at_vectors(self) -> _Vectors:

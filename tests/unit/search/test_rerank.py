@@ -9,6 +9,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from quoth.collection.store import Store
@@ -21,6 +22,7 @@ from quoth.search.hybrid.fusion_config import CalibrationConfig, FusionConfig
 from quoth.search.hybrid.searcher import HybridSearcher
 from quoth.search.rerank import (
     ReadPassage,
+    ReadVectors,
     Reranking,
     RerankingSearcher,
     ScorePairs,
@@ -105,7 +107,13 @@ class Setting:
         self.loads = 0
 
     def searcher(
-        self, *, syntax: bool = False, depth: int = 50, weight: float = 0.3
+        self,
+        *,
+        syntax: bool = False,
+        depth: int = 50,
+        weight: float = 0.3,
+        vectors: ReadVectors | None = None,
+        feedback: float = 0.0,
     ) -> RerankingSearcher:
         passages = PassageChooser(
             self.store,
@@ -123,6 +131,10 @@ class Setting:
             words=lambda query: (
                 wanted_text(query.text, self.store.fields()) if syntax else query.text
             ),
+            width=None if vectors is None else 16.0,
+            vectors=vectors,
+            feedback=feedback,
+            feedback_hits=1,
         )
         return RerankingSearcher(self.first, how)
 
@@ -164,6 +176,55 @@ def test_hits_below_the_depth_are_not_read_and_keep_their_order(
     assert len(set(found.values())) == 5 or weight in (0.0, 1.0)
     assert sorted(found.values(), reverse=True) == list(found.values())
     assert not any("owl " * 9 in passage for call in setting.owls.calls for _, passage in call)
+
+
+VECTORS = {"a": [1.0, 0.0], "b": [0.0, 1.0], "c": [3.0, 3.0], "e": [1.0, 0.0]}
+
+
+def _vectors(_query: Query, docids: Sequence[str]) -> dict[str, np.ndarray]:
+    return {each: np.array(VECTORS[each]) for each in docids if each in VECTORS}
+
+
+def test_hits_that_are_like_the_best_one_are_raised_by_their_cosine(setting: Setting) -> None:
+    plain = _search(setting.searcher(depth=4, weight=0.3, vectors=_vectors))
+    found = _search(setting.searcher(depth=4, weight=0.3, vectors=_vectors, feedback=5.0))
+    assert list(plain) == ["a", "b", "d", "c", "e"]
+    assert list(found) == ["a", "d", "c", "b", "e"]  # e would be most like it, but is below
+    cosines = {"a": 1.0, "b": 0.0, "c": 0.5**0.5, "d": (1.0 + 0.5**0.5) / 3}  # d has the mean
+    for docid, cosine in cosines.items():
+        assert found[docid] == pytest.approx(plain[docid] + 5.0 * cosine)
+    assert found["e"] == plain["e"]
+
+
+def test_the_least_alike_keeps_its_score_even_where_its_cosine_is_negative(
+    setting: Setting,
+) -> None:
+    def vectors(_query: Query, docids: Sequence[str]) -> dict[str, np.ndarray]:
+        return {each: np.array([-1.0 if each == "b" else 1.0]) for each in docids}
+
+    plain = _search(setting.searcher(depth=3, vectors=vectors))
+    found = _search(setting.searcher(depth=3, vectors=vectors, feedback=0.4))
+    assert found["b"] == plain["b"]
+    assert found["c"] == pytest.approx(plain["c"] + 0.8)
+
+
+def test_raised_scores_are_explained_as_they_are_made(setting: Setting) -> None:
+    searcher = setting.searcher(depth=4, vectors=_vectors, feedback=0.4)
+    found = _search(searcher)
+    documents = [Document(docid, {}) for docid in found]
+    for document, part in zip(documents, searcher.explain(QUERY, documents), strict=True):
+        assert part.value == pytest.approx(found[document.docid])
+        assert sum(each.value for each in part.parts) == pytest.approx(part.value)
+        assert any("cosine" in each.label for each in part.parts) == (document.docid != "e")
+
+
+def test_no_vector_is_asked_for_where_likeness_counts_nothing(setting: Setting) -> None:
+    def refuse(_query: Query, _docids: Sequence[str]) -> dict[str, np.ndarray]:
+        raise AssertionError("asked for vectors")
+
+    assert len(_search(setting.searcher(vectors=refuse))) == 5
+    setting.first.scores = {"a": 1.0}
+    assert _search(setting.searcher(vectors=refuse, feedback=0.4)).keys() == {"a"}
 
 
 def test_no_weight_gives_the_first_order_and_full_weight_the_likelihood_alone(

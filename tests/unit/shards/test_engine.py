@@ -363,6 +363,8 @@ def test_hits_are_reranked_as_in_one_piece(tmp_path: Path, tiny: Path) -> None:
         for each, other in zip(one.hits, many.hits, strict=True):
             assert each.hit.score == pytest.approx(other.hit.score, abs=1e-4)
             assert set(each.found_by) == set(other.found_by)
+        raised = [each.explanation for found in (one, many) for each in found.hits[:6]]
+        assert all(part and "cosine to the first" in part.parts[-1].label for part in raised)
 
 
 # --- splitting and joining ------------------------------------------------------------------------

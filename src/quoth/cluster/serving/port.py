@@ -217,6 +217,11 @@ class RemotePort:
         found: dict[str, bytes] = self._line.ask("sign", docids)
         return found
 
+    def near(self, query: Query, docids: Sequence[str]) -> dict[str, Any]:
+        """Return the vectors of documents that have one."""
+        found: dict[str, Any] = self._line.ask("near", query, docids)
+        return found
+
     def explain(
         self, query: Query, docids: Sequence[str], *, searcher: str, syntax: bool = True
     ) -> tuple[Part, ...]:

@@ -63,7 +63,7 @@ from quoth.index.dense.state import (
     SegmentEntry,
     read_state,
 )
-from quoth.index.dense.storage import CODE_TYPES, Floats, Quantised, quantise
+from quoth.index.dense.storage import CODE_TYPES, Floats, Quantised, dequantise, quantise
 from quoth.index.dense.vectors import LABEL, Places
 
 MOST_SEGMENTS = 64
@@ -152,6 +152,16 @@ class DenseIndex:
         labels = np.concatenate([each.labels for each in blocks])
         codes = np.concatenate([each.codes for each in blocks])
         return labels["row"], labels["unit"], Quantised(codes, labels["scale"])
+
+    def nearest_units(self, query_vector: Floats, rows: Iterable[int]) -> dict[int, Floats]:
+        """Return, for those of some rows that are held, the vector nearest to a query's."""
+        owners, units, stored = self.read(np.fromiter(rows, dtype=np.int64))
+        if not len(owners):
+            return {}
+        vectors = dequantise(*stored)
+        order = np.lexsort((units, -(vectors @ query_vector), owners))
+        firsts = order[np.unique(owners[order], return_index=True)[1]]
+        return dict(zip(owners[firsts].tolist(), vectors[firsts], strict=True))
 
     def top_k(
         self, query_vectors: Floats, k: int, *, allowed: set[int] | None

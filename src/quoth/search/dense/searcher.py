@@ -152,6 +152,12 @@ class DenseSearcher:
                 best[row] = passages[found[row].unit]
         return best
 
+    def vectors_near(self, query: Query, docids: Sequence[str]) -> dict[str, Vectors]:
+        """Return the vectors of documents that have one, each of the unit nearest to a query."""
+        rows = self._store.rows(docids)
+        found = self._opened.index.nearest_units(self._encode([query])[0], rows.values())
+        return {docid: found[row] for docid, row in rows.items() if row in found}
+
     def query_vectors(self, queries: Sequence[Query]) -> Vectors:
         """Encode queries that have text."""
         return self._encode(queries)

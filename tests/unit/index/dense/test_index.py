@@ -99,6 +99,17 @@ def test_a_row_counts_by_its_best_unit_and_ties_go_by_row() -> None:
     assert best_unit_per_row(rows[:0], units[:0], scores[:0]).tolist() == []
 
 
+def test_of_each_row_that_is_held_the_unit_nearest_to_a_query_is_given(tmp_path: Path) -> None:
+    index = open_index(tmp_path / "dense", DenseConfig(storage="fp32"))
+    vectors = np.float32([[1, 0], [0, 1], [0.6, 0.8], [0, 1], [1, 0]])
+    index.add(np.array([4, 4, 7, 9, 9]), np.array([0, 1, 0, 0, 1], dtype=np.int32), vectors)
+    found = index.nearest_units(np.float32([0.1, 1.0]), [9, 4, 5])
+    assert {row: vector.tolist() for row, vector in found.items()} == {4: [0, 1], 9: [0, 1]}
+    assert index.nearest_units(np.float32([0.1, 1.0]), []) == {}
+    index.remove([4])
+    assert set(index.nearest_units(np.float32([0.1, 1.0]), [4, 7])) == {7}
+
+
 def test_merging_keeps_each_row_once_and_orders_ties_by_row() -> None:
     first = [Found(4, 0, 2.0), Found(1, 1, 1.0)]
     second = [Found(3, 0, 2.0), Found(1, 0, 1.0), Found(4, 1, 0.5)]

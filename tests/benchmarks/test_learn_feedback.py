@@ -1,0 +1,33 @@
+"""What is told of feedback follows from what was measured of every query."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from benchmarks.learn.feedback import NOTHING, TRIED, sum_up
+
+
+def _row(name: str, gain: float) -> dict[str, Any]:
+    return {
+        "set": name,
+        "by_query": {
+            f"{weight} of {count}": {"nDCG@10": [0.5 + gain * weight, 0.25]}
+            for weight, count in TRIED
+        },
+    }
+
+
+def test_differences_are_means_of_sets_against_no_weight() -> None:
+    found = sum_up([_row("a", 0.5), _row("b", -0.25)])
+    assert [(each["weight"], each["hits"]) for each in found] == list(TRIED[1:])
+    assert NOTHING not in TRIED[1:]
+    one = next(each for each in found if (each["weight"], each["hits"]) == (0.4, 2))
+    assert one["difference"] == pytest.approx((0.1 - 0.05) / 2, abs=1e-4)
+    assert (one["worst"], one["worst_difference"]) == ("b", pytest.approx(-0.05))
+    assert (one["sets"], one["queries"], one["before"]) == (2, 4, 0.375)
+    assert one["low"] <= one["difference"] <= one["high"]
+
+
+def test_without_sets_there_is_nothing_to_tell() -> None:
+    assert sum_up([]) == []
