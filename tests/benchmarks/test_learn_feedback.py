@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchmarks.learn.feedback import NOTHING, TRIED, sum_up
+from benchmarks.learn.feedback import NOTHING, TRIED, cut, sum_up
+
+from quoth.records import Document
 
 
 def _row(name: str, gain: float) -> dict[str, Any]:
@@ -31,3 +33,12 @@ def test_differences_are_means_of_sets_against_no_weight() -> None:
 
 def test_without_sets_there_is_nothing_to_tell() -> None:
     assert sum_up([]) == []
+
+
+def test_a_cut_collection_keeps_what_is_judged_and_the_order() -> None:
+    documents = [Document(f"d{at}", {"text": ("owl",)}) for at in range(20)]
+    kept = [each.docid for each in cut(documents, {"d3", "d17"}, most=6)]
+    assert len(kept) == 6 and {"d3", "d17"} <= set(kept)
+    assert kept == sorted(kept, key=lambda docid: int(docid[1:]))
+    assert len(cut(documents, {"d3"}, most=100)) == 20
+    assert [each.docid for each in cut(documents, {"d3", "d17"}, most=1)] == ["d3", "d17"]
