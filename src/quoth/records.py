@@ -198,9 +198,10 @@ class SearchRequest:
 
     The searcher `auto` is the best that the collection has. Without `syntax`, the query is plain
     words. With `rerank`, a model that reads puts the best hits into a new order; None leaves that
-    to `auto`. A snippet of 0 characters is none. Passages are taken from fields in `besides` only
-    where a document has no other. Where `distinct`, near-identical documents are shown once; None
-    leaves that to the settings.
+    to `auto`. Without `feedback`, hits are not raised for being like the best ones. A snippet of 0
+    characters is none. Passages are taken from fields in `besides` only where a document has no
+    other. Where `distinct`, near-identical documents are shown once; None leaves that to the
+    settings.
     """
 
     query: str
@@ -215,6 +216,7 @@ class SearchRequest:
     snippet_chars: int = 240
     besides: tuple[str, ...] = ()
     distinct: bool | None = None
+    feedback: bool = True
 
     @property
     def reach(self) -> int:

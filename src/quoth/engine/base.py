@@ -185,7 +185,9 @@ class EngineBase(ABC):
         """
         config = self.config
         config.answer.check(question)
-        request = SearchRequest(question, k=k, where=where, searcher=searcher, syntax=False)
+        request = SearchRequest(
+            question, k=k, where=where, searcher=searcher, syntax=False, feedback=False
+        )
         self._progress("searching", 0, 0)
         found = self.find(request)
         self._progress("loading what answers", 0, 0)

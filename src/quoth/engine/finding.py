@@ -203,7 +203,9 @@ class Finder:
 
     def _rank(self, request: SearchRequest) -> Ranking:
         rerank = bool(request.rerank)
-        using = self._searchers.get(request.searcher, syntax=request.syntax, rerank=rerank)
+        using = self._searchers.get(
+            request.searcher, syntax=request.syntax, rerank=rerank, feedback=request.feedback
+        )
         return Ranking(request, using, allowed_rows(self._store, request.where))
 
     def suggest(self, request: SearchRequest) -> str:

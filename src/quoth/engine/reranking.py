@@ -68,12 +68,13 @@ def arrange(
     load: LoadReranker,
     read: ReadHits,
     words: Callable[[Query], str],
+    is_fused: bool,
     near: ReadVectors | None,
 ) -> Reranking:
     """Say how hits are reranked; a cross-encoder's order of a fused search also by likeness."""
     own = config.rerank
     refuse_none(own)
-    width = usual_width(config) if near else None
+    width = usual_width(config) if is_fused else None
     return Reranking(
         by=own.by,
         depth=own.depth,

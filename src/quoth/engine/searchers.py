@@ -91,7 +91,9 @@ class Searchers:
         self._vectors = VectorsOnDisk(own, store)
         self._fused_of = self._look_at_fused()
 
-    def get(self, name: str, *, syntax: bool, rerank: bool = False) -> Searcher:
+    def get(
+        self, name: str, *, syntax: bool, rerank: bool = False, feedback: bool = True
+    ) -> Searcher:
         """Return a searcher by name; with `syntax`, its queries may use + - quotes and field:.
 
         With `rerank`, a model that reads them puts its best hits into a new order.
@@ -102,8 +104,9 @@ class Searchers:
         if rerank:
             read = functools.partial(self.passages.read_hits, name, syntax=syntax)
             first = self.get(name, syntax=syntax)
-            make = functools.partial(self.rerank, first, read, syntax=syntax, near=self.near)
-            return self._once(f"{name} reranked", syntax, make)
+            near = self.near if feedback else None
+            make = functools.partial(self.rerank, first, read, syntax=syntax, near=near)
+            return self._once(f"{name} reranked, {feedback}", syntax, make)
         if name == "dense":
             return self.dense()
         if name == "generative":
@@ -165,7 +168,7 @@ class Searchers:
         return self.dense_side().vectors_near(query, docids)
 
     def rerank(
-        self, first: Searcher, read: ReadHits, *, syntax: bool, near: ReadVectors
+        self, first: Searcher, read: ReadHits, *, syntax: bool, near: ReadVectors | None
     ) -> RerankingSearcher:
         """Let the best hits of a searcher be read, and put into a new order."""
         how = arrange(
@@ -176,7 +179,8 @@ class Searchers:
             words=lambda query: (
                 wanted_text(query.text, self._store.fields()) if syntax else query.text
             ),
-            near=near if isinstance(first, HybridSearcher) else None,
+            is_fused=isinstance(first, HybridSearcher),
+            near=near,
         )
         return RerankingSearcher(first, how)
 

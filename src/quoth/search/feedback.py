@@ -8,7 +8,9 @@ weight of 1/r, is compared with every hit that was read:
     score = mixed + weight · (cosine to the centre - the least such cosine)
 
 The first hits are near their own centre, so a clear best hit stays where it is; what changes most
-is the order below it. Nothing is searched for again, and no model reads anything.
+is the order below it. Nothing is searched for again, and no model reads anything. Where the first
+hits are wrong, others like them are raised: who needs one right hit, as an answer does, asks for
+none of this (`SearchRequest.feedback`).
 """
 
 from __future__ import annotations

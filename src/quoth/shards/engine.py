@@ -181,7 +181,13 @@ class ShardedEngine(EngineBase):
 
         def look() -> ShownHits:
             sides = self._searchers.sides(searcher, where=request.where, syntax=request.syntax)
-            using = self._searchers.get(searcher, sides, rerank=rerank, syntax=request.syntax)
+            using = self._searchers.get(
+                searcher,
+                sides,
+                rerank=rerank,
+                syntax=request.syntax,
+                feedback=request.feedback,
+            )
             finder = ShardFinder(
                 Ranking(request, using),
                 sides["lexical"],

@@ -68,15 +68,16 @@ class ShardSearchers:
             if name != "hybrid"
         }
 
-    def get(self, name: str, sides: Sides, *, rerank: bool, syntax: bool) -> Searcher:
+    def get(
+        self, name: str, sides: Sides, *, rerank: bool, syntax: bool, feedback: bool = True
+    ) -> Searcher:
         """Return a searcher by name, made of the searchers of a question."""
         first = self._get_plain(name, sides)
         if not rerank:
             return first
         read = read_shown(sides["lexical"], searcher=name, syntax=syntax)
-        how = functools.partial(
-            Searchers.rerank, first=first, read=read, syntax=syntax, near=sides["dense"].near
-        )
+        near = sides["dense"].near if feedback else None
+        how = functools.partial(Searchers.rerank, first=first, read=read, syntax=syntax, near=near)
         return self._first.with_searchers(how)
 
     def _look_at_vectors(self) -> _Vectors:

@@ -365,6 +365,9 @@ def test_hits_are_reranked_as_in_one_piece(tmp_path: Path, tiny: Path) -> None:
             assert set(each.found_by) == set(other.found_by)
         raised = [each.explanation for found in (one, many) for each in found.hits[:6]]
         assert all(part and "cosine to the first" in part.parts[-1].label for part in raised)
+        for engine in (whole, sharded):  # whoever answers wants hits that differ
+            found = engine.find(replace(request, feedback=False)).hits
+            assert not any("cosine to the first" in str(each.explanation) for each in found)
 
 
 # --- splitting and joining ------------------------------------------------------------------------
