@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from quoth.errors import ShardDown
 from quoth.records import Document, Query, SearchRequest
 from quoth.search.fan_out import FanOut, FromGroup, ShardPort
 from quoth.search.group import GroupPort, arrange_groups
+from quoth.search.merged import MergedSearcher
 from quoth.search.shard_questions import ShardQuestion
 from quoth.shards.engine import ShardedEngine
 from quoth.shards.port import LocalPort
@@ -147,6 +148,29 @@ def test_every_method_of_a_group_is_that_of_its_shards(
         ports[place(docid)].explain(Query("q", "owl"), [docid], searcher="lexical")[0]
         for docid in docids[:2]
     )
+
+
+class _Near:
+    """A shard whose vectors say which shard it is."""
+
+    is_costly = False
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.shards = (number,)
+
+    def near(self, _query: Query, docids: Sequence[str]) -> dict[str, Any]:
+        return {docid: [self.number] for docid in docids if docid != "d1-new"}
+
+
+def test_vectors_of_a_group_come_from_the_shards_within_reach() -> None:
+    ports: list[Any] = [_Near(0), _Near(1), _Down(2)]
+    group = GroupPort(0, ports, shard_of=lambda docid: int(docid[1]))
+    found = group.near(Query("q", "owl"), ["d0", "d1", "d1-new", "d2"])
+    assert found.value == {"d0": [0], "d1": [1]} and set(found.unreachable) == {2}
+    side = MergedSearcher("dense", FanOut(ports), shard_of=lambda docid: int(docid[1]))
+    assert side.near(Query("q", "owl"), ["d0", "d1", "d2"]) == {"d0": [0], "d1": [1]}
+    assert set(side.unreachable) == {2} and side.near(Query("q", "owl"), []) == {}
 
 
 def test_documents_and_status_come_through_a_tree(flat: ShardedEngine, tree: ShardedEngine) -> None:
