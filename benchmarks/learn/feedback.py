@@ -111,6 +111,8 @@ def sum_up(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 "high": round(high, 4),
                 "worst": min(means, key=means.__getitem__),
                 "worst_difference": min(means.values()),
+                "found_in_five": round(_found_in_five(rows, _key(*NOTHING)), 4),
+                "found_in_five_then": round(_found_in_five(rows, _key(weight, count)), 4),
             }
         )
     return sums
@@ -182,6 +184,12 @@ def _time(engine: Engine, queries: Sequence[Query]) -> float:
 
 def _mean_of_sets(rows: Sequence[Mapping[str, Any]], key: str) -> float:
     return statistics.fmean(statistics.fmean(row["by_query"][key]["nDCG@10"]) for row in rows)
+
+
+def _found_in_five(rows: Sequence[Mapping[str, Any]], key: str) -> float:
+    """Return the share of queries that have a relevant hit among the first five, by set."""
+    ranks = [row["by_query"][key]["RR@10"] for row in rows]
+    return statistics.fmean(statistics.fmean(each >= 0.2 for each in own) for own in ranks)
 
 
 def _is_chosen_on(row: Mapping[str, Any]) -> bool:

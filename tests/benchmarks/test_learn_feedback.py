@@ -14,7 +14,10 @@ def _row(name: str, gain: float) -> dict[str, Any]:
     return {
         "set": name,
         "by_query": {
-            f"{weight} of {count}": {"nDCG@10": [0.5 + gain * weight, 0.25]}
+            f"{weight} of {count}": {
+                "nDCG@10": [0.5 + gain * weight, 0.25],
+                "RR@10": [0.2, 0.1667 if weight else 0.5],
+            }
             for weight, count in TRIED
         },
     }
@@ -28,6 +31,7 @@ def test_differences_are_means_of_sets_against_no_weight() -> None:
     assert one["difference"] == pytest.approx((0.1 - 0.05) / 2, abs=1e-4)
     assert (one["worst"], one["worst_difference"]) == ("b", pytest.approx(-0.05))
     assert (one["sets"], one["queries"], one["before"]) == (2, 4, 0.375)
+    assert (one["found_in_five"], one["found_in_five_then"]) == (1.0, 0.5)
     assert one["low"] <= one["difference"] <= one["high"]
 
 
