@@ -20,8 +20,8 @@ help:
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
-# The versions that requirements.lock names were tested together, so these are installed. Where one of them does not
-# exist (for another Python or machine), the newest of all are. LOCKED=1 takes those versions by their hashes or fails.
+# The versions pinned in requirements.lock were tested together, so they are installed; where one does not exist (for
+# another Python or machine), the newest of all are. LOCKED=1 installs the pinned versions by their hashes, or fails.
 LOCKED ?=
 comma  := ,
 TESTED := $(VENV)/tested.txt

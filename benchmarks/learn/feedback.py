@@ -23,9 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.learn.lab.report import interval
 from benchmarks.learn.product import Remembering
-from benchmarks.learn.voices import judge
+from benchmarks.learn.voices import contrast, judge
 from benchmarks.lexical.quality import read
 from quoth import __version__
 from quoth.engine.engine import Engine
@@ -97,20 +96,12 @@ def sum_up(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             - np.array(row["by_query"][_key(*NOTHING)]["nDCG@10"])
             for row in rows
         }
-        low, high = interval(list(changes.values()))
-        means = {name: round(float(own.mean()), 4) for name, own in changes.items()}
         sums.append(
             {
                 "weight": weight,
                 "hits": count,
-                "sets": len(means),
-                "queries": sum(map(len, changes.values())),
                 "before": round(_mean_of_sets(rows, _key(*NOTHING)), 4),
-                "difference": round(statistics.fmean(means.values()), 4),
-                "low": round(low, 4),
-                "high": round(high, 4),
-                "worst": min(means, key=means.__getitem__),
-                "worst_difference": min(means.values()),
+                **contrast(changes),
                 "found_in_five": round(_found_in_five(rows, _key(*NOTHING)), 4),
                 "found_in_five_then": round(_found_in_five(rows, _key(weight, count)), 4),
             }

@@ -34,6 +34,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from benchmarks.learn.lab.report import interval
 from benchmarks.learn.product import Remembering
@@ -118,24 +119,24 @@ def sum_up(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             - np.array(row["by_query"][f"{searcher} min_max 0.0"]["nDCG@10"])
             for row in rows
         }
-        low, high = interval(list(changes.values()))
-        means = {name: round(float(own.mean()), 4) for name, own in changes.items()}
-        sums.append(
-            {
-                "searcher": searcher,
-                "scale": scale,
-                "share": share,
-                "sets": len(means),
-                "queries": sum(map(len, changes.values())),
-                "difference": round(statistics.fmean(means.values()), 4),
-                "low": round(low, 4),
-                "high": round(high, 4),
-                "worst": min(means, key=means.__getitem__),
-                "worst_difference": min(means.values()),
-                "by_set": means,
-            }
-        )
+        sums.append({"searcher": searcher, "scale": scale, "share": share, **contrast(changes)})
     return sums
+
+
+def contrast(changes: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:
+    """Sum up what each query of each set gained: means of sets, and a bootstrapped interval."""
+    low, high = interval(list(changes.values()))
+    means = {name: round(float(own.mean()), 4) for name, own in changes.items()}
+    return {
+        "sets": len(means),
+        "queries": sum(map(len, changes.values())),
+        "difference": round(statistics.fmean(means.values()), 4),
+        "low": round(low, 4),
+        "high": round(high, 4),
+        "worst": min(means, key=means.__getitem__),
+        "worst_difference": min(means.values()),
+        "by_set": means,
+    }
 
 
 def weigh_up(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
