@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from tiny_generative import make_model
 
 from quoth.collection.store import Store
@@ -31,14 +30,6 @@ OLD = {"a": "barn owl at night", "b": "two birds sleep"}
 NEW = {"c": "zanzibar owl", "d": "quagga zanzibar", "e": "raven"}
 QUERIES = [Query("1", "owl of zanzibar"), Query("2", "quagga"), Query("3", "birds at night")]
 ORDERS = ("ordered", "perm_slots", "bag", "sorted_trie", "pooled", "bag_cos", "bag_max")
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from tiny_encoder import WORDS
 from tiny_generative import make_model
 
@@ -37,14 +36,6 @@ CUT = partial(cut_document, config=PassageConfig())
 CONFIG = GenerativeConfig(depth=4, sentences=0)
 QUERY = Query("q", "barn owl at night")
 Make = Callable[..., GenerativeSearcher]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
