@@ -18,6 +18,7 @@ from quoth.jobs.report.words import (
     headline,
     how_it_knows,
     plain_number,
+    reasons,
     with_interval,
 )
 from quoth.text.display import count, duration, make_safe, one_line
@@ -27,10 +28,11 @@ _MOST_EXAMPLES = 3
 
 def render_report(report: LearningReport) -> Group:
     """Lay out a report for the terminal: the verdict first, then what it stands on."""
+    is_used = report.installed or report.reranker_fitted
     pieces: list[object] = [
-        Text(make_safe(headline(report)), style="bold green" if report.installed else "bold"),
+        Text(make_safe(headline(report)), style="bold green" if is_used else "bold"),
         *(Text(make_safe(each)) for each in by_how_much(report)),
-        Text(make_safe(report.reason)),
+        *(Text(make_safe(each)) for each in reasons(report)),
         Text(make_safe(how_it_knows(report)), style="dim"),
         Text(make_safe(report.supervision)),
         Text(""),

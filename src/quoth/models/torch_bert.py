@@ -22,10 +22,13 @@ from quoth.models.tensor_files import Floats
 class TorchBert:
     """The transformer without its pooler: subwords in, states out."""
 
-    def __init__(self, tensors: Mapping[str, Floats], shape: BertShape) -> None:
+    def __init__(
+        self, tensors: Mapping[str, Floats], shape: BertShape, *, device: str = "cpu"
+    ) -> None:
         """`tensors` by the names that transformers gives them."""
         self.shape = shape
-        self._tensors = {name: torch.tensor(each) for name, each in tensors.items()}
+        self._device = device
+        self._tensors = {name: torch.tensor(each, device=device) for name, each in tensors.items()}
 
     @torch.inference_mode()
     def states(
@@ -42,16 +45,19 @@ class TorchBert:
             self._tensors[f"embeddings.{name}_embeddings.weight"]
             for name in ("word", "position", "token_type")
         )
-        kinds = fields[0] if field_ids is None else fields[torch.from_numpy(field_ids)]
-        states = words[torch.from_numpy(subword_ids)] + kinds + positions[:longest]
+        kinds = fields[0] if field_ids is None else fields[self._put(field_ids)]
+        states = words[self._put(subword_ids)] + kinds + positions[:longest]
         states = self._normalise(EMBEDDED, states)
-        mask = torch.arange(longest) < torch.from_numpy(lengths)[:, None]
+        mask = torch.arange(longest, device=self._device) < self._put(lengths)[:, None]
         seen = None if bool(mask.all()) else mask[:, None, None, :]
         last = self.shape.num_layers - 1
         for layer in range(last + 1):
             kept = first if layer == last else None
             states = self._read_layer(f"encoder.layer.{layer}.", states, seen, kept)
-        return states.numpy()
+        return states.cpu().numpy()
+
+    def _put(self, numbers: NDArray[np.int64]) -> Tensor:
+        return torch.from_numpy(numbers).to(self._device)
 
     def _read_layer(
         self, within: str, states: Tensor, seen: Tensor | None, kept: int | None

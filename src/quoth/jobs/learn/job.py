@@ -8,11 +8,12 @@ queries never is installed.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from quoth.jobs.job_folder import JobFolder
 from quoth.jobs.learn.plan import LearnRequest, describe_plan, make_plan
 from quoth.jobs.learn.queries import units_of
 from quoth.jobs.learn.query_log import seal_log
-from quoth.jobs.learn.reranker import with_shipped_reader
+from quoth.jobs.learn.reranker import why_not, with_shipped_reader
 from quoth.jobs.learn.stages import PASSAGE_SET, LearnStages
 from quoth.jobs.pixar.job import PixarRequest, train_in_context
 from quoth.jobs.report.page import write_page
@@ -124,7 +125,7 @@ class LearnJob(Job[LearningReport]):
         encoder = context.config.dense.encoder
         plan = make_plan(
             len(units_of(context, encoder)),
-            context.config.learn,
+            replace(context.config.learn, reranker=self._fits_reranker()),
             device=self._trained_on(),
             cores=torch.get_num_threads(),
             is_packed=request.pack is not None,
@@ -162,6 +163,8 @@ class LearnJob(Job[LearningReport]):
             "identifiers": stages.identifiers,
             GENERATIVE: lambda: self._train_generative(stages.newest),
         }
+        if not stages.plan.trains_encoder:
+            work |= _untrained(stages, device=self._device.type)
         return {name: work[name] for name in order_of(self.folder)}
 
     def report(self) -> LearningReport:
@@ -183,6 +186,12 @@ class LearnJob(Job[LearningReport]):
         )
         request = PixarRequest(config, remote=self._request.remote)
         return dict(train_in_context(context, request).values())
+
+    def _fits_reranker(self) -> bool:
+        """Whether there is a reranker to fit; labelled pairs train the encoder alone."""
+        config = with_shipped_reader(self._context.config, self._context.folder)
+        reason = why_not(config, num_documents=self._context.store.num_documents)
+        return not reason and self._request.pairs is None
 
     def _trained_on(self) -> str:
         """Name the device: packing is for a machine with a GPU, unless told otherwise."""
@@ -209,6 +218,18 @@ class LearnJob(Job[LearningReport]):
             raise ConfigError(
                 f"the documents of {collection} have changed since they were packed; pack again"
             )
+
+
+def _untrained(stages: LearnStages, *, device: str) -> dict[str, Work]:
+    """Return what the encoder's stages come to where it is not trained."""
+    nothing: dict[str, dict[str, Any]] = {
+        "training": {"device": device, "stages": []},
+        "encode": {},
+        "judge": {"scores": {"before": {}, "after": {}}, "leak": {}, "overlaps": []},
+        "install": {"installed": False, "reason": stages.plan.note},
+    }
+    work: dict[str, Work] = {name: functools.partial(dict, each) for name, each in nothing.items()}
+    return work | {"passage set": stages.passages_alone}
 
 
 def _fingerprint(store: Store) -> str:

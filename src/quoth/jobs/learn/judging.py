@@ -30,6 +30,9 @@ from quoth.text.words import Analyser
 
 KNOWN, PSEUDO, LABELLED = "known items", "pseudo-queries", "labelled pairs"
 SEARCHERS = ("lexical", "dense", "hybrid")
+RERANKED = "reranked"
+"""Hybrid search once its hits are reranked, which is what people see."""
+
 MEASURE = "RR@10"
 _CUT = 10
 _CONFIDENCE, _RESAMPLES = 0.9, 1000

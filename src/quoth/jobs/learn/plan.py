@@ -6,9 +6,11 @@ were measured on two cores of a server with bf16 units, and those of a GPU on a 
 the same recipes. They err on the slow side; where a machine is slower still, learning takes
 longer instead of stopping half way.
 
-On a CPU the warm-up is what helps: a step of RUMBArt reads k passages per query with two networks,
-and costs as much as three to six times as many queries in the warm-up. It is planned only where
-enough of its steps fit to be worth anything.
+What shows in what people see is fitting the reranker, so that comes first. On a CPU the encoder is
+trained only if time is left after it: in the reranked search its training has shown nothing
+(benchmarks/learn). Of its training the warm-up helps most there: a step of RUMBArt reads k passages
+per query with two networks, and costs as much as three to six times as many queries in the warm-up.
+It is planned only where enough of its steps fit to be worth anything.
 """
 
 from __future__ import annotations
@@ -28,19 +30,50 @@ SHORTEST = 50
 """Steps of the second stage below which it is left out, unless it is asked for by name."""
 
 ENCODER_GAIN = "expected: nothing to +0.4 points of nDCG@10 fused, nothing once reranked"
-RERANKER_GAIN = "expected: +0.2 points of nDCG@10 with 60 steps"
-"""What the stages gave over 14 collections (benchmarks/learn/results/lab.json)."""
+RERANKER_GAIN = "expected: +0.3 points of nDCG@10 with 60 steps"
+"""What the stages gave over collections of many kinds (benchmarks/learn)."""
 
 _FEWEST_STEPS = 10
 _FEWEST_WRITTEN = 200
 _USED = 0.85  # of the time; the rest is for starting, labelling and what was not foreseen
 _WRITING = 0.45  # of what is left for writing and training together
 _MOST_CORES = 8  # beyond, networks this small gain little
-_FITTED = 16 * 10  # passages that a step of fitting the reranker reads
+_QUERIES_FITTED = 16  # of a step that fits the reranker
 _WRITTEN_FITTED = 25  # queries written for such a step: held-out and unfound ones are left out
-_FITTING = 0.6  # of the time, at most
+_FITTING = 0.75  # of the time, at most
 _FEWEST_FITTED = 15  # steps below which the reranker is left as it is
-_JUDGED_FITTED = 4000  # passages read to judge both rerankers
+_FEWEST_WARMING = 30  # steps of the warm-up after which the encoder is worth judging on a CPU
+_HITS_JUDGED = 20  # of a query, when both rerankers are judged
+
+
+@dataclass(frozen=True, slots=True)
+class FittingSizes:
+    """How much of what was found is read when the reranker is fitted and judged."""
+
+    near: int
+    """Documents of the first 20 that a query's own is told from."""
+
+    far: int
+    """Documents of the 30 after them."""
+
+    subwords: int
+    """Most of a query and a passage together."""
+
+    judged: int
+    """Held-out queries of each of two kinds that both rerankers are judged by."""
+
+    @property
+    def num_fitted(self) -> int:
+        """Passages that a step reads."""
+        return _QUERIES_FITTED * (1 + self.near + self.far)
+
+    @property
+    def num_judged(self) -> int:
+        """Passages that both rerankers read to be judged."""
+        return 2 * 2 * self.judged * _HITS_JUDGED
+
+
+FITTING_SIZES = {"cpu": FittingSizes(4, 2, 128, 60), "cuda": FittingSizes(6, 3, 192, 150)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +151,7 @@ CPU = Rates(
     refreshing=30.0,
     warming=0.08,
     joint=0.4,
-    fitting=0.15,
+    fitting=0.09,
     reading=0.02,
 )
 """Two cores."""
@@ -164,6 +197,11 @@ class LearnPlan:
     reranker_steps: int = 0
     """Steps that fit the reranker to the collection; 0 leaves it as it is."""
 
+    @property
+    def trains_encoder(self) -> bool:
+        """Whether the encoder is trained at all."""
+        return self.warm_up_steps > 0 or self.steps > 0
+
 
 @dataclass(frozen=True, slots=True)
 class _Checks:
@@ -187,6 +225,7 @@ def make_plan(
     """
     here = CPU.faster(min(max(1, cores), _MOST_CORES) / 2)
     training = CUDA if device == "cuda" else here
+    fitting = FITTING_SIZES[device]
     writing = CUDA.writing if device == "cuda" and not is_packed else here.writing
     sizes = _sizes(device, config)
     fixed = {
@@ -195,16 +234,21 @@ def make_plan(
         "judge": 30 + 4 * config.judged_queries / here.encoding,
         "identifiers": 5 + num_passages / 400,
     }
-    reranker_steps = _fit_reranker(config, training, here)
+    reranker_steps = _fit_reranker(config, training, here, fitting)
     if reranker_steps:
-        fixed["reranker"] = _JUDGED_FITTED * here.reading
-        fixed["reranker"] += reranker_steps * _FITTED * training.fitting
+        fixed["reranker"] = fitting.num_judged * here.reading
+        fixed["reranker"] += reranker_steps * fitting.num_fitted * training.fitting
     if is_packed:  # the rest is done when it is unpacked, in a time of its own
         fixed = {"vectors before": fixed["vectors before"]}
     left = max(0.0, _USED * 60 * config.minutes - sum(fixed.values()))
-    wanted = max(_WRITING * left * writing, _WRITTEN_FITTED * reranker_steps)
-    num_written, each = _fit_writing(wanted, num_passages, config)
-    seconds = fixed | {"queries": num_written * each / writing}
+    needed = _WRITTEN_FITTED * reranker_steps
+    num_written, each = _fit_writing(max(_WRITING * left * writing, needed), num_passages, config)
+    queries = {"queries": num_written * each / writing}
+    step = training.warming * sizes["warm_up_batch"]
+    is_short = left - queries["queries"] < _FEWEST_WARMING * step
+    if reranker_steps and config.method == "auto" and device == "cpu" and is_short:
+        return _without_encoder(num_passages, config, fixed, reranker_steps, here, sizes)
+    seconds = fixed | queries
     left = max(0.0, left - seconds["queries"])
     checks = (
         _Checks(3, 300, min(400, num_passages))
@@ -212,7 +256,6 @@ def make_plan(
         else _Checks(5, 2000, num_passages)
     )
     validating = checks.seconds(training)
-    step = training.warming * sizes["warm_up_batch"]
     warm_up_steps = _fit_steps(left - validating, step, config.warm_up_steps)
     seconds["warm-up"] = warm_up_steps * step + validating
     left = max(0.0, left - seconds["warm-up"] - validating)
@@ -240,18 +283,54 @@ def make_plan(
     )
 
 
+def _without_encoder(
+    num_passages: int,
+    config: LearnConfig,
+    fixed: Mapping[str, float],
+    reranker_steps: int,
+    here: Rates,
+    sizes: Mapping[str, int],
+) -> LearnPlan:
+    """Plan to fit the reranker alone."""
+    num_written, each = _fit_writing(_WRITTEN_FITTED * reranker_steps, num_passages, config)
+    kept = ("vectors before", "identifiers", "reranker")
+    seconds = {name: fixed[name] for name in kept} | {"queries": num_written * each / here.writing}
+    note = "the encoder stays as it is, as its training shows little once hits are reranked"
+    if sum(seconds.values()) > 60 * config.minutes:
+        note += f"; {config.minutes:g} minutes are short: this will take longer"
+    return LearnPlan(
+        num_written,
+        each,
+        0,
+        method="none",
+        steps=0,
+        learning_rate=config.learning_rate,
+        validations=0,
+        validation_queries=0,
+        validation_passages=0,
+        seconds=seconds,
+        note=note,
+        reranker_steps=reranker_steps,
+        **sizes,
+    )
+
+
 def describe_plan(plan: LearnPlan) -> str:
     """Say in a line what will be done and how long it may take."""
     minutes = {name: seconds / 60 for name, seconds in plan.seconds.items()}
-    training = minutes["warm-up"] + minutes.get("training", 0.0)
+    training = minutes.get("warm-up", 0.0) + minutes.get("training", 0.0)
     method = f" and {plan.steps} of {plan.method}" if plan.method != "none" else ""
     written = plan.num_written * plan.queries_per_passage
     fitting = minutes.get("reranker", 0.0)
     rest = sum(minutes.values()) - minutes["queries"] - training - fitting
     told = (
         f"the plan: about {sum(minutes.values()):.0f} minutes, {minutes['queries']:.0f} for writing"
-        f" {written:,} queries, {training:.0f} for {plan.warm_up_steps} steps of warm-up{method}"
-        f" ({ENCODER_GAIN}),"
+        f" {written:,} queries,"
+        + (
+            f" {training:.0f} for {plan.warm_up_steps} steps of warm-up{method} ({ENCODER_GAIN}),"
+            if plan.trains_encoder
+            else ""
+        )
         + (
             f" {fitting:.0f} for {plan.reranker_steps} steps of fitting the reranker"
             f" ({RERANKER_GAIN}),"
@@ -286,12 +365,12 @@ def _fit_writing(num_queries: float, num_passages: int, config: LearnConfig) -> 
     return min(most, max(_FEWEST_WRITTEN, int(num_queries))), 1
 
 
-def _fit_reranker(config: LearnConfig, training: Rates, here: Rates) -> int:
+def _fit_reranker(config: LearnConfig, training: Rates, here: Rates, sizes: FittingSizes) -> int:
     """Return the steps that fit the reranker; it comes first, as it is what shows."""
     if not config.reranker:
         return 0
-    seconds = _FITTING * _USED * 60 * config.minutes - _JUDGED_FITTED * here.reading
-    fits = int(seconds / (_FITTED * training.fitting))
+    seconds = _FITTING * _USED * 60 * config.minutes - sizes.num_judged * here.reading
+    fits = int(seconds / (sizes.num_fitted * training.fitting))
     return min(config.reranker_steps, fits) if fits >= _FEWEST_FITTED else 0
 
 

@@ -22,7 +22,8 @@ from quoth.collection.store import Store
 from quoth.engine.calibrating import LEAST_RERANKED, RerankingTrial, read_items, search_held_out
 from quoth.engine.reranking import READERS, find_reranker, share_of, usual_width
 from quoth.engine.searchers import Searchers
-from quoth.jobs.learn.judging import Judged, least_rise
+from quoth.jobs.learn.judging import RERANKED, Judged, least_rise
+from quoth.jobs.learn.plan import FITTING_SIZES, FittingSizes
 from quoth.jobs.learn.queries import Unit, spread
 from quoth.models.reader.inputs import TitledText
 from quoth.records import Hit, Query, Run
@@ -38,12 +39,8 @@ from quoth.settings.stored import MODELS
 from quoth.training.recipes.fitted_reader import FitExample, FitRecipe, OpenReader, fit_reader
 
 READER = "reader"
-NEAR, FAR = 6, 3
-"""Documents that a query's own is told from: of the first 20, and of the 30 after them."""
 _FIRST, _SECOND = 20, 50
-_JUDGED = 50
 _PSEUDO, _KNOWN = "pseudo-queries", "known items"
-_RERANKED = "reranked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +78,15 @@ def fit_reranker(
     work: RerankerWork, folder: Path, *, steps: int, device: torch.device
 ) -> dict[str, Any]:
     """Fit a copy of the reranker and judge it; it is left in the folder if it is better."""
-    config = work.config
+    config, sizes = work.config, FITTING_SIZES[device.type]
     start = find_reranker(config.rerank)
     assert start is not None
-    recipe = FitRecipe(steps=steps, max_subwords=config.rerank.max_subwords, seed=config.learn.seed)
-    examples = make_examples(work, count=steps * recipe.batch_size)
+    recipe = FitRecipe(
+        steps=steps,
+        max_subwords=min(sizes.subwords, config.rerank.max_subwords),
+        seed=config.learn.seed,
+    )
+    examples = make_examples(work, sizes, count=steps * recipe.batch_size)
     if len(examples) < recipe.batch_size:
         return {"fitted": False, "reason": f"{len(examples)} pseudo-queries are too few"}
     reader = OpenReader(start)
@@ -96,21 +97,18 @@ def fit_reranker(
         device=device,
         progress=lambda told: work.progress("fitting the reranker", told.step, steps),
     )
-    reader.save(folder, share=recipe.share)
-    scores = judge_readers(work, {"before": start, "after": folder})
+    reader.save(folder, share=recipe.share, seed=recipe.seed)
+    scores = judge_readers(work, {"before": start, "after": folder}, count=sizes.judged)
     fitted, reason = decide_reader(scores["before"], scores["after"])
     return {
         "fitted": fitted,
         "reason": reason,
         "examples": len(examples),
-        "scores": {
-            when: {kind: fmean(own[_RERANKED]) for kind, own in found.items()}
-            for when, found in scores.items()
-        },
+        "scores": scores,
     }
 
 
-def make_examples(work: RerankerWork, *, count: int) -> list[FitExample]:
+def make_examples(work: RerankerWork, sizes: FittingSizes, *, count: int) -> list[FitExample]:
     """Search for pseudo-queries; those whose document is near become examples."""
     known = set(work.judged.texts)
     asked = [
@@ -132,8 +130,8 @@ def make_examples(work: RerankerWork, *, count: int) -> list[FitExample]:
         others = [hit for hit in hits[:_FIRST] if hit.docid != docid]
         chosen = [
             *own,
-            *chance.sample(others, min(NEAR, len(others))),
-            *chance.sample(hits[_FIRST:], min(FAR, len(hits[_FIRST:]))),
+            *chance.sample(others, min(sizes.near, len(others))),
+            *chance.sample(hits[_FIRST:], min(sizes.far, len(hits[_FIRST:]))),
         ]
         if own and len(chosen) > 1:
             examples.append(FitExample(query.text, tuple(_read(work, query, chosen))))
@@ -141,7 +139,7 @@ def make_examples(work: RerankerWork, *, count: int) -> list[FitExample]:
 
 
 def judge_readers(
-    work: RerankerWork, folders: Mapping[str, Path]
+    work: RerankerWork, folders: Mapping[str, Path], *, count: int
 ) -> dict[str, dict[str, dict[str, list[float]]]]:
     """Let readers put the hits of held-out queries into order: what each rank is worth, by kind."""
     config = work.config
@@ -157,11 +155,14 @@ def judge_readers(
             read=functools.partial(searchers.passages.read_hits, "hybrid", syntax=False),
             read_document=searchers.passages.read_document,
         )
-        trials = {_PSEUDO: _try_pseudo(work, reranking), _KNOWN: _try_items(work, reranking)}
+        trials = {
+            _PSEUDO: _try_pseudo(work, reranking, count),
+            _KNOWN: _try_items(work, reranking, count),
+        }
         share = share_of(config.rerank, searchers.calibration)
         judging = CalibrationConfig(normalise=config.fusion.normalise, depth=config.fusion.depth)
         found[when] = {
-            kind: {_RERANKED: [worth_of(each, share, reranking.width, judging) for each in own]}
+            kind: {RERANKED: [worth_of(each, share, reranking.width, judging) for each in own]}
             for kind, own in trials.items()
             if own
         }
@@ -181,18 +182,18 @@ def decide_reader(
     if not after:
         return False, "no held-out query finds its document"
     rise = fmean(
-        fmean(own[_RERANKED]) - fmean(before[kind][_RERANKED]) for kind, own in after.items()
+        fmean(own[RERANKED]) - fmean(before[kind][RERANKED]) for kind, own in after.items()
     )
-    least = least_rise(before, after, _RERANKED)
+    least = least_rise(before, after, RERANKED)
     found = f"reranked search {rise:+.4f} (at least {least:+.4f}) on held-out queries"
     if least > 0.0:
         return True, f"the fitted reranker is used: {found}"
     return False, f"the reranker stays as it was: {found}, which may be chance"
 
 
-def _try_pseudo(work: RerankerWork, reranking: RerankingTrial) -> list[RerankTrial]:
+def _try_pseudo(work: RerankerWork, reranking: RerankingTrial, count: int) -> list[RerankTrial]:
     asked = work.judged.pseudo
-    some = [asked[at] for at in spread(len(asked), _JUDGED)] if asked else []
+    some = [asked[at] for at in spread(len(asked), count)] if asked else []
     found = _search(work, [each.query for each in some])
     score = reranking.load()
     trials: list[RerankTrial] = []
@@ -207,9 +208,9 @@ def _try_pseudo(work: RerankerWork, reranking: RerankingTrial) -> list[RerankTri
     return trials
 
 
-def _try_items(work: RerankerWork, reranking: RerankingTrial) -> list[RerankTrial]:
+def _try_items(work: RerankerWork, reranking: RerankingTrial, count: int) -> list[RerankTrial]:
     items = work.judged.items
-    some = [items[at] for at in spread(len(items), _JUDGED)] if items else []
+    some = [items[at] for at in spread(len(items), count)] if items else []
     found = _search_items(work, some)
     return read_items(reranking, work.store, some, found.hits, progress=work.progress)
 

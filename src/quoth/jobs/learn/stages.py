@@ -157,7 +157,7 @@ class LearnStages:
     def _require_trainable(self, writer: QueryGenerator) -> None:
         """Refuse, before it writes for long, a generator that what follows cannot train with."""
         encoder = self.before.dense.encoder
-        if self._curriculum().method != "none":
+        if self.plan.trains_encoder and self._curriculum().method != "none":
             require_alike(writer, load_tokenizer(find_folder(encoder)), encoder)
 
     def passages(self) -> dict[str, Any]:
@@ -200,6 +200,11 @@ class LearnStages:
         counts = load_counts(find_folder(start.name))
         return GlowInputs(start.tokenizer, config, analyser=self._analyser, subword_counts=counts)
 
+    def passages_alone(self) -> dict[str, Any]:
+        """Count what there is to learn from, where no encoder is trained on it."""
+        written = sum(map(len, self._written.values()))
+        return {"passages": len(self._units), "kinds": {"generated": written}}
+
     def training(self) -> dict[str, Any]:
         """Train here or elsewhere, unless another machine has, and save the encoder."""
         if self._unpack is not None:
@@ -210,12 +215,9 @@ class LearnStages:
             self._path("trained"),
             encoder=self.before.dense.encoder,
             device=str(self._device) if self._remote is None else self._device.type,
-            tell=self._tell,
+            tell=lambda stage, *done: self._context.progress(f"training: {stage}", *done),
         )
         return self._take(self._path("trained"))
-
-    def _tell(self, stage: str, step: int, steps: int) -> None:
-        self._context.progress(f"training: {stage}", step, steps)
 
     def _take(self, trained: Path) -> dict[str, Any]:
         """Take what another machine trained on this very passage set."""

@@ -21,6 +21,7 @@ from quoth.jobs.report.words import (
     headline,
     how_it_knows,
     plain_number,
+    reasons,
 )
 from quoth.text.display import duration, signed
 
@@ -118,7 +119,8 @@ def make_page(report: LearningReport) -> str:
 
 
 def _verdict(report: LearningReport) -> Markup:
-    kind = "verdict installed" if report.installed else "verdict"
+    is_used = report.installed or report.reranker_fitted
+    kind = "verdict installed" if is_used else "verdict"
     return join(
         element("h1", f"What Quoth learnt about {report.collection}"),
         element(
@@ -126,7 +128,7 @@ def _verdict(report: LearningReport) -> Markup:
             element("strong", headline(report)),
             *(element("p", each) for each in by_how_much(report)),
             element("p", how_it_knows(report)),
-            element("p", report.reason, class_="quiet"),
+            *(element("p", each, class_="quiet") for each in reasons(report)),
             class_=kind,
         ),
         element("p", report.supervision),

@@ -97,6 +97,11 @@ class LearningReport(JobRecord):
     examples: tuple[tuple[str, tuple[str, ...]], ...]
     """Passages, each with the pseudo-queries written for it."""
 
+    reranker_fitted: bool = False
+    """Whether search uses a reranker that was fitted to the collection."""
+
+    reranker_reason: str = ""
+
     generative: Mapping[str, float] = field(default_factory=dict)
     """What training generative search came to; empty where it was not asked for."""
 

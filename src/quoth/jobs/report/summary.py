@@ -7,7 +7,7 @@ from typing import Any
 
 from quoth import __version__
 from quoth.jobs.job_folder import JobFolder
-from quoth.jobs.learn.judging import KNOWN, MEASURE, SEARCHERS, split_by_overlap
+from quoth.jobs.learn.judging import KNOWN, MEASURE, RERANKED, SEARCHERS, split_by_overlap
 from quoth.jobs.report.report import (
     LearningReport,
     Quality,
@@ -39,7 +39,7 @@ def summarise(
 ) -> LearningReport:
     """Make the report of a learning whose stages are all finished."""
     training, judged = folder.found("training"), folder.found("judge")
-    decided = folder.found("install")
+    decided, fitted = folder.found("install"), folder.found("reranker")
     stages = tuple(stage for name in order_of(folder) for stage in _stages(folder, name))
     kinds = folder.found("passage set")["kinds"]
     base = str(folder.fact("base"))
@@ -55,10 +55,12 @@ def summarise(
         encoder_after=str(folder.fact("name")) if decided["installed"] else base,
         installed=decided["installed"],
         reason=decided["reason"],
-        quality=tuple(_qualities(judged, seed=seed)),
+        quality=(*_reranked(fitted, seed=seed), *_qualities(judged, seed=seed)),
         stages=stages,
         leak=judged["leak"],
         identifiers=folder.found("identifiers"),
+        reranker_fitted=fitted["fitted"],
+        reranker_reason=fitted["reason"],
         generative=folder.finished(GENERATIVE) or {},
         supervision=_supervision(base, kinds),
         seconds=round(sum(stage.seconds for stage in stages), 1),
@@ -108,6 +110,15 @@ def _qualities(judged: Mapping[str, Any], *, seed: int) -> list[Quality]:
                 new = [after[kind][searcher][at] for at in places]
                 found.append(_quality(searcher, name, old, new, seed=seed))
     return found
+
+
+def _reranked(fitted: Mapping[str, Any], *, seed: int) -> list[Quality]:
+    """Compare what the reranker makes of the same hits before and after it was fitted."""
+    scores = fitted.get("scores", {})
+    return [
+        _quality(RERANKED, kind, scores["before"][kind][RERANKED], own[RERANKED], seed=seed)
+        for kind, own in scores.get("after", {}).items()
+    ]
 
 
 def _quality(

@@ -21,15 +21,22 @@ MEASURE = (
     " first is 1, always second 0.5."
 )
 
-_SEARCHERS = ("hybrid", "dense")
+_SEARCHERS = ("reranked", "hybrid", "dense")
 _KINDS = ("labelled pairs", "known items", "pseudo-queries")
 
 
 def headline(report: LearningReport) -> str:
-    """Say in one line what became of the new model."""
-    if report.installed:
-        return "Installed: search uses what was learnt from now on."
+    """Say in one line what became of what was learnt."""
+    used = {"encoder": report.installed, "reranker": report.reranker_fitted}
+    names = [name for name, is_used in used.items() if is_used]
+    if names:
+        return f"Installed: from now on search uses the new {' and the new '.join(names)}."
     return "Kept aside: search is as it was."
+
+
+def reasons(report: LearningReport) -> tuple[str, ...]:
+    """Say why each model is used or not."""
+    return tuple(filter(None, (report.reranker_reason, report.reason)))
 
 
 def main_quality(quality: Sequence[Quality], *, searcher: str) -> Quality | None:

@@ -40,6 +40,7 @@ class SavedReader:
     config: ReaderConfig
     encoder: EncoderSource
     sha256: str
+    dtype: str = "int8"
 
 
 def read_saved(folder: Path) -> SavedReader:
@@ -52,7 +53,8 @@ def read_saved(folder: Path) -> SavedReader:
         )
     try:
         config = replace(ReaderConfig(), **content["config"])
-        return SavedReader(config, EncoderSource(**content["encoder"]), content["sha256"])
+        encoder = EncoderSource(**content["encoder"])
+        return SavedReader(config, encoder, content["sha256"], content.get("dtype", "int8"))
     except (TypeError, KeyError) as error:
         raise Damaged(f"{folder / CONFIG_FILE} cannot be read ({error}); copy it anew") from error
 
@@ -94,13 +96,19 @@ def save_reader(
     *,
     encoder: EncoderSource,
     dtype: str = "int8",
+    like: Mapping[str, Tensor] | None = None,
+    seed: int = 0,
 ) -> None:
-    """Write a reader, over an older one only when complete."""
+    """Write a reader, over an older one only when complete.
+
+    One that was trained a little from another is rounded `like` the tensors of that one's file, so
+    that what it learned is not rounded away; the seed decides how.
+    """
     from safetensors.torch import save_file
 
-    from quoth.models.quantised import quantise
+    from quoth.models.quantised import quantise, requantise
 
-    small = quantise(tensors, dtype=dtype)
+    small = quantise(tensors, dtype=dtype) if like is None else requantise(tensors, like, seed=seed)
     if folder.exists() and any(folder.iterdir()) and _read_config(folder).get("kind") != KIND:
         raise ConfigError(f"{folder} holds something else than a reader; name a new folder")
     unfinished = folder.with_name(folder.name + ".tmp")

@@ -39,7 +39,7 @@ class FitRecipe(CheckedConfig, title="fitted reader"):
     batch_size: AtLeastOne = 16
     """Queries per step, each with all its passages."""
 
-    learning_rate: Positive = 2e-5
+    learning_rate: Positive = 6e-5
     """Highest learning rate."""
 
     share: PositiveShare = 0.5
@@ -68,20 +68,32 @@ class OpenReader:
         base = self.saved.encoder.find(folder)
         self.network = ReaderNetwork(load_encoder(base))
         self.inputs = ReaderInputs(load_tokenizer(base), self.saved.config)
-        sealed = read_sealed(folder / WEIGHTS_FILE, sha256=self.saved.sha256)
-        self._before = dequantise(sealed)
+        self._sealed = read_sealed(folder / WEIGHTS_FILE, sha256=self.saved.sha256)
+        self._before = dequantise(self._sealed)
         self.network.load_state_dict(
             {_inner(name): each for name, each in self._before.items()}, strict=False
         )
 
-    def save(self, folder: Path, *, share: float) -> None:
-        """Write what lies between the reader before and after, at this share of the way."""
+    def save(self, folder: Path, *, share: float, seed: int = 0) -> None:
+        """Write what lies between the reader before and after, at this share of the way.
+
+        Weights are rounded as they were, at random by the seed: to the nearest step of int8, most
+        of what little training changes would be gone.
+        """
         now = self.network.cpu().state_dict()
         mixed = {
             name: torch.lerp(old, now[_inner(name)].float(), share).contiguous()
             for name, old in self._before.items()
         }
-        save_reader(folder, mixed, self.saved.config, encoder=self.saved.encoder)
+        save_reader(
+            folder,
+            mixed,
+            self.saved.config,
+            encoder=self.saved.encoder,
+            dtype=self.saved.dtype,
+            like=self._sealed,
+            seed=seed,
+        )
 
 
 def _inner(name: str) -> str:

@@ -17,11 +17,20 @@ def test_two_thousand_documents_fit_into_fifteen_minutes_on_two_cores() -> None:
     assert sum(plan.seconds.values()) <= 15 * 60
     assert plan.reranker_steps >= 15, "what shows comes first"
     assert plan.num_written >= 25 * plan.reranker_steps and plan.queries_per_passage >= 1
-    assert 10 <= plan.warm_up_steps <= 100 and plan.warm_up_batch == 64
-    assert plan.method == "none" and "too few to help" in plan.note
+    assert not plan.trains_encoder and "the encoder stays as it is" in plan.note
     told = describe_plan(plan)
     assert f"{plan.num_written:,} queries" in told and plan.note in told
-    assert f"{plan.warm_up_steps} steps" in told and "fitting the reranker" in told
+    assert f"{plan.reranker_steps} steps of fitting the reranker" in told
+    assert "warm-up" not in told
+
+
+def test_an_hour_on_two_cores_has_room_for_the_encoder_too() -> None:
+    plan = make_plan(3200, LearnConfig(minutes=60), device="cpu", cores=2)
+    assert plan.reranker_steps == LearnConfig().reranker_steps and plan.trains_encoder
+    assert 10 <= plan.warm_up_steps <= 100 and plan.warm_up_batch == 64
+    assert f"{plan.warm_up_steps} steps of warm-up" in describe_plan(plan)
+    asked = make_plan(3200, LearnConfig(minutes=15, method="distil"), device="cpu", cores=2)
+    assert asked.trains_encoder, "what is asked for by name is done"
 
 
 def test_without_the_reranker_the_encoder_gets_its_time() -> None:
@@ -41,6 +50,7 @@ def test_more_time_never_means_less_work(num_passages: int, minutes: int) -> Non
     assert short.reranker_steps <= long.reranker_steps
     if short.reranker_steps < long.reranker_steps:
         return  # which comes first, so that less may be left for the encoder
+    assert short.trains_encoder <= long.trains_encoder
     assert short.num_written * short.queries_per_passage <= (
         long.num_written * long.queries_per_passage
     )

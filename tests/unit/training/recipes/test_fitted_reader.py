@@ -72,3 +72,20 @@ def test_what_is_saved_lies_between_before_and_after(tiny: TinyReader, tmp_path:
     middle = (before[name] + whole[name]) / 2
     assert half[name].numpy() == pytest.approx(middle.numpy(), abs=2e-3)
     assert not torch.equal(before[name], whole[name])
+
+
+def test_small_changes_are_not_rounded_away(tiny: TinyReader, tmp_path: Path) -> None:
+    """A few gentle steps move a weight by less than a step of int8, yet all in one direction."""
+    folder = tiny.save(tmp_path / "int8", dtype="int8")
+    before, reader = tensors(folder), OpenReader(folder)
+    gentle = FitRecipe(steps=10, batch_size=3, learning_rate=1e-4, max_subwords=32)
+    fit_reader(reader, EXAMPLES, gentle, device=CPU)
+    reader.save(tmp_path / "fitted", share=1.0, seed=3)
+    reader.save(tmp_path / "again", share=1.0, seed=3)
+    now, saved = reader.network.state_dict(), tensors(tmp_path / "fitted")
+    matrices = [name for name, each in before.items() if each.ndim == 2 and "layer" in name]
+    learned = torch.cat([(now[f"encoder.{name}"] - before[name]).flatten() for name in matrices])
+    kept = torch.cat([(saved[name] - before[name]).flatten() for name in matrices])
+    assert float(learned.abs().max()) < 1.5e-3
+    assert float(kept @ learned / (learned @ learned)) == pytest.approx(1.0, abs=0.3)
+    assert all(torch.equal(saved[name], each) for name, each in tensors(tmp_path / "again").items())
