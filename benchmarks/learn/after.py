@@ -2,15 +2,16 @@
 
     python -m benchmarks.learn.after [--data ../shared/data/ir] [--sets cisi,scifact] [--seeds 0,1]
 
-Everything runs through `Engine`: add, encode (which calibrates), `learn` as it is by default, and
-search by `auto`. `before` is the default of a collection that has not learned. Beside the default:
-search without reranking or feedback, the query generator as a second reranker, generated
-identifiers as a third voice (named by the shipped PIXAR without training; after learning its
-pseudo-queries are names too), and rerankers fitted longer or used in full. Training queries, where
-a set has some, choose; test queries only judge.
+Everything runs through `Engine`: add, encode (which calibrates), `learn`, and search by `auto`.
+*before* is the default of a collection that has not learned, *learned* the default once it has.
+Other arms fine-tune the reranker otherwise (`learn.reranker_*`), train the encoder instead, or add
+a voice to what a collection has before it learns: the likelihood of the query generator, or
+generated identifiers, named by the shipped PIXAR without training. An arm that fine-tunes the
+reranker is judged twice: as it is, and as `learn` uses it, only where held-out queries show a gain.
+Training queries, where a set has some, choose among the arms; test queries only judge.
 
-Where there is a GPU, networks read and train on it (`benchmarks.on_gpu`), as CPUs need days for
-this. Sets that were measured before are kept. Writes results/after.json.
+Where there is a GPU, networks read and train on it (`benchmarks.on_gpu`), as two cores would need
+days for this. Sets that were measured before are kept. Writes results/after.json.
 """
 
 from __future__ import annotations
@@ -22,67 +23,53 @@ import random
 import shutil
 import statistics
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
-import torch
+import numpy as np
 
-from benchmarks.learn.voices import judge, name_documents
+from benchmarks.learn.voices import contrast, judge, name_documents
 from benchmarks.lexical.quality import read, splits
 from benchmarks.on_gpu import GpuModels, read_on_gpu
 from quoth import __version__
 from quoth.engine.engine import Engine
 from quoth.engine.models import LoadedModels
-from quoth.engine.reranking import find_reranker, identify_reranker
+from quoth.engine.reranking import identify_reranker
 from quoth.evaluation.files import read_qrels, read_queries
-from quoth.jobs.job_folder import JobFolder
-from quoth.jobs.learn import stages
-from quoth.jobs.learn.job import LEARNING, learn
-from quoth.jobs.learn.plan import FITTING_SIZES, LearnRequest
-from quoth.jobs.learn.reranker import RerankerWork, make_examples
-from quoth.jobs.report.summary import order_of
+from quoth.jobs.learn import reranker
+from quoth.jobs.learn.job import learn
+from quoth.jobs.learn.plan import LearnRequest
 from quoth.models.pretrained import find_shipped
 from quoth.records import Qrels, Query
 from quoth.search.searcher import ignore_progress
-from quoth.training.recipes.fitted_reader import FitRecipe, OpenReader, fit_reader
 
 RESULTS = Path(__file__).parent / "results" / "after.json"
-CHOSEN_ON = {
-    "medquad": "train",
-    "nfcorpus-tok": "train",
-    "obliqa": "dev",
-    "scifact": "train",
-}
+CHOSEN_ON = {"medquad": "train", "nfcorpus-tok": "train", "obliqa": "dev", "scifact": "train"}
 """Splits that may choose settings; all others only judge."""
+MEASURE = "nDCG@10"
 
 _Settings = dict[str, dict[str, Any]]
-NAMELESS: _Settings = {"generative": {"generator": "none"}}
-BOTH = {"rerank": {"by": "both"}}
 BEFORE: Mapping[str, _Settings] = {
     "before": {},
     "before, no feedback": {"rerank": {"feedback": 0.0}},
-    "before, likelihood": BOTH,
+    "before, likelihood": {"rerank": {"by": "both"}},
 }
 VOICES: Mapping[str, _Settings] = {
     f"PIXAR {share}": {"fusion": {"generative": share}} for share in (0.1, 0.2, 0.3)
 }
-LEARNED: Mapping[str, _Settings] = {
+ENCODER = "encoder by RUMBArt"
+ARMS: Mapping[str, dict[str, Any]] = {
     "learned": {},
-    "learned, no feedback": {"rerank": {"feedback": 0.0}},
-    "learned, likelihood": BOTH,
+    ENCODER: {"method": "rumbart", "reranker": False},
+    "reranker 60 steps, 2e-05, half": {"reranker_learning_rate": 2e-5},
+    "reranker 60 steps, 2e-05, whole": {"reranker_learning_rate": 2e-5, "reranker_share": 1.0},
+    "reranker 240 steps, 2e-05, half": {"reranker_learning_rate": 2e-5, "reranker_steps": 240},
+    "reranker 60 steps, 6e-05, whole": {"reranker_share": 1.0},
 }
-TOGETHER: Mapping[str, _Settings] = {
-    "learned, PIXAR 0.1": {"fusion": {"generative": 0.1}},
-    "learned, PIXAR 0.2": {"fusion": {"generative": 0.2}},
-    "learned, PIXAR 0.3": {"fusion": {"generative": 0.3}},
-    "learned, PIXAR 0.2, likelihood": {"fusion": {"generative": 0.2}} | BOTH,
-}
-FITS = ((60, (0.5, 1.0)), (240, (0.5, 1.0)))
-"""Steps that fit the reranker, and the shares of what was learned that are judged."""
+"""What is learned: settings of `learn` beside its defaults."""
 
 
 def main() -> None:
@@ -91,12 +78,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data/ir"))
     parser.add_argument("--sets", default="")
     parser.add_argument("--queries", type=int, default=200, help="Most queries of a split.")
-    parser.add_argument("--minutes", type=float, default=15, help="What learning may take.")
+    parser.add_argument("--arms", default=",".join(ARMS))
     parser.add_argument("--seeds", default="0,1")
-    parser.add_argument("--parts", default="learned,voices,fits", help="What is measured.")
+    parser.add_argument("--voices", action="store_true", help="Add voices before learning, too.")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(relativeCreated)d %(message)s")
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
     names = given.sets.split(",") if given.sets else sorted(p.name for p in given.data.iterdir())
     rows = json.loads(given.out.read_text())["rows"] if given.out.exists() else []
     models = GpuModels() if read_on_gpu() else LoadedModels()
@@ -104,22 +91,54 @@ def main() -> None:
         known = [row for row in rows if row["set"] != name]
         with tempfile.TemporaryDirectory() as scratch:
             trial = Trial(given.data / name, Path(scratch), models, most=given.queries)
-            for row in trial.measure(given.seeds.split(","), given.parts, minutes=given.minutes):
+            arms = [arm.strip() for arm in given.arms.split(",")]
+            for row in trial.measure(arms, given.seeds.split(","), voices=given.voices):
                 rows = [*known, row]
                 write(sorted(rows, key=lambda each: each["set"]), given.out)
 
 
-def write(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Write what was measured, a row to a line."""
+def write(rows: Sequence[Mapping[str, Any]], path: Path, **notes: Any) -> None:
+    """Write what was measured and its sums, a row to a line."""
     about = {
         "quoth": __version__,
         "reader": identify_reranker(find_shipped("reader")),
         "chosen_on": CHOSEN_ON,
-        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        **notes,
+        "before": {
+            row["set"]: round(statistics.fmean(_scores(row, _judging(row), "before")), 4)
+            for row in rows
+        },
+        "training": sum_up(rows, chooses=True),
+        "test": sum_up(rows, chooses=False),
     }
     head = json.dumps(about, indent=1).removesuffix("\n}")
     body = ",\n".join(json.dumps(row) for row in rows)
     path.write_text(f'{head},\n "rows": [\n{body}\n]}}\n')
+
+
+def sum_up(rows: Sequence[Mapping[str, Any]], *, chooses: bool) -> list[dict[str, Any]]:
+    """Compare every state with the one before, paired by query: means of sets, and an interval."""
+    changes: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        split = CHOSEN_ON.get(row["set"]) if chooses else _judging(row)
+        for state in row["by_query"].get(split, {}):
+            if state == "before":
+                continue
+            change = _scores(row, split, state) - _scores(row, split, "before")
+            changes.setdefault(state, {})[row["set"]] = change
+            if state in row.get("used", {}):
+                is_used = row["used"][state]
+                changes.setdefault(f"{state}, if better", {})[row["set"]] = change * is_used
+    return [{"state": state, **contrast(own)} for state, own in changes.items()]
+
+
+def _scores(row: Mapping[str, Any], split: str, state: str) -> np.ndarray[Any, Any]:
+    return np.array(row["by_query"][split][state])
+
+
+def _judging(row: Mapping[str, Any]) -> str:
+    """Name the split of a row that only judges."""
+    return next(split for split in row["by_query"] if split != CHOSEN_ON.get(row["set"]))
 
 
 class Trial:
@@ -130,14 +149,11 @@ class Trial:
         self._scratch = scratch
         self._models = models
         self._asked = dict(_sample(data, most))
-        self._found: dict[str, dict[str, dict[str, list[float]]]] = {
-            split: {} for split in self._asked
-        }
-        self._about: dict[str, Any] = {}
-        self._fitted: dict[str, _Settings] = {}
+        self._found: dict[str, dict[str, list[float]]] = {split: {} for split in self._asked}
+        self._about: dict[str, Any] = {"used": {}}
 
     def measure(
-        self, seeds: Sequence[str], parts: str, *, minutes: float
+        self, arms: Sequence[str], seeds: Sequence[str], *, voices: bool
     ) -> Iterator[dict[str, Any]]:
         """Search before and after learning; yields what is known so far, more each time."""
         path = self._scratch / "c.quoth"
@@ -145,92 +161,59 @@ class Trial:
             engine.add_documents(read(self._data))
             engine.encode()
             self._about["documents"] = engine.status()["documents"]
-        self._search(path, "before", {"hybrid": {}}, searcher="hybrid")
-        self._search(path, "before", BEFORE)
+        self._search(path, {"hybrid": {}}, searcher="hybrid")
+        self._search(path, BEFORE)
         yield self._row()
         for seed in seeds:
-            own = Path(shutil.copytree(path, self._scratch / f"{seed}.quoth"))
-            with self._fitting() if "fits" in parts and seed == seeds[0] else nullcontext():
-                self._learn(own, seed, minutes=minutes)
-            self._search(own, seed, {"learned, hybrid": {}}, searcher="hybrid")
-            self._search(own, seed, LEARNED)
-            yield self._row()
-        if "voices" in parts:
-            self._name(path, "before")
-            self._search(path, "before", VOICES)
-            own = self._scratch / f"{seeds[0]}.quoth"
-            self._name(own, seeds[0])
-            self._search(own, seeds[0], TOGETHER)
-            yield self._row()
-        if "fits" in parts:
-            self._search(self._scratch / f"{seeds[0]}.quoth", seeds[0], self._fitted)
+            for arm in arms:
+                own = Path(shutil.copytree(path, self._scratch / "own.quoth"))
+                name = arm if seed == seeds[0] else f"{arm}, seed {seed}"
+                self._learn(own, name, ARMS[arm] | {"seed": int(seed)})
+                self._search(own, {name: {}})
+                shutil.rmtree(own)
+                yield self._row()
+        if voices:
+            with self._open(path) as engine:
+                self._about["naming"] = name_documents(engine)
+            self._search(path, VOICES)
             yield self._row()
 
     def _open(self, path: Path, settings: _Settings | None = None) -> Engine:
-        return Engine(path, [NAMELESS, settings or {}], ignore_progress, models=self._models)
+        nameless = {"generative": {"generator": "none"}}
+        return Engine(path, [nameless, settings or {}], ignore_progress, models=self._models)
 
     def _search(
-        self, path: Path, when: str, states: Mapping[str, _Settings], *, searcher: str = "auto"
+        self, path: Path, states: Mapping[str, _Settings], *, searcher: str = "auto"
     ) -> None:
         for name, settings in states.items():
             with self._open(path, settings) as engine:
                 for split, (asked, qrels) in self._asked.items():
-                    key = name if when == "before" else f"{name}; seed {when}"
-                    run = replace(engine.run(asked, k=100, searcher=searcher), name=key)
-                    self._found[split][key] = judge(run, asked, qrels)
-        told = {
-            split: {key: round(statistics.fmean(own["nDCG@10"]), 4) for key, own in found.items()}
-            for split, found in self._found.items()
-        }
-        logging.info("%s %s", self._data.name, told)
+                    run = replace(engine.run(asked, k=100, searcher=searcher), name=name)
+                    self._found[split][name] = judge(run, asked, qrels)[MEASURE]
+                    mean = statistics.fmean(self._found[split][name])
+                    logging.info("%s %s %s %.4f", self._data.name, split, name, mean)
 
-    def _learn(self, path: Path, seed: str, *, minutes: float) -> None:
-        began = time.perf_counter()
-        with self._open(path, {"learn": {"seed": int(seed), "minutes": minutes}}) as engine:
-            outcome = learn(engine, LearnRequest(), note=logging.info)
-        report, folder = outcome.report, JobFolder(path / LEARNING)
+    def _learn(self, path: Path, name: str, settings: Mapping[str, Any]) -> None:
+        """Learn, and use the reranker whatever held-out queries show; what they show is noted."""
+        decide = reranker.decide_reader
+        verdicts: list[bool] = []
+
+        def use(*scores: Any) -> tuple[bool, str]:
+            is_better, reason = decide(*scores)
+            verdicts.append(is_better)
+            return True, reason
+
+        forced = mock.patch.object(reranker, "decide_reader", use)
+        with forced, self._open(path, {"learn": dict(settings)}) as engine:
+            report = learn(engine, LearnRequest(), note=logging.info).report
         assert report is not None
-        self._about[f"learning {seed}"] = {
+        self._about[name] = {
             "installed": report.installed,
-            "reason": report.reason,
-            "reranker": folder.found("reranker"),
-            "seconds": {name: round(folder.seconds(name), 1) for name in order_of(folder)},
-            "seconds_in_all": round(time.perf_counter() - began, 1),
+            "reasons": [report.reason, report.reranker_reason],
+            "seconds": report.seconds,
         }
-        logging.info("%s %s", self._data.name, self._about[f"learning {seed}"])
-
-    def _name(self, path: Path, when: str) -> None:
-        with self._open(path) as engine:
-            self._about[f"naming {when}"] = name_documents(engine)
-
-    @contextmanager
-    def _fitting(self) -> Iterator[None]:
-        """While a collection learns, fit more rerankers to the same queries as it does."""
-        usual = stages.fit_reranker
-
-        def fit(
-            work: RerankerWork, folder: Path, *, steps: int, device: torch.device
-        ) -> dict[str, Any]:
-            start = find_reranker(work.config.rerank)
-            assert start is not None
-            for count, shares in FITS:
-                recipe = FitRecipe(steps=count)
-                examples = make_examples(
-                    work, FITTING_SIZES[device.type], count=count * recipe.batch_size
-                )
-                reader = OpenReader(start)
-                fit_reader(reader, examples, recipe, device=device)
-                for share in shares:
-                    own = self._scratch / f"reader-{count}-{share}"
-                    reader.save(own, share=share)
-                    self._fitted[f"fitted {count}, {share}"] = {"rerank": {"reader": str(own)}}
-            return usual(work, folder, steps=steps, device=device)
-
-        stages.fit_reranker = fit
-        try:
-            yield
-        finally:
-            stages.fit_reranker = usual
+        if verdicts:
+            self._about["used"][name] = verdicts[0]
 
     def _row(self) -> dict[str, Any]:
         return {

@@ -72,6 +72,10 @@ class AnswerConfig(CheckedConfig, title="answer"):
     quotation_words: AtLeastOne = 25
     """Sentences with more words than this are trimmed to the clauses around the answer."""
 
+    further_words: AtLeastOne = 12
+    """The same for sentences after the first, which give another answer; not for questions that ask
+    how or why."""
+
     long_words: AtLeastOne = 45
     """Maximum words of a quotation and its neighbour together, for questions that ask how or why;
     below `quotation_words`, sentences are never joined."""

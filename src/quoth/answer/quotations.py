@@ -1,18 +1,18 @@
 """Which stretches of the passages an answer quotes: pure functions on what a reader found.
 
 The most probable sentence comes first. Others follow where they are nearly as probable and give
-another answer; what gives the same one is not repeated. A long sentence is quoted from one comma,
-or its like, to another around what answers. What announces something is quoted with what follows,
-and what cannot be understood without the sentence before it with that one. Where a question asks
-how or why, as such questions are answered at length, whole sentences are quoted, and the neighbour
-with them.
+another answer, in fewer words; what gives the same one is not repeated. A long sentence is quoted
+from one comma, or its like, to another around what answers. What announces something is quoted with
+what follows, and what cannot be understood without the sentence before it with that one. Where a
+question asks how or why, as such questions are answered at length, whole sentences are quoted, and
+the neighbour with them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -55,6 +55,8 @@ class QuotationLimits:
     most: int
     share: float
     words: int
+    further_words: int
+    """Of a quotation after the first, unless it answers at length."""
     long_words: int
     """Of a quotation that answers at length, its neighbour included."""
 
@@ -84,7 +86,9 @@ def choose_quotations(
         if len(chosen) < limits.most and is_near and not is_said:
             said.add(text)
             quote = _quote_at_length if at_length else _quote
-            whole, alone = quote(findings, at, limits), _around(findings, at, words=limits.words)
+            words = limits.words if at_length or not chosen else limits.further_words
+            own = replace(limits, words=min(words, limits.words))
+            whole, alone = quote(findings, at, own), _around(findings, at, words=own.words)
             known = [each.source for each in chosen.values()]
             apart = [new for new in (whole, alone) if not any(_overlap(new, old) for old in known)]
             if apart:

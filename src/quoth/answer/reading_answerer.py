@@ -172,6 +172,7 @@ class ReadingAnswerer:
             self._config.most_quotations,
             self._config.quotation_share,
             self._config.quotation_words,
+            self._config.further_words,
             self._config.long_words,
         )
         chosen = choose_quotations(stream.question, findings, limits)

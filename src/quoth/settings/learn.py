@@ -33,8 +33,10 @@ class LearnConfig(CheckedConfig, title="learn"):
     """Device to train on: auto, cpu, cuda or cuda:N."""
 
     method: Annotated[str, OneOf("auto", "rumbart", "distil", "acrobart", "none")] = "auto"
-    """Method after the warm-up: rumbart, distil (its frozen variant), acrobart or none; auto takes
-    rumbart on a GPU, and distil on a CPU if enough steps fit."""
+    """How the encoder is trained after a warm-up: rumbart, distil (its frozen variant), acrobart or
+    none (the warm-up alone). auto leaves the encoder as it is if a reranker is fine-tuned, which
+    helps more, unless --queries gives it some; it takes rumbart on a GPU, and distil on a CPU if
+    enough steps fit."""
 
     generator: Text = "query-generator"
     """Query generator: the bundled one, or a folder."""
@@ -92,7 +94,14 @@ class LearnConfig(CheckedConfig, title="learn"):
     queries."""
 
     reranker_steps: AtLeastOne = 60
-    """Maximum steps of that fine-tuning, each with 16 queries and ten passages per query."""
+    """Maximum steps of that fine-tuning, each with 16 queries and ten passages per query, seven on
+    a CPU."""
+
+    reranker_learning_rate: Positive = 6e-5
+    """Peak learning rate of that fine-tuning."""
+
+    reranker_share: PositiveShare = 0.5
+    """Interpolation between the reranker from before (0) and after that fine-tuning (1)."""
 
     generative: bool = False
     """Also train generative search, as the last stage, for generative_minutes more."""

@@ -34,7 +34,7 @@ from quoth.vocabulary.dynamic import NO_ANSWER, Source
 OWLS = "Barn owls hunt at night. Ravens speak. Hens sleep."
 SWIFTS = "Swifts sleep on the wing. They hunt by day."
 SPANS = (1.0, 0.0, 0.0, 0.0)
-LIMITS = QuotationLimits(most=3, share=0.4, words=30, long_words=40)
+LIMITS = QuotationLimits(most=3, share=0.4, words=30, further_words=30, long_words=40)
 
 
 def read(text: str, answers: dict[str, float], *, silence: float = 0.0) -> Reading:
@@ -132,6 +132,14 @@ def quoted(
     found = find_answer(texts, [read(each, answers) for each in texts], weights=SPANS)
     chosen = [each.source for each in choose_quotations(question, found, limits)]
     return [texts[each.passage][each.span.start : each.span.end] for each in chosen]
+
+
+def test_further_sentences_are_quoted_in_fewer_words() -> None:
+    texts = ("In summer, when days are long, owls hunt at night.", "In winter, at sea, gulls rest.")
+    answers, tight = {"night": 9.0, "rest": 8.9}, replace(LIMITS, further_words=3)
+    assert quoted(answers, LIMITS, texts=texts) == list(texts)
+    assert quoted(answers, tight, texts=texts) == [texts[0], "gulls rest."]
+    assert quoted(answers, tight, "Why do they hunt?", texts) == list(texts), "at length"
 
 
 def test_further_sentences_are_quoted_where_they_are_nearly_as_probable() -> None:

@@ -129,6 +129,7 @@ class LearnJob(Job[LearningReport]):
             device=self._trained_on(),
             cores=torch.get_num_threads(),
             is_packed=request.pack is not None,
+            has_queries=request.queries is not None,
         )
         context.note(describe_plan(plan))
         return {

@@ -5,8 +5,9 @@ documents, searched as if they were not in them), *pseudo-queries* (written for 
 and, where pairs were given, *labelled pairs* that were kept back. Every searcher answers all of
 them before and after; the scores are RR@10 per query, so that differences can be paired.
 
-A model is installed only if what people see, the fused search, gets better beyond chance: see
-`decide`. The weights of fusion are found for each encoder by the same trial queries.
+A model is installed only if what people see gets better beyond chance: the fused search, or that
+search once its hits are reranked, where they are (see `decide`). Reading takes long, so only some
+queries are reranked. The weights of fusion are found for each encoder by the same trial queries.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import TypeVar
 
 from quoth.collection.store import Store
 from quoth.engine.calibrating import search_held_out
+from quoth.engine.reranking import find_reranker
 from quoth.engine.searchers import Searchers
 from quoth.jobs.learn.queries import Unit, spread
+from quoth.jobs.learn.reranked import FIRST, RERANKED, open_judge
 from quoth.records import Document, Query, Run
 from quoth.search.hybrid.calibration import Calibration, lower_bound
 from quoth.search.hybrid.fusion import fuse
@@ -30,12 +34,11 @@ from quoth.text.words import Analyser
 
 KNOWN, PSEUDO, LABELLED = "known items", "pseudo-queries", "labelled pairs"
 SEARCHERS = ("lexical", "dense", "hybrid")
-RERANKED = "reranked"
-"""Hybrid search once its hits are reranked, which is what people see."""
-
 MEASURE = "RR@10"
-_CUT = 10
+_CUT = 10  # of what is judged; more is fused, for whoever reads
 _CONFIDENCE, _RESAMPLES = 0.9, 1000
+
+_Asked = TypeVar("_Asked")
 
 Scores = Mapping[str, Mapping[str, Sequence[float]]]
 """Kind of queries → searcher → RR@10 of each query."""
@@ -62,6 +65,20 @@ class Judged:
         """All queries, which must not be trained on."""
         asked = (each.query.text for each in (*self.pseudo, *self.labelled))
         return [*(item.query.text for item in self.items), *asked]
+
+    def some_pseudo(self, count: int) -> list[tuple[Query, str]]:
+        """Take so many pseudo-queries, spread evenly, each with its document."""
+        chosen = take_some(self.pseudo, count)
+        return [(each.query, docid) for each in chosen for docid in each.docids]
+
+
+def take_some(asked: Sequence[_Asked], count: int) -> list[_Asked]:
+    """Take so many, spread evenly.
+
+    >>> take_some("owls", 2), take_some("", 2)
+    (['o', 's'], [])
+    """
+    return [asked[at] for at in spread(len(asked), count)] if asked else []
 
 
 def make_judged(
@@ -97,8 +114,15 @@ def judge(
     config: Config,
     *,
     progress: Progress,
+    num_read: int = 0,
 ) -> dict[str, dict[str, list[float]]]:
-    """Search for everything with all searchers; RR@10 of each query, by kind and searcher."""
+    """Search for everything with all searchers; RR@10 of each query, by kind and searcher.
+
+    So many known items and pseudo-queries are judged by the order that reranking leaves as well.
+    """
+    reader, reranked = find_reranker(config.rerank) if num_read else None, None
+    if reader is not None:
+        reranked = open_judge(searchers, config, reader, calibration=calibration, progress=progress)
     sides: list[ScoringSearcher] = [searchers.lexical(syntax=False), searchers.dense_side()]
     depth = config.fusion.depth
     runs_by_kind: dict[str, tuple[list[Run], list[Asked]]] = {}
@@ -114,13 +138,16 @@ def judge(
             queries = [each.query for each in asked]
             found = [side.search(queries, k=depth, allowed=None) for side in sides]
             runs_by_kind[kind] = found, list(asked)
-    return {
-        kind: {
-            run.name: reciprocal_ranks(run, targets)
-            for run in (*runs, _fuse(runs, calibration, config))
-        }
-        for kind, (runs, targets) in runs_by_kind.items()
-    }
+    scores = {}
+    for kind, (runs, targets) in runs_by_kind.items():
+        fused = _fuse(runs, calibration, config)
+        scores[kind] = {run.name: reciprocal_ranks(run, targets) for run in (*runs, fused)}
+        if reranked is not None and kind == KNOWN:
+            read = take_some(judged.items, num_read)
+            scores[kind][RERANKED] = reranked.items(store, read, fused)
+        if reranked is not None and kind == PSEUDO:
+            scores[kind][RERANKED] = reranked.pseudo(judged.some_pseudo(num_read), fused)
+    return scores
 
 
 def _fuse(runs: Sequence[Run], calibration: Calibration, config: Config) -> Run:
@@ -135,7 +162,7 @@ def _fuse(runs: Sequence[Run], calibration: Calibration, config: Config) -> Run:
         for run in runs
     ]
     ranges = calibration.usual_ranges()
-    fused = fuse(heard, config.fusion, weights=weights, ranges=ranges, k=_CUT)
+    fused = fuse(heard, config.fusion, weights=weights, ranges=ranges, k=FIRST)
     return Run("hybrid", fused.hits)
 
 
@@ -151,27 +178,31 @@ def reciprocal_ranks(run: Run, asked: Sequence[Asked]) -> list[float]:
 def decide(before: Scores, after: Scores, *, margin: float) -> tuple[bool, str]:
     """Say whether the new model is installed, and why, stating the rule.
 
-    Each kind of queries counts the same, however many there are of it.
+    Each kind of queries counts the same, however many there are of it. Where all kinds were
+    reranked, that counts.
 
     >>> old = {"known items": {"dense": [0.5, 0.5], "hybrid": [0.5, 0.5]}}
     >>> new = {"known items": {"dense": [0.5, 1.0], "hybrid": [1.0, 1.0]}}
     >>> decide(old, new, margin=0.005)[0], decide(new, old, margin=0.005)[0]
     (True, False)
     """
+    is_read = bool(after) and all(RERANKED in own for own in after.values())
+    seen = RERANKED if is_read else "hybrid"
     rule = (
         "the rule: over the held-out queries, each kind counting the same, the"
-        f" {MEASURE} of hybrid search, which is what people see, must rise by more than"
+        f" {MEASURE} of {seen} search, which is what people see, must rise by more than"
         f" {margin:g}, beyond chance ({_CONFIDENCE:.0%})"
     )
     if not after:
         return False, f"no queries to judge by could be made; {rule}"
     rise = {
         name: fmean(fmean(after[kind][name]) - fmean(before[kind][name]) for kind in after)
-        for name in ("dense", "hybrid")
+        for name in dict.fromkeys((seen, "hybrid", "dense"))
     }
-    least = least_rise(before, after, "hybrid")
-    found = f"hybrid {rise['hybrid']:+.4f} (at least {least:+.4f}), dense {rise['dense']:+.4f}"
-    if rise["hybrid"] > margin and least > 0.0:
+    least = least_rise(before, after, seen)
+    others = "".join(f", {name} {own:+.4f}" for name, own in rise.items() if name != seen)
+    found = f"{seen} {rise[seen]:+.4f} (at least {least:+.4f}){others}"
+    if rise[seen] > margin and least > 0.0:
         return True, f"installed: {found}; {rule}"
     return False, f"kept aside, search is as it was: {found}; {rule}"
 

@@ -6,11 +6,13 @@ were measured on two cores of a server with bf16 units, and those of a GPU on a 
 the same recipes. They err on the slow side; where a machine is slower still, learning takes
 longer instead of stopping half way.
 
-What shows in what people see is fitting the reranker, so that comes first. On a CPU the encoder is
-trained only if time is left after it: in the reranked search its training has shown nothing
-(benchmarks/learn). Of its training the warm-up helps most there: a step of RUMBArt reads k passages
-per query with two networks, and costs as much as three to six times as many queries in the warm-up.
-It is planned only where enough of its steps fit to be worth anything.
+What shows in what people see is fitting the reranker. Where there is one, the encoder is trained
+only if its method is asked for by name: once hits are reranked, its training has shown nothing
+(benchmarks/learn).
+
+On a CPU the warm-up is what helps an encoder: a step of RUMBArt reads k passages per query with two
+networks, and costs as much as three to six times as many queries in the warm-up. It is planned only
+where enough of its steps fit to be worth anything.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quoth.errors import ConfigError
+from quoth.jobs.learn.fitting_sizes import FITTING_SIZES, FittingSizes
 from quoth.settings.learn import LearnConfig
 
 if TYPE_CHECKING:
@@ -38,42 +41,9 @@ _FEWEST_WRITTEN = 200
 _USED = 0.85  # of the time; the rest is for starting, labelling and what was not foreseen
 _WRITING = 0.45  # of what is left for writing and training together
 _MOST_CORES = 8  # beyond, networks this small gain little
-_QUERIES_FITTED = 16  # of a step that fits the reranker
 _WRITTEN_FITTED = 25  # queries written for such a step: held-out and unfound ones are left out
-_FITTING = 0.75  # of the time, at most
+_FITTING = 0.85  # of the time, at most
 _FEWEST_FITTED = 15  # steps below which the reranker is left as it is
-_FEWEST_WARMING = 30  # steps of the warm-up after which the encoder is worth judging on a CPU
-_HITS_JUDGED = 20  # of a query, when both rerankers are judged
-
-
-@dataclass(frozen=True, slots=True)
-class FittingSizes:
-    """How much of what was found is read when the reranker is fitted and judged."""
-
-    near: int
-    """Documents of the first 20 that a query's own is told from."""
-
-    far: int
-    """Documents of the 30 after them."""
-
-    subwords: int
-    """Most of a query and a passage together."""
-
-    judged: int
-    """Held-out queries of each of two kinds that both rerankers are judged by."""
-
-    @property
-    def num_fitted(self) -> int:
-        """Passages that a step reads."""
-        return _QUERIES_FITTED * (1 + self.near + self.far)
-
-    @property
-    def num_judged(self) -> int:
-        """Passages that both rerankers read to be judged."""
-        return 2 * 2 * self.judged * _HITS_JUDGED
-
-
-FITTING_SIZES = {"cpu": FittingSizes(4, 2, 128, 60), "cuda": FittingSizes(6, 3, 192, 150)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +116,7 @@ class Rates:
 
 
 CPU = Rates(
-    writing=28.0,
+    writing=14.0,
     encoding=50.0,
     refreshing=30.0,
     warming=0.08,
@@ -217,11 +187,18 @@ class _Checks:
 
 
 def make_plan(
-    num_passages: int, config: LearnConfig, *, device: str, cores: int = 2, is_packed: bool = False
+    num_passages: int,
+    config: LearnConfig,
+    *,
+    device: str,
+    cores: int = 2,
+    is_packed: bool = False,
+    has_queries: bool = False,
 ) -> LearnPlan:
     """Fit the stages into the time; `device` is cpu or cuda.
 
     With `is_packed`, training happens on another machine: only writing is done here, by the CPU.
+    Queries that people asked train the encoder.
     """
     here = CPU.faster(min(max(1, cores), _MOST_CORES) / 2)
     training = CUDA if device == "cuda" else here
@@ -237,18 +214,16 @@ def make_plan(
     reranker_steps = _fit_reranker(config, training, here, fitting)
     if reranker_steps:
         fixed["reranker"] = fitting.num_judged * here.reading
+        fixed["judge"] += fixed["reranker"]
         fixed["reranker"] += reranker_steps * fitting.num_fitted * training.fitting
     if is_packed:  # the rest is done when it is unpacked, in a time of its own
         fixed = {"vectors before": fixed["vectors before"]}
     left = max(0.0, _USED * 60 * config.minutes - sum(fixed.values()))
-    needed = _WRITTEN_FITTED * reranker_steps
-    num_written, each = _fit_writing(max(_WRITING * left * writing, needed), num_passages, config)
-    queries = {"queries": num_written * each / writing}
-    step = training.warming * sizes["warm_up_batch"]
-    is_short = left - queries["queries"] < _FEWEST_WARMING * step
-    if reranker_steps and config.method == "auto" and device == "cpu" and is_short:
-        return _without_encoder(num_passages, config, fixed, reranker_steps, here, sizes)
-    seconds = fixed | queries
+    if reranker_steps and config.method == "auto" and not (is_packed or has_queries):
+        return _without_encoder(num_passages, config, fixed, reranker_steps, writing, sizes)
+    wanted = max(_WRITING * left * writing, _WRITTEN_FITTED * reranker_steps)
+    num_written, each = _fit_writing(wanted, num_passages, config)
+    seconds = fixed | {"queries": num_written * each / writing}
     left = max(0.0, left - seconds["queries"])
     checks = (
         _Checks(3, 300, min(400, num_passages))
@@ -256,6 +231,7 @@ def make_plan(
         else _Checks(5, 2000, num_passages)
     )
     validating = checks.seconds(training)
+    step = training.warming * sizes["warm_up_batch"]
     warm_up_steps = _fit_steps(left - validating, step, config.warm_up_steps)
     seconds["warm-up"] = warm_up_steps * step + validating
     left = max(0.0, left - seconds["warm-up"] - validating)
@@ -288,14 +264,17 @@ def _without_encoder(
     config: LearnConfig,
     fixed: Mapping[str, float],
     reranker_steps: int,
-    here: Rates,
+    writing: float,
     sizes: Mapping[str, int],
 ) -> LearnPlan:
     """Plan to fit the reranker alone."""
     num_written, each = _fit_writing(_WRITTEN_FITTED * reranker_steps, num_passages, config)
     kept = ("vectors before", "identifiers", "reranker")
-    seconds = {name: fixed[name] for name in kept} | {"queries": num_written * each / here.writing}
-    note = "the encoder stays as it is, as its training shows little once hits are reranked"
+    seconds = {name: fixed[name] for name in kept} | {"queries": num_written * each / writing}
+    note = (
+        "the encoder stays as it is, as its training shows nothing once hits are reranked; ask for"
+        " it with --learn.method"
+    )
     if sum(seconds.values()) > 60 * config.minutes:
         note += f"; {config.minutes:g} minutes are short: this will take longer"
     return LearnPlan(

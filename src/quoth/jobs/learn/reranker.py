@@ -8,7 +8,6 @@ so better, beyond chance.
 
 from __future__ import annotations
 
-import functools
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,19 +18,18 @@ from typing import Any
 import torch
 
 from quoth.collection.store import Store
-from quoth.engine.calibrating import LEAST_RERANKED, RerankingTrial, read_items, search_held_out
-from quoth.engine.reranking import READERS, find_reranker, share_of, usual_width
+from quoth.engine.calibrating import LEAST_RERANKED, search_held_out
+from quoth.engine.reranking import READERS, find_reranker
 from quoth.engine.searchers import Searchers
-from quoth.jobs.learn.judging import RERANKED, Judged, least_rise
-from quoth.jobs.learn.plan import FITTING_SIZES, FittingSizes
-from quoth.jobs.learn.queries import Unit, spread
+from quoth.jobs.learn.fitting_sizes import FITTING_SIZES, FittingSizes
+from quoth.jobs.learn.judging import KNOWN, PSEUDO, Judged, least_rise, take_some
+from quoth.jobs.learn.queries import Unit
+from quoth.jobs.learn.reranked import FIRST, RERANKED, open_judge
 from quoth.models.reader.inputs import TitledText
 from quoth.records import Hit, Query, Run
 from quoth.search.hybrid.calibration import Calibration
 from quoth.search.hybrid.fusion import fuse
-from quoth.search.hybrid.fusion_config import CalibrationConfig
 from quoth.search.rerank_config import RerankConfig
-from quoth.search.rerank_share import RerankTrial, worth_of
 from quoth.search.searcher import Progress
 from quoth.selfsupervision.known_items import KnownItem
 from quoth.settings.config import Config
@@ -39,8 +37,7 @@ from quoth.settings.stored import MODELS
 from quoth.training.recipes.fitted_reader import FitExample, FitRecipe, OpenReader, fit_reader
 
 READER = "reader"
-_FIRST, _SECOND = 20, 50
-_PSEUDO, _KNOWN = "pseudo-queries", "known items"
+_SECOND = 50  # hits that a query is told from, those read first included
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +80,8 @@ def fit_reranker(
     assert start is not None
     recipe = FitRecipe(
         steps=steps,
+        learning_rate=config.learn.reranker_learning_rate,
+        share=config.learn.reranker_share,
         max_subwords=min(sizes.subwords, config.rerank.max_subwords),
         seed=config.learn.seed,
     )
@@ -126,12 +125,12 @@ def make_examples(work: RerankerWork, sizes: FittingSizes, *, count: int) -> lis
             break
         work.progress("reading what pseudo-queries find", len(examples), count)
         hits = found.hits[query.qid]
-        own = [hit for hit in hits[:_FIRST] if hit.docid == docid]
-        others = [hit for hit in hits[:_FIRST] if hit.docid != docid]
+        own = [hit for hit in hits[:FIRST] if hit.docid == docid]
+        others = [hit for hit in hits[:FIRST] if hit.docid != docid]
         chosen = [
             *own,
             *chance.sample(others, min(sizes.near, len(others))),
-            *chance.sample(hits[_FIRST:], min(sizes.far, len(hits[_FIRST:]))),
+            *chance.sample(hits[FIRST:], min(sizes.far, len(hits[FIRST:]))),
         ]
         if own and len(chosen) > 1:
             examples.append(FitExample(query.text, tuple(_read(work, query, chosen))))
@@ -142,30 +141,19 @@ def judge_readers(
     work: RerankerWork, folders: Mapping[str, Path], *, count: int
 ) -> dict[str, dict[str, dict[str, list[float]]]]:
     """Let readers put the hits of held-out queries into order: what each rank is worth, by kind."""
-    config = work.config
+    asked, items = work.judged.some_pseudo(count), take_some(work.judged.items, count)
+    pseudo, known = _search(work, [query for query, _docid in asked]), _search_items(work, items)
+    calibration = work.searchers.calibration
     found = {}
     for when, folder in folders.items():
-        rerank = replace(config.rerank, reader=str(folder))
-        searchers = work.searchers
-        reranking = RerankingTrial(
-            rerank,
-            when,
-            width=usual_width(config),
-            load=functools.partial(searchers.load_reranker, rerank),
-            read=functools.partial(searchers.passages.read_hits, "hybrid", syntax=False),
-            read_document=searchers.passages.read_document,
+        judge = open_judge(
+            work.searchers, work.config, folder, calibration=calibration, progress=work.progress
         )
-        trials = {
-            _PSEUDO: _try_pseudo(work, reranking, count),
-            _KNOWN: _try_items(work, reranking, count),
+        scores = {
+            PSEUDO: judge.pseudo(asked, pseudo),
+            KNOWN: judge.items(work.store, items, known),
         }
-        share = share_of(config.rerank, searchers.calibration)
-        judging = CalibrationConfig(normalise=config.fusion.normalise, depth=config.fusion.depth)
-        found[when] = {
-            kind: {RERANKED: [worth_of(each, share, reranking.width, judging) for each in own]}
-            for kind, own in trials.items()
-            if own
-        }
+        found[when] = {kind: {RERANKED: own} for kind, own in scores.items() if own}
     return found
 
 
@@ -180,7 +168,7 @@ def decide_reader(
     (True, False)
     """
     if not after:
-        return False, "no held-out query finds its document"
+        return False, "the reranker stays as it was: there are no held-out queries to judge it by"
     rise = fmean(
         fmean(own[RERANKED]) - fmean(before[kind][RERANKED]) for kind, own in after.items()
     )
@@ -189,30 +177,6 @@ def decide_reader(
     if least > 0.0:
         return True, f"the fitted reranker is used: {found}"
     return False, f"the reranker stays as it was: {found}, which may be chance"
-
-
-def _try_pseudo(work: RerankerWork, reranking: RerankingTrial, count: int) -> list[RerankTrial]:
-    asked = work.judged.pseudo
-    some = [asked[at] for at in spread(len(asked), count)] if asked else []
-    found = _search(work, [each.query for each in some])
-    score = reranking.load()
-    trials: list[RerankTrial] = []
-    for each in some:
-        work.progress("judging the reranker", len(trials), len(some))
-        hits = found.hits[each.query.qid][:_FIRST]
-        (target,) = each.docids
-        if target in {hit.docid for hit in hits}:
-            passages = reranking.read(each.query, hits)
-            read = score([each.query.text] * len(hits), passages)
-            trials.append(RerankTrial(target, 1.0, hits, read))
-    return trials
-
-
-def _try_items(work: RerankerWork, reranking: RerankingTrial, count: int) -> list[RerankTrial]:
-    items = work.judged.items
-    some = [items[at] for at in spread(len(items), count)] if items else []
-    found = _search_items(work, some)
-    return read_items(reranking, work.store, some, found.hits, progress=work.progress)
 
 
 def _search_items(work: RerankerWork, items: Sequence[KnownItem]) -> Run:
@@ -227,7 +191,7 @@ def _search_items(work: RerankerWork, items: Sequence[KnownItem]) -> Run:
     if fusion.method == "calibrated" and calibration is not None:
         weights = dict(calibration.weights)
     ranges = calibration.usual_ranges() if isinstance(calibration, Calibration) else None
-    return fuse(runs, fusion, weights=weights, ranges=ranges, k=_FIRST)
+    return fuse(runs, fusion, weights=weights, ranges=ranges, k=FIRST)
 
 
 def _search(work: RerankerWork, queries: Sequence[Query]) -> Run:

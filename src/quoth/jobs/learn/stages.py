@@ -20,13 +20,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from quoth.artifact import seal_file, seal_folder, write_text_atomically
+from quoth.artifact import seal_file, write_text_atomically
 from quoth.engine.encoding import encode_all
 from quoth.engine.searchers import Searchers
 from quoth.errors import ConfigError, Damaged
 from quoth.jobs.context import JobContext
 from quoth.jobs.job_folder import JobFolder
 from quoth.jobs.learn.curricula import make_curriculum
+from quoth.jobs.learn.encoders import set_aside, with_encoder
+from quoth.jobs.learn.fitting_sizes import FITTING_SIZES
 from quoth.jobs.learn.judging import Judged, check_leak, decide, judge, make_judged
 from quoth.jobs.learn.pairs import LabelledQueries, read_labelled
 from quoth.jobs.learn.plan import LearnPlan
@@ -59,7 +61,7 @@ from quoth.search.dense.words import UnitWords
 from quoth.search.hybrid.calibration import Calibration
 from quoth.selfsupervision.pseudo_pairs import PseudoQuery
 from quoth.settings.config import Config
-from quoth.settings.stored import ASIDE, MODELS, outer_name, use_learned
+from quoth.settings.stored import MODELS, outer_name, use_learned
 from quoth.text.words import Analyser
 from quoth.training.retriever.curriculum import Curriculum, StageTrained
 from quoth.training.retriever.passage_set import make_passage_set, save_passage_set
@@ -105,8 +107,8 @@ class LearnStages:
         self.plan = LearnPlan(**folder.fact("plan"))
         self.name = str(folder.fact("name"))
         base = outer_name(folder.fact("base"), context.folder)
-        self.before = _with_encoder(context.config, base)
-        self.after = _with_encoder(context.config, str(context.folder / MODELS / self.name))
+        self.before = with_encoder(context.config, base)
+        self.after = with_encoder(context.config, str(context.folder / MODELS / self.name))
 
     def vectors_before(self) -> dict[str, Any]:
         """Make sure that there is a search to compare with: vectors and a calibration."""
@@ -262,12 +264,24 @@ class LearnStages:
             searchers = self._searchers(config)
             found = Calibration.from_record(self._folder.found(stage)["calibration"])
             scores[name] = judge(
-                searchers, self._store, judged, found, config, progress=self._context.progress
+                searchers,
+                self._store,
+                judged,
+                found,
+                with_shipped_reader(config, self._context.folder),
+                progress=self._context.progress,
+                num_read=self._num_read,
             )
             searchers.close()
         trained = json.loads(self._path(_TRAINED_QUERIES).read_text(encoding="utf-8"))
         leak = check_leak(judged, scores["after"], self._store, trained, analyser=self._analyser)
         return {"scores": scores, "leak": leak, "overlaps": [i.overlap for i in judged.items]}
+
+    @property
+    def _num_read(self) -> int:
+        """Queries of a kind whose hits are reranked to judge encoders; none where nobody does."""
+        reason = why_not(self._context.config, num_documents=self._store.num_documents)
+        return 0 if reason else FITTING_SIZES[self._device.type].judged
 
     def install(self) -> dict[str, Any]:
         """Let search use the new encoder if it is better, or keep it aside."""
@@ -283,7 +297,7 @@ class LearnStages:
             searchers.keep_calibration(Calibration.from_record(calibration))
             searchers.close()
         else:
-            _set_aside(self._context.folder, self.name)
+            set_aside(self._context.folder, self.name)
             shutil.rmtree(self._generator, ignore_errors=True)
         return {"installed": installed, "reason": reason}
 
@@ -384,17 +398,3 @@ class LearnStages:
     def _curriculum(self) -> Curriculum:
         config = self._context.config.learn
         return make_curriculum(self.plan, config, is_labelled=self._pairs is not None)
-
-
-def _with_encoder(config: Config, encoder: str) -> Config:
-    return replace(config, dense=replace(config.dense, encoder=encoder))
-
-
-def _set_aside(folder: Path, name: str) -> None:
-    """Keep a model where search does not look, and drop its vectors."""
-    shutil.rmtree(folder / "dense" / name, ignore_errors=True)
-    model, aside = folder / MODELS / name, folder / MODELS / (name + ASIDE)
-    if model.exists():
-        shutil.rmtree(aside, ignore_errors=True)
-        seal_folder(model)
-        model.rename(aside)

@@ -7,7 +7,8 @@ from typing import Any
 
 from quoth import __version__
 from quoth.jobs.job_folder import JobFolder
-from quoth.jobs.learn.judging import KNOWN, MEASURE, RERANKED, SEARCHERS, split_by_overlap
+from quoth.jobs.learn.judging import KNOWN, MEASURE, SEARCHERS, split_by_overlap
+from quoth.jobs.learn.reranked import RERANKED
 from quoth.jobs.report.report import (
     LearningReport,
     Quality,

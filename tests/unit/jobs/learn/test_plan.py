@@ -24,13 +24,15 @@ def test_two_thousand_documents_fit_into_fifteen_minutes_on_two_cores() -> None:
     assert "warm-up" not in told
 
 
-def test_an_hour_on_two_cores_has_room_for_the_encoder_too() -> None:
-    plan = make_plan(3200, LearnConfig(minutes=60), device="cpu", cores=2)
+def test_an_encoder_is_trained_beside_the_reranker_if_its_method_is_named() -> None:
+    plan = make_plan(3200, LearnConfig(minutes=60, method="distil"), device="cpu", cores=2)
     assert plan.reranker_steps == LearnConfig().reranker_steps and plan.trains_encoder
     assert 10 <= plan.warm_up_steps <= 100 and plan.warm_up_batch == 64
     assert f"{plan.warm_up_steps} steps of warm-up" in describe_plan(plan)
-    asked = make_plan(3200, LearnConfig(minutes=15, method="distil"), device="cpu", cores=2)
-    assert asked.trains_encoder, "what is asked for by name is done"
+    packed = make_plan(3200, LearnConfig(minutes=15), device="cuda", is_packed=True)
+    assert packed.trains_encoder, "which is what packing is for"
+    asked = make_plan(3200, LearnConfig(minutes=15), device="cpu", has_queries=True)
+    assert asked.trains_encoder, "which is what learns from queries that people asked"
 
 
 def test_without_the_reranker_the_encoder_gets_its_time() -> None:
@@ -60,7 +62,7 @@ def test_more_time_never_means_less_work(num_passages: int, minutes: int) -> Non
 
 
 def test_a_gpu_gets_rumbart_and_larger_batches() -> None:
-    plan = make_plan(3000, LearnConfig(minutes=15), device="cuda")
+    plan = make_plan(3000, LearnConfig(minutes=15, reranker=False), device="cuda")
     assert (plan.method, plan.steps, plan.warm_up_steps) == ("rumbart", 300, 100)
     assert (plan.warm_up_batch, plan.batch_size, plan.k, plan.max_subwords) == (128, 32, 8, 256)
     assert plan.validation_passages == 3000
@@ -69,7 +71,7 @@ def test_a_gpu_gets_rumbart_and_larger_batches() -> None:
 def test_queries_are_written_here_though_training_is_elsewhere() -> None:
     config = LearnConfig(minutes=30)
     here = make_plan(20_000, config, device="cuda", is_packed=True)
-    there = make_plan(20_000, config, device="cuda")
+    there = make_plan(20_000, replace(config, method="rumbart"), device="cuda")
     written = here.num_written * here.queries_per_passage
     assert written < there.num_written * there.queries_per_passage
     assert "encode" not in here.seconds and here.method == "rumbart"
@@ -86,7 +88,9 @@ def test_more_cores_do_more() -> None:
 def test_what_is_asked_for_by_name_is_done_however_long_it_takes() -> None:
     plan = make_plan(3000, LearnConfig(minutes=1, method="rumbart", steps=40), device="cpu")
     assert plan.method == "rumbart" and plan.steps == 10 and "take longer" in plan.note
-    own = LearnConfig(minutes=1, k=5, batch_size=6, warm_up_batch=7, max_subwords=50)
+    own = LearnConfig(
+        minutes=1, method="rumbart", k=5, batch_size=6, warm_up_batch=7, max_subwords=50
+    )
     chosen = make_plan(100, own, device="cuda")
     assert (chosen.k, chosen.batch_size, chosen.warm_up_batch, chosen.max_subwords) == (5, 6, 7, 50)
 

@@ -173,6 +173,18 @@ def test_a_model_is_installed_only_if_hybrid_rises_beyond_chance() -> None:
     assert not is_installed and "no queries" in reason
 
 
+def test_where_hits_are_reranked_the_reranked_search_must_rise() -> None:
+    def scores(hybrid: float, reranked: float) -> dict[str, dict[str, list[float]]]:
+        kinds = ("known items", "pseudo-queries")
+        one = {"dense": [0.5] * 3, "hybrid": [hybrid] * 3, "reranked": [reranked] * 2}
+        return dict.fromkeys(kinds, one)
+
+    old = scores(0.5, 0.5)
+    is_installed, reason = decide(old, scores(0.9, 0.5), margin=0.005)
+    assert not is_installed and "reranked +0.0000" in reason and "hybrid +0.4000" in reason
+    assert decide(old, scores(0.5, 0.6), margin=0.005)[0]
+
+
 def test_reciprocal_ranks_stop_at_ten() -> None:
     hits = tuple(Hit(f"d{at}", 20.0 - at) for at in range(12))
     asked = [

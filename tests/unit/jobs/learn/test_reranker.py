@@ -10,7 +10,7 @@ from tiny_reader import make_reader
 
 from quoth.engine.engine import Engine
 from quoth.jobs.job_folder import JobFolder
-from quoth.jobs.learn import job, plan, reranker
+from quoth.jobs.learn import job, reranker
 from quoth.jobs.learn.plan import LearnRequest
 from quoth.jobs.report.words import by_how_much, headline, reasons
 from quoth.models.query_generator.generator import QueryGenerator
@@ -39,8 +39,6 @@ def test_a_fitted_reranker_is_used_if_it_is_better(
             "device": "cpu",
         },
     }
-    if not trains_encoder:
-        monkeypatch.setattr(plan, "_FEWEST_WARMING", 10**9)
     with Engine.open(collection, settings=[settings]) as engine:
         report = job.learn(engine, LearnRequest()).report
     assert report is not None and report.reranker_fitted and report.reranker_reason == "told so"
