@@ -185,10 +185,11 @@ def learn(
 ) -> None:
     """Learn to search these documents better, from the documents alone.
 
-    It writes queries for passages, trains the encoder on them, and evaluates it on queries from
-    held-out documents. The new model is installed only if it is better; otherwise search stays as
-    it was. --learn.generative true also trains generative search, which takes about ten more
-    minutes. If interrupted, run the same command again to resume. It ends with a report.
+    It writes queries for passages, fine-tunes the reranker on them, and evaluates it on queries
+    from held-out documents. The new model is installed only if it is better; otherwise search stays
+    as it was. --learn.method also trains the encoder, and --learn.generative true generative
+    search, which takes about ten more minutes. If interrupted, run the same command again to
+    resume. It ends with a report.
     """
     from quoth.cli.train_reports import render_report
     from quoth.engine.models import missing_neural

@@ -42,7 +42,7 @@ _USED = 0.85  # of the time; the rest is for starting, labelling and what was no
 _WRITING = 0.45  # of what is left for writing and training together
 _MOST_CORES = 8  # beyond, networks this small gain little
 _WRITTEN_FITTED = 25  # queries written for such a step: held-out and unfound ones are left out
-_FITTING = 0.85  # of the time, at most
+_FITTING, _FITTING_BESIDE = 0.85, 0.45  # of the time, at most; where the encoder is trained, too
 _FEWEST_FITTED = 15  # steps below which the reranker is left as it is
 
 
@@ -211,7 +211,9 @@ def make_plan(
         "judge": 30 + 4 * config.judged_queries / here.encoding,
         "identifiers": 5 + num_passages / 400,
     }
-    reranker_steps = _fit_reranker(config, training, here, fitting)
+    is_alone = config.method == "auto" and not (is_packed or has_queries)
+    share = _FITTING if is_alone else _FITTING_BESIDE
+    reranker_steps = _fit_reranker(config, training, here, fitting, share)
     if reranker_steps:
         fixed["reranker"] = fitting.num_judged * here.reading
         fixed["judge"] += fixed["reranker"]
@@ -219,7 +221,7 @@ def make_plan(
     if is_packed:  # the rest is done when it is unpacked, in a time of its own
         fixed = {"vectors before": fixed["vectors before"]}
     left = max(0.0, _USED * 60 * config.minutes - sum(fixed.values()))
-    if reranker_steps and config.method == "auto" and not (is_packed or has_queries):
+    if reranker_steps and is_alone:
         return _without_encoder(num_passages, config, fixed, reranker_steps, writing, sizes)
     wanted = max(_WRITING * left * writing, _WRITTEN_FITTED * reranker_steps)
     num_written, each = _fit_writing(wanted, num_passages, config)
@@ -344,11 +346,13 @@ def _fit_writing(num_queries: float, num_passages: int, config: LearnConfig) -> 
     return min(most, max(_FEWEST_WRITTEN, int(num_queries))), 1
 
 
-def _fit_reranker(config: LearnConfig, training: Rates, here: Rates, sizes: FittingSizes) -> int:
+def _fit_reranker(
+    config: LearnConfig, training: Rates, here: Rates, sizes: FittingSizes, share: float
+) -> int:
     """Return the steps that fit the reranker; it comes first, as it is what shows."""
     if not config.reranker:
         return 0
-    seconds = _FITTING * _USED * 60 * config.minutes - sizes.num_judged * here.reading
+    seconds = share * _USED * 60 * config.minutes - sizes.num_judged * here.reading
     fits = int(seconds / (sizes.num_fitted * training.fitting))
     return min(config.reranker_steps, fits) if fits >= _FEWEST_FITTED else 0
 

@@ -42,11 +42,13 @@ function makeReport(report) {
 
 function makeVerdict(report) {
   const best = bestRow(report.quality);
+  const used = report.installed || report.reranker_fitted;
   return make(
     "div",
-    { class: report.installed ? "verdict installed" : "verdict" },
-    make("h2", {}, report.installed ? "Search uses the learned model" : "Search is unchanged"),
+    { class: used ? "verdict installed" : "verdict" },
+    make("h2", {}, used ? "Search uses the learned model" : "Search is unchanged"),
     best ? make("p", { class: "gain" }, sayGain(best)) : null,
+    report.reranker_reason ? foreign(report.reranker_reason, "p") : null,
     foreign(report.reason, "p"),
     foreign(report.supervision, "p", { class: "quiet" }),
   );
@@ -54,7 +56,8 @@ function makeVerdict(report) {
 
 function bestRow(quality) {
   const compared = quality.filter((row) => row.difference && row.searcher !== "lexical");
-  return compared.find((row) => row.searcher === "hybrid") ?? compared[0] ?? null;
+  const seen = ["reranked", "hybrid"].map((name) => compared.find((row) => row.searcher === name));
+  return seen.find(Boolean) ?? compared[0] ?? null;
 }
 
 function sayGain(row) {
@@ -128,6 +131,7 @@ function makeDetails(report) {
     Passages: count(report.num_passages, "passage"),
     "Encoder before": report.encoder_before,
     "Encoder after": report.encoder_after,
+    Reranker: report.reranker_fitted ? "fine-tuned on this collection" : "as it was",
     Time: duration(report.seconds),
     "Most memory": size(report.peak_megabytes * 1e6),
     Device: report.device,

@@ -75,7 +75,8 @@ def train_packed(
     )
     trained.save(out / ENCODER)
     if made.query_generator is not None and writer is not None:
-        _with_network(writer, made.query_generator).save(out / GENERATOR)
+        # int8, in which it shipped, would round what it learned away
+        _with_network(writer, made.query_generator).save(out / GENERATOR, dtype="bf16")
     facts = {
         "passage_set": seal_file(path).sha256,
         "device": where.type,
