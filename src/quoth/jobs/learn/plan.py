@@ -181,6 +181,13 @@ class _Checks:
     queries: int
     passages: int
 
+    @classmethod
+    def on(cls, device: str, num_passages: int) -> _Checks:
+        """Look at as much as a kind of device has time for."""
+        return (
+            cls(3, 300, min(400, num_passages)) if device == "cpu" else cls(5, 2000, num_passages)
+        )
+
     def seconds(self, rates: Rates) -> float:
         """Return the time that all of them take; a query is a quarter of a passage."""
         return (self.count + 1) * (self.queries / 4 + self.passages) / rates.refreshing
@@ -205,15 +212,9 @@ def make_plan(
     fitting = FITTING_SIZES[device]
     writing = CUDA.writing if device == "cuda" and not is_packed else here.writing
     sizes = _sizes(device, config)
-    fixed = {
-        "vectors before": num_passages / here.encoding,
-        "encode": num_passages / here.encoding,
-        "judge": 30 + 4 * config.judged_queries / here.encoding,
-        "identifiers": 5 + num_passages / 400,
-    }
     is_alone = config.method == "auto" and not (is_packed or has_queries)
-    share = _FITTING if is_alone else _FITTING_BESIDE
-    reranker_steps = _fit_reranker(config, training, here, fitting, share)
+    reranker_steps = _fit_reranker(config, training, here, fitting, is_alone=is_alone)
+    fixed = _fixed_seconds(num_passages, config, here)
     if reranker_steps:
         fixed["reranker"] = fitting.num_judged * here.reading
         fixed["judge"] += fixed["reranker"]
@@ -227,11 +228,7 @@ def make_plan(
     num_written, each = _fit_writing(wanted, num_passages, config)
     seconds = fixed | {"queries": num_written * each / writing}
     left = max(0.0, left - seconds["queries"])
-    checks = (
-        _Checks(3, 300, min(400, num_passages))
-        if device == "cpu"
-        else _Checks(5, 2000, num_passages)
-    )
+    checks = _Checks.on(device, num_passages)
     validating = checks.seconds(training)
     step = training.warming * sizes["warm_up_batch"]
     warm_up_steps = _fit_steps(left - validating, step, config.warm_up_steps)
@@ -242,8 +239,6 @@ def make_plan(
     method, steps, note = _choose_method(config, device, fits=int(left / step))
     if method != "none":
         seconds["training"] = steps * step + validating
-    if sum(seconds.values()) > 60 * config.minutes:
-        note = f"{note}; {config.minutes:g} minutes are short: this will take longer".lstrip("; ")
     return LearnPlan(
         num_written,
         each,
@@ -255,10 +250,27 @@ def make_plan(
         validation_queries=checks.queries,
         validation_passages=checks.passages,
         seconds=seconds,
-        note=note,
+        note=_warn(note, seconds, config),
         reranker_steps=reranker_steps,
         **sizes,
     )
+
+
+def _warn(note: str, seconds: Mapping[str, float], config: LearnConfig) -> str:
+    """Add that the time will not do, if so."""
+    if sum(seconds.values()) <= 60 * config.minutes:
+        return note
+    return f"{note}; {config.minutes:g} minutes are short: this will take longer".lstrip("; ")
+
+
+def _fixed_seconds(num_passages: int, config: LearnConfig, here: Rates) -> dict[str, float]:
+    """Return the time of what is done however much is trained."""
+    return {
+        "vectors before": num_passages / here.encoding,
+        "encode": num_passages / here.encoding,
+        "judge": 30 + 4 * config.judged_queries / here.encoding,
+        "identifiers": 5 + num_passages / 400,
+    }
 
 
 def _without_encoder(
@@ -277,8 +289,7 @@ def _without_encoder(
         "the encoder stays as it is, as its training shows nothing once hits are reranked; ask for"
         " it with --learn.method"
     )
-    if sum(seconds.values()) > 60 * config.minutes:
-        note += f"; {config.minutes:g} minutes are short: this will take longer"
+    note = _warn(note, seconds, config)
     return LearnPlan(
         num_written,
         each,
@@ -347,11 +358,12 @@ def _fit_writing(num_queries: float, num_passages: int, config: LearnConfig) -> 
 
 
 def _fit_reranker(
-    config: LearnConfig, training: Rates, here: Rates, sizes: FittingSizes, share: float
+    config: LearnConfig, training: Rates, here: Rates, sizes: FittingSizes, *, is_alone: bool
 ) -> int:
     """Return the steps that fit the reranker; it comes first, as it is what shows."""
     if not config.reranker:
         return 0
+    share = _FITTING if is_alone else _FITTING_BESIDE
     seconds = share * _USED * 60 * config.minutes - sizes.num_judged * here.reading
     fits = int(seconds / (sizes.num_fitted * training.fitting))
     return min(config.reranker_steps, fits) if fits >= _FEWEST_FITTED else 0
