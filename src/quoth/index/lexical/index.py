@@ -101,12 +101,14 @@ def tantivy_errors(path: Path) -> Iterator[None]:
 def _lockable(path: Path) -> Iterator[Path]:
     """Yield a folder to open an index in: tantivy makes a lock there even to read.
 
-    Where this user may not, links in a folder of its own do, until the files are mapped.
+    Where this user may not, links in a folder of its own do, until the files are mapped. tantivy
+    may still write there while it is removed, and what is left then does no harm.
     """
     if os.access(path, os.W_OK) or not path.is_dir():
         yield path
         return
-    with tempfile.TemporaryDirectory(prefix="quoth-index-") as scratch:
+    place = tempfile.TemporaryDirectory(prefix="quoth-index-", ignore_cleanup_errors=True)
+    with place as scratch:
         for each in path.resolve().iterdir():
             if each.suffix != ".lock":
                 (Path(scratch) / each.name).symlink_to(each)
