@@ -70,6 +70,8 @@ ARMS: Mapping[str, dict[str, Any]] = {
     "reranker 60 steps, 6e-05, whole": {"reranker_share": 1.0},
 }
 """What is learned: settings of `learn` beside its defaults."""
+KEPT = {"device", "note", "int8_difference"}
+"""What stands in the results about the run that began them."""
 
 
 def main() -> None:
@@ -78,23 +80,24 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data/ir"))
     parser.add_argument("--sets", default="")
     parser.add_argument("--queries", type=int, default=200, help="Most queries of a split.")
-    parser.add_argument("--arms", default=",".join(ARMS))
+    parser.add_argument("--arms", default=";".join(ARMS), help="Names, with semicolons between.")
     parser.add_argument("--seeds", default="0,1")
     parser.add_argument("--voices", action="store_true", help="Add voices before learning, too.")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     names = given.sets.split(",") if given.sets else sorted(p.name for p in given.data.iterdir())
-    rows = json.loads(given.out.read_text())["rows"] if given.out.exists() else []
+    content = json.loads(given.out.read_text()) if given.out.exists() else {}
+    rows, notes = content.get("rows", []), {name: content[name] for name in KEPT & content.keys()}
     models = GpuModels() if read_on_gpu() else LoadedModels()
     for name in names:
         known = [row for row in rows if row["set"] != name]
         with tempfile.TemporaryDirectory() as scratch:
             trial = Trial(given.data / name, Path(scratch), models, most=given.queries)
-            arms = [arm.strip() for arm in given.arms.split(",")]
+            arms = given.arms.split(";")
             for row in trial.measure(arms, given.seeds.split(","), voices=given.voices):
                 rows = [*known, row]
-                write(sorted(rows, key=lambda each: each["set"]), given.out)
+                write(sorted(rows, key=lambda each: each["set"]), given.out, **notes)
 
 
 def write(rows: Sequence[Mapping[str, Any]], path: Path, **notes: Any) -> None:
