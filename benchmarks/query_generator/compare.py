@@ -53,6 +53,7 @@ def main() -> None:
         "generators": {name: own.identity() for name, own in generators.items()},
         "passages": given.passages,
         "per_passage": given.per_passage,
+        "temperature": given.temperature,
     }
     pairs = load_text_pairs(given.pack).only(held_out=True)
     content["nats_per_word"] = compare_nats(generators, draw(pairs, given.pairs))
@@ -76,6 +77,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--pairs", type=int, default=0, help="held-out pairs; 0 takes all")
     parser.add_argument("--passages", type=int, default=300, help="passages of a collection")
     parser.add_argument("--per-passage", type=int, default=3)
+    parser.add_argument("--temperature", type=float, default=0.7, help="as learning samples")
     parser.add_argument("--examples", type=int, default=4, help="passages of a collection to show")
     parser.add_argument("--out", type=Path, default=RESULTS)
     return parser.parse_args()
@@ -139,7 +141,9 @@ def try_set(
     written = {}
     for name, own in generators.items():
         began = time.perf_counter()
-        written[name] = own.generate(passages, per_passage=given.per_passage, seed=0)
+        written[name] = own.generate(
+            passages, per_passage=given.per_passage, seed=0, temperature=given.temperature
+        )
         seconds = time.perf_counter() - began
         found[name] = describe(written[name], passages) | {"seconds": round(seconds, 2)}
         sources = [row for row, queries in zip(rows, written[name], strict=True) for _ in queries]
