@@ -20,7 +20,7 @@ from torch.nn import functional
 from quoth.errors import ConfigError
 from quoth.models.dynamic_lm.llama import LlamaShape, rotate, rotations
 from quoth.models.kernels import steady_kernels
-from quoth.models.lora import merge_adapters
+from quoth.models.lora import adapter_tensors, merge_adapters
 from quoth.models.query_generator.attention import Kept
 from quoth.models.query_generator.network import TextBatch, cross_entropy, decoder_inputs, spread
 
@@ -191,12 +191,21 @@ class CausalNetwork(nn.Module):
         """Begin to write `per_passage` queries for each passage; they share what was kept of it."""
         return CausalDecoding(self, list(self._pasts(states)), mask, per_passage=per_passage)
 
+    @property
+    def is_merged(self) -> bool:
+        """Whether the adapters are part of the weights, and can no longer be trained or saved."""
+        return not adapter_tensors(self)
+
+    def merge(self) -> None:
+        """Make the adapters part of the weights: a passage is read in two thirds of the time."""
+        merge_adapters(self)
+
     def use_bf16(self) -> None:
         """Merge the adapters and compute in bf16 from now on, all but the head.
 
         Logits in bf16 have steps of 1/16: many would tie, and scores be off by tenths of a nat.
         """
-        merge_adapters(self)
+        self.merge()
         self._exact_words = self._words.detach().clone()
         self.to(torch.bfloat16)
         self.norm.float()

@@ -83,9 +83,9 @@ class QueryGenerator:
     ) -> Self:
         """Load the shipped generator, one by its folder, or a BART or T5 by folder or hub name.
 
-        `fast` uses bf16 where the processor has it, for writing and scoring: such a generator
-        cannot be trained or saved. On a GPU only causal generators use it; another's model always
-        stays in fp32.
+        `fast` uses bf16 where the processor has it, for writing and scoring, and merges adapters:
+        such a generator cannot be trained or saved. On a GPU only causal generators use bf16;
+        another's model always stays in fp32.
         """
         is_shipped = name == SHIPPED and not Path(name).is_dir()
         folder = (
@@ -96,6 +96,8 @@ class QueryGenerator:
         made = cls._of(name, load_parts(name, folder))
         if device is not None:
             made.network.to(device)
+        if fast and isinstance(made.network, CausalNetwork):
+            made.network.merge()
         if fast and _suits_bf16(made.network, device):
             made.network.use_bf16()  # type: ignore[operator]
         return made
@@ -131,7 +133,9 @@ class QueryGenerator:
 
     @property
     def is_exact(self) -> bool:
-        """Whether all weights are in full precision, so that they can be trained and saved."""
+        """Whether all weights are as they were trained, so that they can be trained and saved."""
+        if isinstance(self.network, CausalNetwork) and self.network.is_merged:
+            return False
         return all(each.dtype == torch.float32 for each in self.network.parameters())
 
     def save(self, folder: Path, *, dtype: str = "int8") -> None:
@@ -140,7 +144,10 @@ class QueryGenerator:
         Of a causal generator the adapters are written, always in bf16.
         """
         if not self.is_exact:
-            raise ConfigError("a generator in bf16 cannot be saved; load it with fast=False")
+            raise ConfigError(
+                "a generator in bf16 or with merged adapters cannot be saved;"
+                " load it with fast=False"
+            )
         parts = GeneratorParts(
             self.network, self.inputs, self.config, self.encoder, self.identity()
         )

@@ -15,6 +15,7 @@ from quoth.errors import ConfigError, Damaged, MissingExtra
 from quoth.models import language_models
 from quoth.models.language_models import EMBEDDED_NAME
 from quoth.models.lora import adapter_tensors, load_adapters
+from quoth.models.query_generator import generator
 from quoth.models.query_generator.causal import CausalNetwork
 from quoth.models.query_generator.causal_files import ADAPTER_FILE, read_causal
 from quoth.models.query_generator.config import CausalGeneratorConfig
@@ -50,14 +51,14 @@ def causal(base: Path) -> QueryGenerator:
     return made
 
 
-def batches(generator: QueryGenerator) -> tuple[TextBatch, TextBatch]:
-    inputs = generator.inputs
+def batches(made: QueryGenerator) -> tuple[TextBatch, TextBatch]:
+    inputs = made.inputs
     return inputs.pad(inputs.passages(PASSAGES)), inputs.pad(inputs.queries(QUERIES))
 
 
-def network_of(generator: QueryGenerator) -> CausalNetwork:
-    assert isinstance(generator.network, CausalNetwork)
-    return generator.network
+def network_of(made: QueryGenerator) -> CausalNetwork:
+    assert isinstance(made.network, CausalNetwork)
+    return made.network
 
 
 def test_fresh_adapters_leave_the_language_model_as_it_is(base: Path) -> None:
@@ -188,6 +189,19 @@ def test_bf16_is_near_and_cannot_be_saved(causal: QueryGenerator, tmp_path: Path
     expected = causal.score(QUERIES, PASSAGES)
     assert loaded.score(QUERIES, PASSAGES) == pytest.approx(expected, rel=0.05)
     with pytest.raises(ConfigError, match="cannot be saved"):
+        loaded.save(tmp_path / "again")
+
+
+def test_merged_adapters_do_the_same_and_cannot_be_saved(
+    causal: QueryGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generator, "has_fast_bf16", lambda: False)
+    causal.save(tmp_path / "saved")
+    loaded = QueryGenerator.load(str(tmp_path / "saved"))
+    assert network_of(loaded).is_merged and not loaded.is_exact
+    expected = causal.score(QUERIES, PASSAGES)
+    assert loaded.score(QUERIES, PASSAGES) == pytest.approx(expected, abs=1e-4)
+    with pytest.raises(ConfigError, match="merged adapters"):
         loaded.save(tmp_path / "again")
 
 
