@@ -70,6 +70,7 @@ ARMS: Mapping[str, dict[str, Any]] = {
     "reranker 60 steps, 2e-05, whole": {"reranker_learning_rate": 2e-5, "reranker_share": 1.0},
     "reranker 240 steps, 2e-05, half": {"reranker_learning_rate": 2e-5, "reranker_steps": 240},
     "reranker 60 steps, 6e-05, whole": {"reranker_share": 1.0},
+    "reranker 240 steps, 6e-05, half": {"reranker_steps": 240},
 }
 """What is learned: settings of `learn` beside its defaults."""
 CAUSAL = "learned, SmolLM2's queries"
@@ -187,8 +188,9 @@ class Trial:
         yield self._row()
         for seed in seeds:
             for arm, settings in arms.items():
-                own = Path(shutil.copytree(path, self._scratch / "own.quoth"))
                 name = arm if seed == seeds[0] else f"{arm}, seed {seed}"
+                number = len(self._about)  # loaded models are known by their folders
+                own = Path(shutil.copytree(path, self._scratch / f"learned-{number}.quoth"))
                 self._learn(own, name, settings | {"seed": int(seed)})
                 self._search(own, {name: {}})
                 shutil.rmtree(own)
@@ -218,10 +220,14 @@ class Trial:
         """Learn, and use the reranker whatever held-out queries show; what they show is noted."""
         decide = reranker.decide_reader
         verdicts: list[bool] = []
+        held_out: dict[str, list[float]] = {}
 
         def use(*scores: Any) -> tuple[bool, str]:
             is_better, reason = decide(*scores)
             verdicts.append(is_better)
+            for kind in scores[-1]:
+                runs = (own[kind]["reranked"] for own in scores)
+                held_out[kind] = [round(statistics.fmean(own), 4) for own in runs]
             return True, reason
 
         forced = mock.patch.object(reranker, "decide_reader", use)
@@ -231,6 +237,7 @@ class Trial:
         self._about[name] = {
             "installed": report.installed,
             "reasons": [report.reason, report.reranker_reason],
+            "held_out": held_out,
             "seconds": report.seconds,
         }
         if verdicts:

@@ -64,7 +64,7 @@ def test_the_language_model_writes_what_the_reader_found(
         assert quoted == fact[each.passage_span.start : each.passage_span.end]
 
 
-def test_the_shipped_language_model_reads_phrases_as_vectors() -> None:
+def test_the_shipped_language_model_reads_phrases_as_its_card_says() -> None:
     if importlib.util.find_spec("quoth_weights") is None:
         pytest.skip("quoth_weights is not installed")
-    assert read_saved(find_shipped(SHIPPED)).config.phrase_input == "vector"
+    assert read_saved(find_shipped(SHIPPED)).config.phrase_input == "unfold"

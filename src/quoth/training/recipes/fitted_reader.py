@@ -2,8 +2,7 @@
 
 Listwise: the passage a query was written for against others that search found for it. What comes
 out lies between the reader before and after, as with encoders (`curriculum.blend`): pseudo-queries
-are not real ones, and half the way forgets less. Of all that was tried, this is the part of
-learning that shows in the reranked search (`benchmarks/learn/lab`).
+are not real ones, and half the way forgets less (`benchmarks/learn/after`).
 """
 
 from __future__ import annotations
