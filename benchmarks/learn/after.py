@@ -1,12 +1,14 @@
 """What a user sees before and after `quoth learn`, on whole collections, and what each part adds.
 
     python -m benchmarks.learn.after [--data ../shared/data/ir] [--sets cisi,scifact] [--seeds 0,1]
+    python -m benchmarks.learn.after --generator FOLDER --arms "learned;learned, SmolLM2's queries"
 
 Everything runs through `Engine`: add, encode (which calibrates), `learn`, and search by `auto`.
 *before* is the default of a collection that has not learned, *learned* the default once it has.
 Other arms fine-tune the reranker otherwise (`learn.reranker_*`), train the encoder instead, or add
 a voice to what a collection has before it learns: the likelihood of the query generator, or
-generated identifiers, named by the shipped PIXAR without training. An arm that fine-tunes the
+generated identifiers, named by the shipped PIXAR without training. `--generator` names a causal
+query generator, and adds an arm that learns from its queries. An arm that fine-tunes the
 reranker is judged twice: as it is, and as `learn` uses it, only where held-out queries show a gain.
 Training queries, where a set has some, choose among the arms; test queries only judge.
 
@@ -71,6 +73,8 @@ ARMS: Mapping[str, dict[str, Any]] = {
     "reranker 240 steps, 6e-05, half": {"reranker_steps": 240},
 }
 """What is learned: settings of `learn` beside its defaults."""
+CAUSAL = "learned, SmolLM2's queries"
+"""The arm whose queries are written by the generator that `--generator` names."""
 KEPT = {"device", "note", "int8_difference"}
 """What stands in the results about the run that began them."""
 
@@ -81,11 +85,13 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data/ir"))
     parser.add_argument("--sets", default="")
     parser.add_argument("--queries", type=int, default=200, help="Most queries of a split.")
-    parser.add_argument("--arms", default=";".join(ARMS), help="Names, with semicolons between.")
+    parser.add_argument("--arms", default="", help="Names, with semicolons between; else all.")
+    parser.add_argument("--generator", default="", help="Folder of a causal query generator.")
     parser.add_argument("--seeds", default="0,1")
     parser.add_argument("--voices", action="store_true", help="Add voices before learning, too.")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
+    arms = choose_arms(given.arms, given.generator)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     names = given.sets.split(",") if given.sets else sorted(p.name for p in given.data.iterdir())
     content = json.loads(given.out.read_text()) if given.out.exists() else {}
@@ -95,10 +101,22 @@ def main() -> None:
         known = [row for row in rows if row["set"] != name]
         with tempfile.TemporaryDirectory() as scratch:
             trial = Trial(given.data / name, Path(scratch), models, most=given.queries)
-            arms = given.arms.split(";")
             for row in trial.measure(arms, given.seeds.split(","), voices=given.voices):
                 rows = [*known, row]
                 write(sorted(rows, key=lambda each: each["set"]), given.out, **notes)
+
+
+def choose_arms(named: str, generator: str) -> dict[str, dict[str, Any]]:
+    """Return the settings of the arms that were named, all where none was."""
+    known = {**ARMS, CAUSAL: {"generator": generator}} if generator else dict(ARMS)
+    names = named.split(";") if named else list(known)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise SystemExit(
+            f"no arm {', '.join(map(repr, unknown))}; name some of {'; '.join(known)}"
+            f" (--generator FOLDER adds {CAUSAL!r})"
+        )
+    return {name: known[name] for name in names}
 
 
 def write(rows: Sequence[Mapping[str, Any]], path: Path, **notes: Any) -> None:
@@ -157,7 +175,7 @@ class Trial:
         self._about: dict[str, Any] = {"used": {}}
 
     def measure(
-        self, arms: Sequence[str], seeds: Sequence[str], *, voices: bool
+        self, arms: Mapping[str, dict[str, Any]], seeds: Sequence[str], *, voices: bool
     ) -> Iterator[dict[str, Any]]:
         """Search before and after learning; yields what is known so far, more each time."""
         path = self._scratch / "c.quoth"
@@ -169,11 +187,11 @@ class Trial:
         self._search(path, BEFORE)
         yield self._row()
         for seed in seeds:
-            for arm in arms:
+            for arm, settings in arms.items():
                 name = arm if seed == seeds[0] else f"{arm}, seed {seed}"
                 number = len(self._about)  # loaded models are known by their folders
                 own = Path(shutil.copytree(path, self._scratch / f"learned-{number}.quoth"))
-                self._learn(own, name, ARMS[arm] | {"seed": int(seed)})
+                self._learn(own, name, settings | {"seed": int(seed)})
                 self._search(own, {name: {}})
                 shutil.rmtree(own)
                 yield self._row()

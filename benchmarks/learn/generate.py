@@ -25,8 +25,9 @@ import torch
 from benchmarks.hybrid.encode import read_units
 from quoth.models.pretrained import load_tokenizer
 from quoth.models.query_generator.files import load_network, read_saved
-from quoth.models.query_generator.generator import QueryGenerator, start_id
+from quoth.models.query_generator.generator import QueryGenerator
 from quoth.models.query_generator.inputs import QueryGeneratorInputs
+from quoth.models.query_generator.loading import start_id
 
 
 def main() -> None:

@@ -117,6 +117,12 @@ def writable(
 
 def cap(pairs: list[QueryPair], inputs: QueryGeneratorInputs) -> tuple[TrainingSet, list[str]]:
     """Tokenise what the recipe's caps allow of each source; also gives the passages."""
+    chosen = capped_pairs(pairs)
+    return tokenise_pairs(chosen, inputs), list(dict.fromkeys(pair.passage for pair in chosen))
+
+
+def capped_pairs(pairs: list[QueryPair]) -> list[QueryPair]:
+    """Draw what the recipe's caps allow of each source."""
     recipe = QueryGeneratorRecipe()
     ids = {source: at for at, source in enumerate(dict.fromkeys(pair.source for pair in pairs))}
     empty = SequenceTable.from_arrays(
@@ -133,9 +139,7 @@ def cap(pairs: list[QueryPair], inputs: QueryGeneratorInputs) -> tuple[TrainingS
         np.array([ids[pair.source] for pair in pairs], dtype=np.uint8),
         tuple(ids),
     )
-    rows = capped_rows(whole, np.arange(len(pairs)), recipe)
-    chosen = [pairs[row] for row in rows]
-    return tokenise_pairs(chosen, inputs), list(dict.fromkeys(pair.passage for pair in chosen))
+    return [pairs[row] for row in capped_rows(whole, np.arange(len(pairs)), recipe)]
 
 
 def is_held_out(text: str) -> bool:

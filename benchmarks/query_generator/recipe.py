@@ -29,8 +29,9 @@ from quoth.constraints import (
     ShareBelowOne,
 )
 from quoth.errors import ConfigError
-from quoth.models.query_generator.generator import Network, QueryGenerator
+from quoth.models.query_generator.generator import QueryGenerator
 from quoth.models.query_generator.inputs import QueryGeneratorInputs
+from quoth.models.query_generator.loading import Network
 from quoth.models.query_generator.network import TextBatch
 from quoth.training.batching import Batches
 from quoth.training.best_state import BestState

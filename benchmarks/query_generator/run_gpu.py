@@ -42,7 +42,8 @@ from quoth.models.query_generator.files import (
     read_saved,
     save_network,
 )
-from quoth.models.query_generator.generator import Network, QueryGenerator, start_id
+from quoth.models.query_generator.generator import QueryGenerator
+from quoth.models.query_generator.loading import Network, start_id
 from quoth.models.query_generator.network import QueryGeneratorNetwork
 from quoth.training.loop import Progress
 from quoth.training.retriever.training_set import TrainingSet

@@ -49,7 +49,7 @@ class DynamicLMInputs:
         self, tokenizer: Tokenizer, config: DynamicLMConfig, *, max_positions: int
     ) -> None:
         """`max_positions` is what the model can read; a prompt takes three quarters at most."""
-        self.tokenizer = _plain_reader(tokenizer)
+        self.tokenizer = plain_reader(tokenizer)
         self.max_prompt_subwords = min(config.max_prompt_subwords, 3 * max_positions // 4)
         self._template = config.template
         special = _special(tokenizer)
@@ -163,7 +163,7 @@ def load_plain_tokenizer(folder: Path) -> Tokenizer:
     return tokenizer
 
 
-def _plain_reader(tokenizer: Tokenizer) -> Tokenizer:
+def plain_reader(tokenizer: Tokenizer) -> Tokenizer:
     """Copy a tokenizer to read plainly; one that does is taken as it is, since copying is slow."""
     changes = (tokenizer.padding, tokenizer.truncation, tokenizer.post_processor)
     if tokenizer.encode_special_tokens and not any(each is not None for each in changes):

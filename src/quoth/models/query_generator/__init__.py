@@ -1,1 +1,1 @@
-"""The query generator: an encoder–decoder that models p(query | passages)."""
+"""Query generators: models of p(query | passages)."""

@@ -54,13 +54,13 @@ def load_bert(folder: Path) -> nn.Module:
 
 def is_own(folder: Path) -> bool:
     """Whether a folder holds a query generator that Quoth wrote."""
-    content = _read_config(folder) if (folder / CONFIG_FILE).exists() else {}
+    content = read_config(folder) if (folder / CONFIG_FILE).exists() else {}
     return content.get("kind") == KIND
 
 
 def read_saved(folder: Path) -> SavedGenerator:
     """Read what a generator of ours is."""
-    content = _read_config(folder)
+    content = read_config(folder)
     if content.get("kind") != KIND:
         raise ConfigError(f"{folder} holds no query generator that Quoth wrote; name another")
     if content.get("format") != FORMAT:
@@ -171,7 +171,8 @@ def decoder_tensors(network: QueryGeneratorNetwork) -> dict[str, Tensor]:
     }
 
 
-def _read_config(folder: Path) -> dict[str, Any]:
+def read_config(folder: Path) -> dict[str, Any]:
+    """Read the `config.json` of a folder."""
     path = folder / CONFIG_FILE
     try:
         content = json.loads(path.read_text(encoding="utf-8"))

@@ -6,7 +6,6 @@ import hashlib
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,16 +17,10 @@ from torch import Tensor
 from quoth.errors import ConfigError
 from quoth.interruption import check_interruption
 from quoth.models.batching import BATCH_SUBWORDS, batches_by_length
-from quoth.models.pretrained import (
-    DEFAULT_NAME,
-    EncoderSource,
-    digest_weights,
-    find_folder,
-    find_shipped,
-    load_tokenizer,
-)
+from quoth.models.pretrained import DEFAULT_NAME, EncoderSource, find_folder, find_shipped
 from quoth.models.processor import has_fast_bf16
-from quoth.models.query_generator.config import QueryGeneratorConfig
+from quoth.models.query_generator.causal import CausalNetwork
+from quoth.models.query_generator.config import CausalGeneratorConfig, QueryGeneratorConfig
 from quoth.models.query_generator.decoding import (
     DecodingRules,
     beam,
@@ -36,19 +29,18 @@ from quoth.models.query_generator.decoding import (
     greedy,
     nucleus,
 )
-from quoth.models.query_generator.files import (
-    KIND,
-    build_network,
-    encoder_folder,
-    is_own,
-    load_bert,
-    load_network,
-    read_saved,
-    save_network,
-)
-from quoth.models.query_generator.foreign import ForeignNetwork, load_foreign
+from quoth.models.query_generator.files import KIND
+from quoth.models.query_generator.foreign import ForeignNetwork
 from quoth.models.query_generator.inputs import QueryGeneratorInputs
-from quoth.models.query_generator.network import QueryGeneratorNetwork
+from quoth.models.query_generator.loading import (
+    GeneratorConfig,
+    GeneratorParts,
+    Network,
+    load_parts,
+    save_parts,
+    start_causal_parts,
+    start_parts,
+)
 
 SHIPPED = KIND
 METHODS = ("nucleus", "greedy", "beam")
@@ -57,7 +49,6 @@ _MOST_ROWS = 512
 _CUDA_TIMES = 8  # as many at once on a GPU
 _ROUNDS = 4
 
-Network = QueryGeneratorNetwork | ForeignNetwork
 Scores = NDArray[np.float32]
 
 
@@ -69,12 +60,16 @@ class QueryGenerator:
         name: str,
         network: Network,
         inputs: QueryGeneratorInputs,
-        config: QueryGeneratorConfig,
+        config: GeneratorConfig,
         *,
         encoder: EncoderSource | None,
         identity: dict[str, Any],
     ) -> None:
-        """Join the parts; `encoder` is None for another's model, which has its own."""
+        """Join the parts.
+
+        `encoder` is what they were made for: for a causal generator the language model, None for
+        another's model, which has its own.
+        """
         self.name = name
         self.network = network.eval()
         self.inputs = inputs
@@ -88,8 +83,9 @@ class QueryGenerator:
     ) -> Self:
         """Load the shipped generator, one by its folder, or a BART or T5 by folder or hub name.
 
-        `fast` uses bf16 where the processor has it, for writing and scoring: such a generator
-        cannot be trained or saved. Another's model always stays in fp32.
+        `fast` uses bf16 where the processor has it, for writing and scoring, and merges adapters:
+        such a generator cannot be trained or saved. On a GPU only causal generators use bf16;
+        another's model always stays in fp32.
         """
         is_shipped = name == SHIPPED and not Path(name).is_dir()
         folder = (
@@ -97,11 +93,13 @@ class QueryGenerator:
             if is_shipped
             else find_folder(name, kind="query generator", embedded=SHIPPED)
         )
-        made = cls._load_own(name, folder) if is_own(folder) else cls._load_foreign(name, folder)
+        made = cls._of(name, load_parts(name, folder))
         if device is not None:
             made.network.to(device)
-        elif fast and isinstance(made.network, QueryGeneratorNetwork) and has_fast_bf16():
-            made.network.use_bf16()
+        if fast and isinstance(made.network, CausalNetwork):
+            made.network.merge()
+        if fast and _suits_bf16(made.network, device):
+            made.network.use_bf16()  # type: ignore[operator]
         return made
 
     @classmethod
@@ -109,37 +107,20 @@ class QueryGenerator:
         cls, encoder: str = DEFAULT_NAME, *, config: QueryGeneratorConfig | None = None
     ) -> Self:
         """Make an untrained generator from an encoder, by folder or name."""
-        chosen, folder = config or QueryGeneratorConfig(), find_folder(encoder)
-        inputs = QueryGeneratorInputs(load_tokenizer(folder), chosen)
-        network = build_network(load_bert(folder), chosen, start_id=start_id(inputs))
-        source = EncoderSource(encoder, digest_weights(folder))
-        identity = {"name": "untrained", "digest": source.digest, "config": asdict(chosen)}
-        return cls("untrained", network, inputs, chosen, encoder=source, identity=identity)
+        return cls._of("untrained", start_parts(encoder, config or QueryGeneratorConfig()))
 
     @classmethod
-    def _load_own(cls, name: str, folder: Path) -> Self:
-        saved = read_saved(folder)
-        base = encoder_folder(folder, saved)
-        inputs = QueryGeneratorInputs(load_tokenizer(base), saved.config)
-        network = load_network(folder, saved, base=base, start_id=start_id(inputs))
-        identity = {
-            "name": Path(name).name,
-            "digest": hashlib.sha256((saved.encoder.digest + saved.sha256).encode()).hexdigest(),
-            "config": asdict(saved.config),
-        }
-        return cls(name, network, inputs, saved.config, encoder=saved.encoder, identity=identity)
+    def start_causal(
+        cls, base: Path, *, config: CausalGeneratorConfig | None = None, seed: int = 0
+    ) -> Self:
+        """Make an untrained generator over a causal language model, by its folder."""
+        parts = start_causal_parts(base, config or CausalGeneratorConfig(), seed)
+        return cls._of("untrained", parts)
 
     @classmethod
-    def _load_foreign(cls, name: str, folder: Path) -> Self:
-        config = QueryGeneratorConfig(train_encoder=True)
-        network = load_foreign(folder)
-        inputs = QueryGeneratorInputs(load_tokenizer(folder), config)
-        identity = {
-            "name": Path(name).name,
-            "digest": digest_weights(folder),
-            "config": asdict(config),
-        }
-        return cls(name, network, inputs, config, encoder=None, identity=identity)
+    def _of(cls, name: str, parts: GeneratorParts) -> Self:
+        network, inputs, config, encoder, identity = parts
+        return cls(name, network, inputs, config, encoder=encoder, identity=identity)
 
     def identity(self) -> dict[str, Any]:
         """Describe everything that decides which queries and scores come out."""
@@ -152,27 +133,25 @@ class QueryGenerator:
 
     @property
     def is_exact(self) -> bool:
-        """Whether all weights are in full precision, so that they can be trained and saved."""
+        """Whether all weights are as they were trained, so that they can be trained and saved."""
+        if isinstance(self.network, CausalNetwork) and self.network.is_merged:
+            return False
         return all(each.dtype == torch.float32 for each in self.network.parameters())
 
     def save(self, folder: Path, *, dtype: str = "int8") -> None:
-        """Write the generator; another's model in its own layout and precision."""
+        """Write the generator; another's model in its own layout and precision.
+
+        Of a causal generator the adapters are written, always in bf16.
+        """
         if not self.is_exact:
-            raise ConfigError("a generator in bf16 cannot be saved; load it with fast=False")
-        if isinstance(self.network, ForeignNetwork) or self.encoder is None:
-            if folder.exists() and any(folder.iterdir()):
-                raise ConfigError(f"{folder} is not empty; name a new folder")
-            self.network.model.save_pretrained(str(folder))  # type: ignore[operator,union-attr]
-            self.inputs.tokenizer.save(str(folder / "tokenizer.json"))
-            return
-        save_network(
-            folder,
-            self.network,
-            self.config,
-            encoder=self.encoder,
-            tokenizer=self.inputs.tokenizer,
-            dtype=dtype,
+            raise ConfigError(
+                "a generator in bf16 or with merged adapters cannot be saved;"
+                " load it with fast=False"
+            )
+        parts = GeneratorParts(
+            self.network, self.inputs, self.config, self.encoder, self.identity()
         )
+        save_parts(folder, parts, dtype=dtype)
 
     @torch.inference_mode()
     def generate(
@@ -332,6 +311,15 @@ class _Sampling:
         return [texts[at : at + each] for at in range(0, len(texts), each)]
 
 
+def _suits_bf16(network: Network, device: torch.device | None) -> bool:
+    """Whether to compute in bf16; on a GPU the small network is quick without."""
+    if isinstance(network, ForeignNetwork):
+        return False
+    if device is None:
+        return has_fast_bf16()
+    return device.type == "cuda" and isinstance(network, CausalNetwork)
+
+
 def _check_method(method: str, per_passage: int) -> None:
     problems = []
     if method not in METHODS:
@@ -342,13 +330,6 @@ def _check_method(method: str, per_passage: int) -> None:
         problems.append("greedy writes one query per passage; ask for nucleus or beam")
     if problems:
         raise ConfigError("query generator: " + "; ".join(problems))
-
-
-def start_id(inputs: QueryGeneratorInputs) -> int:
-    """Return the symbol that starts a query: what opens a passage."""
-    if not inputs.symbols.opening:
-        raise ConfigError("the encoder's tokenizer has no [CLS] to start a query with")
-    return inputs.symbols.opening[0]
 
 
 def _key(text: str) -> int:

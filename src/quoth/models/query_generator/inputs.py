@@ -15,7 +15,7 @@ import torch
 from tokenizers import Tokenizer
 
 from quoth.errors import ConfigError
-from quoth.models.query_generator.config import QueryGeneratorConfig
+from quoth.models.query_generator.config import CausalGeneratorConfig, QueryGeneratorConfig
 from quoth.models.query_generator.network import TextBatch
 
 _UNKNOWN = ("[UNK]", "<unk>")
@@ -45,11 +45,17 @@ class Symbols:
 class QueryGeneratorInputs:
     """Turns passages and queries into padded subwords, and subwords into queries."""
 
-    def __init__(self, tokenizer: Tokenizer, config: QueryGeneratorConfig) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        config: QueryGeneratorConfig | CausalGeneratorConfig,
+        symbols: Symbols | None = None,
+    ) -> None:
+        """Read with a tokenizer; its symbols are looked for where they are not given."""
         tokenizer.no_padding()
         tokenizer.no_truncation()
         self.tokenizer = tokenizer
-        self.symbols = find_symbols(tokenizer)
+        self.symbols = symbols or find_symbols(tokenizer)
         self._config = config
 
     def passages(self, texts: Sequence[str]) -> list[list[int]]:
