@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,12 +44,17 @@ class Figure:
     deviation: float | None = None
     """Over seeds."""
 
+    text: str = ""
+    """What is shown in its place, where a table has words instead of figures."""
+
     def show(self, *, scale: float, digits: int, signed: bool = False) -> str:
         """Write the figure.
 
         >>> Figure(0.1234, 0.1, 0.15).show(scale=100, digits=1)
         '12.3 [10.0, 15.0]'
         """
+        if self.text:
+            return self.text.replace("|", "\\|")
         form = f"{'+' if signed else ''}.{digits}f"
         told = format(scale * self.value, form)
         if self.deviation is not None:
@@ -69,6 +75,8 @@ class Column:
     scale: float = 1.0
     digits: int = 1
     signed: bool = False
+    is_text: bool = False
+    """Has words instead of figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +96,8 @@ class Row:
     def ours(self, column: Column) -> Figure | None:
         """Read our figure; None where there is none."""
         found = self.reference(column)
+        if found and column.is_text:
+            return Figure(math.nan, text=str(look_up(found)[0]))
         return read_figure(found) if found else None
 
     def reference(self, column: Column) -> str:
