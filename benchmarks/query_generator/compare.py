@@ -78,6 +78,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--passages", type=int, default=300, help="passages of a collection")
     parser.add_argument("--per-passage", type=int, default=3)
     parser.add_argument("--temperature", type=float, default=0.7, help="as learning samples")
+    parser.add_argument("--searches", default="bm25,minilm", help="vectors take long on a CPU")
     parser.add_argument("--examples", type=int, default=4, help="passages of a collection to show")
     parser.add_argument("--out", type=Path, default=RESULTS)
     return parser.parse_args()
@@ -136,7 +137,11 @@ def try_set(
     order = np.random.default_rng(0).permutation(len(texts)).tolist()
     rows = [row for row in order if texts[row].strip()][: given.passages]
     passages = [texts[row] for row in rows]
-    searches = {"bm25": WordSearch(texts), "minilm": VectorSearch(texts, device)}
+    searches: dict[str, WordSearch | VectorSearch] = {}
+    if "bm25" in given.searches:
+        searches["bm25"] = WordSearch(texts)
+    if "minilm" in given.searches:
+        searches["minilm"] = VectorSearch(texts, device)
     found: dict[str, Any] = {"set": folder.name, "documents": len(texts)}
     written = {}
     for name, own in generators.items():
@@ -183,7 +188,7 @@ def means(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
         name: {
             f"{kind} {key}": round(float(np.mean([row[name][kind][key] for row in rows])), 4)
             for kind in ("bm25", "minilm")
-            for key in (rows[0][name][kind] if rows else ())
+            for key in (rows[0][name].get(kind, ()) if rows else ())
         }
         for name in BOTH
     }

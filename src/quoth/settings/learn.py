@@ -39,7 +39,8 @@ class LearnConfig(CheckedConfig, title="learn"):
     enough steps fit."""
 
     generator: Text = "query-generator"
-    """Query generator: the bundled one, or a folder."""
+    """Query generator: query-generator, causal-query-generator (over the language model of answers:
+    larger and many times slower, for a GPU), or a folder."""
 
     queries_per_passage: AtLeastOne = 3
     """Maximum pseudo-queries per passage."""

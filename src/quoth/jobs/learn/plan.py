@@ -43,6 +43,7 @@ _WRITING = 0.45  # of what is left for writing and training together
 _MOST_CORES = 8  # beyond, networks this small gain little
 _WRITTEN_FITTED = 25  # queries written for such a step: held-out and unfound ones are left out
 _FITTING, _FITTING_BESIDE = 0.85, 0.45  # of the time, at most; where the encoder is trained, too
+_CAUSAL, _SLOWER = "causal-query-generator", 8  # writes so many times slower than the small one
 _FEWEST_FITTED = 15  # steps below which the reranker is left as it is
 
 
@@ -211,6 +212,7 @@ def make_plan(
     training = CUDA if device == "cuda" else here
     fitting = FITTING_SIZES[device]
     writing = CUDA.writing if device == "cuda" and not is_packed else here.writing
+    writing /= _SLOWER if Path(config.generator).name == _CAUSAL else 1
     sizes = _sizes(device, config)
     is_alone = config.method == "auto" and not (is_packed or has_queries)
     reranker_steps = _fit_reranker(config, training, here, fitting, is_alone=is_alone)

@@ -20,6 +20,7 @@ from quoth.models.batching import BATCH_SUBWORDS, batches_by_length
 from quoth.models.pretrained import DEFAULT_NAME, EncoderSource, find_folder, find_shipped
 from quoth.models.processor import has_fast_bf16
 from quoth.models.query_generator.causal import CausalNetwork
+from quoth.models.query_generator.causal_files import KIND as CAUSAL
 from quoth.models.query_generator.config import CausalGeneratorConfig, QueryGeneratorConfig
 from quoth.models.query_generator.decoding import (
     DecodingRules,
@@ -43,6 +44,8 @@ from quoth.models.query_generator.loading import (
 )
 
 SHIPPED = KIND
+SHIPPED_NAMES = (SHIPPED, CAUSAL)
+"""The small one, and the one that shares the language model of answers: larger and slower."""
 METHODS = ("nucleus", "greedy", "beam")
 BEAM_WIDTH = 4
 _MOST_ROWS = 512
@@ -81,13 +84,13 @@ class QueryGenerator:
     def load(
         cls, name: str = SHIPPED, *, device: torch.device | None = None, fast: bool = True
     ) -> Self:
-        """Load the shipped generator, one by its folder, or a BART or T5 by folder or hub name.
+        """Load a generator: a shipped one by its name, a folder, or a hub's BART or T5.
 
         `fast` uses bf16 where the processor has it, for writing and scoring, and merges adapters:
         such a generator cannot be trained or saved. On a GPU only causal generators use bf16;
         another's model always stays in fp32.
         """
-        is_shipped = name == SHIPPED and not Path(name).is_dir()
+        is_shipped = name in SHIPPED_NAMES and not Path(name).is_dir()
         folder = (
             find_shipped(name)
             if is_shipped

@@ -102,3 +102,12 @@ def test_all_problems_are_told_at_once() -> None:
         assert expected in str(caught.value)
     with pytest.raises(ConfigError, match="not both"):
         LearnRequest(pack=Path("a"), unpack=Path("b"))
+
+
+def test_a_larger_query_generator_is_given_more_time() -> None:
+    small = make_plan(3200, LearnConfig(minutes=15), device="cpu", cores=2)
+    config = LearnConfig(minutes=15, generator="causal-query-generator")
+    large = make_plan(3200, config, device="cpu", cores=2)
+    assert large.num_written == small.num_written
+    assert large.seconds["queries"] == pytest.approx(8 * small.seconds["queries"])
+    assert "this will take longer" in large.note and "this will take longer" not in small.note

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shutil
 from pathlib import Path
@@ -15,14 +16,16 @@ from quoth.errors import ConfigError, Damaged, MissingExtra
 from quoth.models import language_models
 from quoth.models.language_models import EMBEDDED_NAME
 from quoth.models.lora import adapter_tensors, load_adapters
+from quoth.models.pretrained import find_shipped
 from quoth.models.query_generator import generator
 from quoth.models.query_generator.causal import CausalNetwork
 from quoth.models.query_generator.causal_files import ADAPTER_FILE, read_causal
 from quoth.models.query_generator.config import CausalGeneratorConfig
 from quoth.models.query_generator.decoding import greedy
 from quoth.models.query_generator.files import CONFIG_FILE
-from quoth.models.query_generator.generator import QueryGenerator
+from quoth.models.query_generator.generator import SHIPPED_NAMES, QueryGenerator
 from quoth.models.query_generator.network import TextBatch
+from quoth.models.tensor_files import digest
 
 CONFIG = CausalGeneratorConfig(max_passage_subwords=48, max_query_subwords=10, lora_rank=2)
 PASSAGES = [
@@ -263,3 +266,12 @@ def test_there_is_no_cross_attention_to_bias(causal: QueryGenerator) -> None:
     states = causal.network.encode(passages)
     with pytest.raises(ConfigError, match="no cross-attention"):
         causal.network.log_probs(queries, states, passages.mask, bias=torch.zeros(1))
+
+
+def test_the_shipped_generator_is_sealed_and_names_the_embedded_language_model() -> None:
+    if importlib.util.find_spec("quoth_weights") is None:
+        pytest.skip("quoth_weights is not installed")
+    folder = find_shipped("causal-query-generator")
+    saved = read_causal(folder)
+    assert saved.base.name == EMBEDDED_NAME and "causal-query-generator" in SHIPPED_NAMES
+    assert digest(folder / ADAPTER_FILE) == saved.sha256
