@@ -11,6 +11,8 @@ again by the caller, so errors are the same, too.
 from __future__ import annotations
 
 import contextlib
+import functools
+import gc
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextvars import ContextVar
@@ -54,14 +56,30 @@ def map_portions(
     [2, 3]
     """
     source = iter(portions)
-    yield from map(work, source if workers <= 0 else islice(source, _ALONE))
+    calmly = functools.partial(_work_undisturbed, work)
+    yield from map(calmly, source if workers <= 0 else islice(source, _ALONE))
     first = list(islice(source, 1))
     if first:
         with (
             _hire(workers) as crew,
-            contextlib.closing(crew.run(work, chain(first, source))) as done,
+            contextlib.closing(crew.run(calmly, chain(first, source))) as done,
         ):
             yield from done
+
+
+def _work_undisturbed(work: Callable[[P], R], portion: P) -> R:
+    """Work on a portion while Python does not search for dead objects that hold each other.
+
+    Records are no such objects, but all of them would be looked at again and again while many are
+    made. A portion is small, so it is soon enough to search when it is done.
+    """
+    if not gc.isenabled():  # another thread is at work, or whoever embeds us wants it so
+        return work(portion)
+    gc.disable()
+    try:
+        return work(portion)
+    finally:
+        gc.enable()
 
 
 @contextlib.contextmanager
