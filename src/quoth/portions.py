@@ -3,9 +3,10 @@
 What comes out is the same, in the same order, whether others take part or not: a portion is handed
 to a pure function, and whoever is free takes the next one. The caller takes part as well, so two
 cores need one process more. Others are started only once some portions have been worked on and
-there are more; they end with the work or with the block of `kept_workers`, and by themselves where
-the caller dies, as nobody writes to them any more. A portion that fails elsewhere is worked on
-again by the caller, so errors are the same, too.
+there are more; those that are kept from earlier work take part at once. They end with the work or
+with the block of `kept_workers`, and by themselves where the caller dies, as nobody writes to them
+any more. A portion that fails elsewhere is worked on again by the caller, so errors are the same,
+too.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ def map_portions(
     """
     source = iter(portions)
     calmly = functools.partial(_work_undisturbed, work)
-    yield from map(calmly, source if workers <= 0 else islice(source, _ALONE))
+    alone = 0 if _are_waiting() else _ALONE
+    yield from map(calmly, source if workers <= 0 else islice(source, alone))
     first = list(islice(source, 1))
     if first:
         with (
@@ -100,6 +102,11 @@ class _Kept:
         self._until = until
         self._crew: Crew | None = None
 
+    @property
+    def are_started(self) -> bool:
+        """Whether there are any."""
+        return self._crew is not None
+
     def get(self, workers: int) -> Crew:
         """Return them; they are started when first asked for."""
         if self._crew is None:
@@ -109,6 +116,12 @@ class _Kept:
 
 
 _kept: ContextVar[_Kept | None] = ContextVar("quoth_kept_workers", default=None)
+
+
+def _are_waiting() -> bool:
+    """Whether processes were started before and wait for more work."""
+    kept = _kept.get()
+    return kept is not None and kept.are_started
 
 
 @contextlib.contextmanager
