@@ -32,7 +32,7 @@ TELLING_LENGTH = 10
 
 _WIDTH = 4  # bytes of a number
 _PER_PASSAGE = 5  # numbers
-_MAX_PENDING = 2_000
+_MAX_PENDING = 500
 _MAX_READ_BYTES = 16_000_000
 _RECORDS = "SELECT row, terms FROM records WHERE row IN (SELECT value FROM json_each(?))"
 _SCHEMA = """
@@ -221,6 +221,7 @@ class PassageTermsFile(DerivedFile):
         told = {"basis": basis, "change": change, "log": log}
         self._run("INSERT INTO basis VALUES (?)", (json.dumps(told, sort_keys=True),))
         self._run("COMMIT")
+        self._run("PRAGMA shrink_memory")  # pages at hand are of no use from here on
 
     def all_records(self) -> Iterator[tuple[int, bytes]]:
         """Yield rows and their records, in the order of rows."""
