@@ -19,7 +19,7 @@ import os
 import platform
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -67,12 +67,14 @@ def main() -> None:
 
 def take(data: Path, sets: Sequence[str], *, count: int) -> list[Document]:
     """Take documents in turns of the sets, as far as each has them, title and text joined."""
-    sources = [
-        (replace(join(each), docid=f"{name}/{each.docid}") for each in read(data / name))
-        for name in sets
-    ]
+    sources = [_read_named(data, name) for name in sets]
     mixed = (each for portion in itertools.zip_longest(*sources) for each in portion if each)
     return list(itertools.islice(mixed, count))
+
+
+def _read_named(data: Path, name: str) -> Iterator[Document]:
+    """Read a set's documents under docids that no other set has."""
+    return (replace(join(each), docid=f"{name}/{each.docid}") for each in read(data / name))
 
 
 def measure(

@@ -3,14 +3,17 @@
 What comes out is the same, in the same order, whether others take part or not: a portion is handed
 to a pure function, and whoever is free takes the next one. The caller takes part as well, so two
 cores need one process more. Others are started only once some portions have been worked on and
-there are more; they end with the work or with the block of `kept_workers`, and by themselves where
-the caller dies, as nobody writes to them any more. A portion that fails elsewhere is worked on
-again by the caller, so errors are the same, too.
+there are more; those that are kept from earlier work take part at once. They end with the work or
+with the block of `kept_workers`, and by themselves where the caller dies, as nobody writes to them
+any more. A portion that fails elsewhere is worked on again by the caller, so errors are the same,
+too.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import gc
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextvars import ContextVar
@@ -54,14 +57,31 @@ def map_portions(
     [2, 3]
     """
     source = iter(portions)
-    yield from map(work, source if workers <= 0 else islice(source, _ALONE))
+    calmly = functools.partial(_work_undisturbed, work)
+    alone = 0 if _are_waiting() else _ALONE
+    yield from map(calmly, source if workers <= 0 else islice(source, alone))
     first = list(islice(source, 1))
     if first:
         with (
             _hire(workers) as crew,
-            contextlib.closing(crew.run(work, chain(first, source))) as done,
+            contextlib.closing(crew.run(calmly, chain(first, source))) as done,
         ):
             yield from done
+
+
+def _work_undisturbed(work: Callable[[P], R], portion: P) -> R:
+    """Work on a portion while Python does not search for dead objects that hold each other.
+
+    Records are no such objects, but all of them would be looked at again and again while many are
+    made. A portion is small, so it is soon enough to search when it is done.
+    """
+    if not gc.isenabled():  # another thread is at work, or whoever embeds us wants it so
+        return work(portion)
+    gc.disable()
+    try:
+        return work(portion)
+    finally:
+        gc.enable()
 
 
 @contextlib.contextmanager
@@ -82,6 +102,11 @@ class _Kept:
         self._until = until
         self._crew: Crew | None = None
 
+    @property
+    def are_started(self) -> bool:
+        """Whether there are any."""
+        return self._crew is not None
+
     def get(self, workers: int) -> Crew:
         """Return them; they are started when first asked for."""
         if self._crew is None:
@@ -91,6 +116,12 @@ class _Kept:
 
 
 _kept: ContextVar[_Kept | None] = ContextVar("quoth_kept_workers", default=None)
+
+
+def _are_waiting() -> bool:
+    """Whether processes were started before and wait for more work."""
+    kept = _kept.get()
+    return kept is not None and kept.are_started
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import subprocess
@@ -28,6 +29,10 @@ def _pid_of(number: int) -> tuple[int, int]:
 
 def _square(number: int) -> int:
     return number * number
+
+
+def _is_collecting(_number: int) -> bool:
+    return gc.isenabled()
 
 
 def _refuse(number: int, *, bad: int) -> int:
@@ -127,6 +132,30 @@ def test_processes_end_with_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
         for _number in range(20):
             next(results)
     assert len(started) == 2 and all(each.poll() is not None for each in started)
+
+
+def test_kept_processes_take_part_from_the_first_portion_of_other_work_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with kept_workers():
+        list(map_portions(_square, range(SHARED), workers=1))
+        monkeypatch.setattr(portions, "_ALONE", SHARED)  # none would take part otherwise
+        pids = {pid for _number, pid in map_portions(_pid_of, range(SHARED), workers=1)}
+    assert len(pids) == 2
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("is_wanted", [False, True])
+def test_garbage_is_collected_afterwards_as_before(workers: int, *, is_wanted: bool) -> None:
+    (gc.enable if is_wanted else gc.disable)()
+    try:
+        found = list(map_portions(_is_collecting, range(SHARED), workers=workers))
+        assert gc.isenabled() == is_wanted and not any(found)
+        with pytest.raises(ValueError, match="portion 1 is bad"):
+            list(map_portions(partial(_refuse, bad=1), range(SHARED), workers=workers))
+        assert gc.isenabled() == is_wanted
+    finally:
+        gc.enable()
 
 
 def test_kept_processes_do_other_work_and_end_with_the_block() -> None:

@@ -12,6 +12,7 @@ from quoth.collection.preparing import (
     Derived,
     Prepared,
     PreparedDocument,
+    places_of,
     prepare_document,
 )
 from quoth.records import Document, Passage
@@ -70,7 +71,9 @@ class Batch:
         return "added" if live is None else "updated"
 
     def _prepare(self, document: Document, stored: bytes | None) -> PreparedDocument:
-        return prepare_document(document, cut=self._cut, stored=stored)
+        return prepare_document(
+            document, place=lambda each: places_of(self._cut(each)), stored=stored
+        )
 
     def _put_derived(self, row: int, document: Document, derived: Derived) -> None:
         for name in document.fields:

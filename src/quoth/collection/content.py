@@ -78,6 +78,8 @@ def find_problem(document: Document) -> str:
     >>> find_problem(Document("d", {"text": ("a",)}))
     ''
     """
+    if _is_usual(document):
+        return ""
     if problem := _find_wrong_type(document):
         return problem
     checks = (
@@ -91,6 +93,25 @@ def find_problem(document: Document) -> str:
         (not all(map(_is_writable, document.metadata.values())), "has a number that is too long"),
     )
     return next((message for wrong, message in checks if wrong), "")
+
+
+def _is_usual(document: Document) -> bool:
+    """Whether a document is surely fine, as most without metadata are; found sooner."""
+    docid, fields = document.docid, document.fields
+    if document.metadata or type(docid) is not str or not _is_usual_docid(docid):
+        return False
+    has_text = False
+    for name, instances in fields.items():
+        if type(name) is not str or name in RESERVED_FIELDS or type(instances) is not tuple:
+            return False
+        if not all(type(text) is str and _is_encodable(text) for text in (name, *instances)):
+            return False
+        has_text = has_text or any(instances)
+    return has_text
+
+
+def _is_usual_docid(docid: str) -> bool:
+    return docid.isascii() and 0 < len(docid) <= MAX_DOCID_LENGTH and "\0" not in docid
 
 
 def _find_wrong_type(document: Document) -> str:
@@ -107,9 +128,14 @@ def _find_wrong_type(document: Document) -> str:
 
 
 def _encodable(document: Document) -> bool:
+    return all(map(_is_encodable, _texts(document)))
+
+
+def _is_encodable(text: str) -> bool:
+    if text.isascii():  # which is known beforehand
+        return True
     try:
-        for text in _texts(document):
-            text.encode()
+        text.encode()
     except UnicodeEncodeError:
         return False
     return True

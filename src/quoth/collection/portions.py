@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from quoth.collection.content import read_content
 from quoth.errors import Damaged
@@ -20,6 +21,16 @@ StoredPlace = tuple[int, str, int, int, int]
 """A passage: row of its document, field, instance, start and end."""
 
 
+class PlacedText(NamedTuple):
+    """A passage as an index needs it; unlike `Passage`, it costs next to nothing to make."""
+
+    field: str
+    instance: int
+    start: int
+    end: int
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class StoredPortion:
     """Some documents and where their passages stand, as the database has them."""
@@ -28,12 +39,12 @@ class StoredPortion:
     documents: tuple[StoredContent, ...]
     places: tuple[StoredPlace, ...]
 
-    def read(self) -> Iterator[tuple[int, Document, list[Passage]]]:
+    def read(self) -> Iterator[tuple[int, Document, list[PlacedText]]]:
         """Yield row, document and passages, in order; raises where one cannot be read."""
         documents = {row: read_document(self.path, row, *rest) for row, *rest in self.documents}
-        passages = place_passages(self.path, documents, self.places)
+        texts = place_texts(self.path, documents, self.places)
         for row, document in documents.items():
-            yield row, document, passages[row]
+            yield row, document, texts[row]
 
 
 def cut_portions(contents: Iterable[StoredContent]) -> Iterator[tuple[StoredContent, ...]]:
@@ -66,17 +77,29 @@ def place_passages(
     path: Path, documents: Mapping[int, Document], places: Iterable[StoredPlace]
 ) -> dict[int, list[Passage]]:
     """Make the passages of documents from where they stand, each document's in order."""
-    passages: dict[int, list[Passage]] = {row: [] for row in documents}
+    return {
+        row: [
+            Passage(documents[row].docid, field, Span(start, end), text, instance)
+            for field, instance, start, end, text in own
+        ]
+        for row, own in place_texts(path, documents, places).items()
+    }
+
+
+def place_texts(
+    path: Path, documents: Mapping[int, Document], places: Iterable[StoredPlace]
+) -> dict[int, list[PlacedText]]:
+    """Find the texts of passages from where they stand, each document's in order."""
+    texts: dict[int, list[PlacedText]] = {row: [] for row in documents}
     for row, name, instance, start, end in places:
-        document = documents[row]
+        fields = documents[row].fields
         try:
-            text = document.fields[name][instance][start:end]
-            made = Passage(document.docid, name, Span(start, end), text, instance)
+            made = PlacedText(name, instance, start, end, fields[name][instance][start:end])
         except (LookupError, TypeError) as error:
-            what = f"the passages of document {document.docid!r}"
+            what = f"the passages of document {documents[row].docid!r}"
             raise damaged(path, what, error) from error
-        passages[row].append(made)
-    return passages
+        texts[row].append(made)
+    return texts
 
 
 def damaged(path: Path, what: str, error: Exception) -> Damaged:

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from quoth.collection.content import document_texts, find_problem, hash_content, write_content
 from quoth.collection.filters import filter_entries
 from quoth.errors import CorpusError
 from quoth.records import Document, Passage, Scalar
-from quoth.text.passages import PassageConfig, cut_document
+from quoth.text.passages import PassageConfig, PassagePlace, place_passages
 from quoth.text.signatures import make_signature
 
 CutDocument = Callable[[Document], tuple[Passage, ...]]
+PlacePassages = Callable[[Document], tuple[PassagePlace, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Derived:
-    """What is stored of a document besides its content."""
+class Derived(NamedTuple):
+    """What is stored of a document besides its content; a tuple, as many are sent."""
 
     filters: tuple[tuple[str, int, Scalar], ...]
-    places: tuple[tuple[str, int, int, int], ...]
-    """Of its passages: field, instance, start and end."""
-
+    places: tuple[PassagePlace, ...]
     signature: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedDocument:
+class PreparedDocument(NamedTuple):
     """A document as it is stored; what follows from it only where it is new or was changed."""
 
     content: str
@@ -52,17 +50,17 @@ def prepare_portion(
 ) -> tuple[PreparedDocument, ...]:
     """Prepare documents; depends on nothing else."""
 
-    def cut(document: Document) -> tuple[Passage, ...]:
-        return cut_document(document, config)
+    def place(document: Document) -> tuple[PassagePlace, ...]:
+        return place_passages(document, config)
 
     return tuple(
-        prepare_document(each, cut=cut, stored=portion.digests.get(each.docid))
+        prepare_document(each, place=place, stored=portion.digests.get(each.docid))
         for each in portion.documents
     )
 
 
 def prepare_document(
-    document: Document, *, cut: CutDocument, stored: bytes | None
+    document: Document, *, place: PlacePassages, stored: bytes | None
 ) -> PreparedDocument:
     """Prepare a document, of which a version may be stored already; refuses what cannot be."""
     if problem := find_problem(document):
@@ -70,15 +68,18 @@ def prepare_document(
     content = write_content(document)
     digest = hash_content(document.docid, content)
     is_stored = digest == stored
-    return PreparedDocument(content, digest, None if is_stored else _derive(document, cut))
+    return PreparedDocument(content, digest, None if is_stored else _derive(document, place))
 
 
-def _derive(document: Document, cut: CutDocument) -> Derived:
+def places_of(passages: Iterable[Passage]) -> tuple[PassagePlace, ...]:
+    """Say where passages stand."""
+    return tuple((each.field, each.instance, each.span.start, each.span.end) for each in passages)
+
+
+def _derive(document: Document, place: PlacePassages) -> Derived:
     return Derived(
         tuple(filter_entries(document)),
-        tuple(
-            (each.field, each.instance, each.span.start, each.span.end) for each in cut(document)
-        ),
+        place(document),
         make_signature(document_texts(document)),
     )
 

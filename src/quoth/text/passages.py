@@ -31,6 +31,9 @@ from quoth.text.blocks import (
 )
 from quoth.text.sentences import find_last_sentence_end, find_sentence_ends
 
+PassagePlace = tuple[str, int, int, int]
+"""Where a passage stands in a document: field, instance, start and end."""
+
 
 @dataclass(frozen=True)
 class PassageConfig(CheckedConfig, title="passages"):
@@ -59,6 +62,21 @@ def cut_document(document: Document, config: PassageConfig) -> tuple[Passage, ..
     """Cut every instance of every configured field, in the document's order."""
     return tuple(
         Passage(document.docid, field, span, text[span.start : span.end], instance)
+        for field, instances in document.fields.items()
+        if not config.fields or field in config.fields
+        for instance, text in enumerate(instances)
+        for span in cut_text(text, config)
+    )
+
+
+def place_passages(document: Document, config: PassageConfig) -> tuple[PassagePlace, ...]:
+    """Say where the passages that `cut_document` cuts stand, without making them.
+
+    >>> place_passages(Document("d", {"text": ("An owl.", "It hunts.")}), PassageConfig())
+    (('text', 0, 0, 7), ('text', 1, 0, 9))
+    """
+    return tuple(
+        (field, instance, span.start, span.end)
         for field, instances in document.fields.items()
         if not config.fields or field in config.fields
         for instance, text in enumerate(instances)

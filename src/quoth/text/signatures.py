@@ -23,10 +23,11 @@ LEAST_WORDS = 20
 MOST_CHARACTERS = 400_000
 """So much of a text is looked at, which bounds what a signature costs."""
 
+_LOOSE = "surrogatepass"  # halves of characters, which are no part of a word
 _WORD = re.compile(r"\w+")
-_ASCII_WORDS = bytes(
+_WORDS = bytes(
     byte if chr(byte).isalnum() or byte == ord("_") else ord(" ") for byte in range(128)
-).lower() + bytes(128)
+).lower() + bytes(range(128, 256))
 
 
 def make_signature(texts: Iterable[str]) -> bytes:
@@ -44,14 +45,20 @@ def make_signature(texts: Iterable[str]) -> bytes:
 
 
 def _split(text: str) -> list[bytes]:
-    """List the words of a text in lower case; plain text without a regular expression.
+    """List the words of a text in lower case; a regular expression sees what is not plain alone.
 
     >>> _split("The owl's snake_case"), _split("Œuvre no. 1")
     ([b'the', b'owl', b's', b'snake_case'], [b'\\xc5\\x93uvre', b'no', b'1'])
     """
     if text.isascii():
-        return text.encode().translate(_ASCII_WORDS).split()
-    return [word.encode() for word in _WORD.findall(text.lower())]
+        return text.encode().translate(_WORDS).split()
+    words: list[bytes] = []
+    for chunk in text.lower().encode(errors=_LOOSE).translate(_WORDS).split():
+        if chunk.isascii():
+            words.append(chunk)
+        else:
+            words += [word.encode() for word in _WORD.findall(chunk.decode(errors=_LOOSE))]
+    return words
 
 
 def similarity(first: bytes, second: bytes) -> float:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
+import struct
 import zlib
 from array import array
 from bisect import bisect_right
@@ -31,7 +32,7 @@ TELLING_LENGTH = 10
 
 _WIDTH = 4  # bytes of a number
 _PER_PASSAGE = 5  # numbers
-_MAX_PENDING = 2_000
+_MAX_PENDING = 500
 _MAX_READ_BYTES = 16_000_000
 _RECORDS = "SELECT row, terms FROM records WHERE row IN (SELECT value FROM json_each(?))"
 _SCHEMA = """
@@ -82,12 +83,14 @@ def write_record(passages: Sequence[PlacedPassage], terms: Sequence[Sequence[str
     """Write the record of a document from its passages and the terms of each."""
     if len(_KEYS) > _MAX_KEYS:
         _KEYS.clear()
-    head = array("I", [len(passages)])
+    numbers = [len(passages)]
     for placed, own in zip(passages, terms, strict=True):
-        head.extend((*placed, len(own)))
-    keys = map(_KEYS.__getitem__, chain.from_iterable(terms))
-    body = head.tobytes() + b"".join(keys)
-    return zlib.crc32(body).to_bytes(_WIDTH, "little") + body
+        numbers += (*placed, len(own))
+    head = struct.pack(f"={len(numbers)}I", *numbers)
+    every = terms[0] if len(terms) == 1 else chain.from_iterable(terms)
+    keys = b"".join(map(_KEYS.__getitem__, every))
+    checksum = zlib.crc32(keys, zlib.crc32(head))
+    return b"".join((checksum.to_bytes(_WIDTH, "little"), head, keys))
 
 
 class PassageTerms:
@@ -218,6 +221,7 @@ class PassageTermsFile(DerivedFile):
         told = {"basis": basis, "change": change, "log": log}
         self._run("INSERT INTO basis VALUES (?)", (json.dumps(told, sort_keys=True),))
         self._run("COMMIT")
+        self._run("PRAGMA shrink_memory")  # pages at hand are of no use from here on
 
     def all_records(self) -> Iterator[tuple[int, bytes]]:
         """Yield rows and their records, in the order of rows."""

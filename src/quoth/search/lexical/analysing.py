@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
-from quoth.collection.portions import StoredPortion
+from quoth.collection.portions import PlacedText, StoredPortion
 from quoth.index.lexical.passage_terms import PlacedPassage, write_record
-from quoth.records import Document, Passage
+from quoth.records import Document
 from quoth.text.words import Analyser, AnalyserConfig
 from quoth.vocabulary.term_counts import BatchCounts, FieldTerms, JoinedTerms, join_terms
 
 
-@dataclass(frozen=True, slots=True)
-class AnalysedDocument:
+class AnalysedDocument(NamedTuple):
     """A document's terms, field by field, and the record of those in its passages."""
 
     fields: FieldTerms
@@ -57,16 +57,16 @@ def analyse(document: Document, analyser: Analyser) -> FieldTerms:
 
 
 def analyse_passages(
-    document: Document, passages: Sequence[Passage], analyser: Analyser
+    document: Document, passages: Sequence[PlacedText], analyser: Analyser
 ) -> AnalysedDocument:
     """Turn a document and its passages into terms."""
     if len(passages) == 1 and len(document.fields) == 1:
         (only,), ((name, instances),) = passages, document.fields.items()
         if len(instances) == 1:  # as most documents are: the same as below
             all_terms = analyser.terms(instances[0])
-            place = PlacedPassage(0, 0, only.span.start, only.span.end)
+            place = PlacedPassage(0, 0, only.start, only.end)
             return AnalysedDocument({name: [all_terms]}, write_record((place,), (all_terms,)))
-    by_place: dict[tuple[str, int], list[Passage]] = {}
+    by_place: dict[tuple[str, int], list[PlacedText]] = {}
     for passage in passages:
         by_place.setdefault((passage.field, passage.instance), []).append(passage)
     fields: dict[str, list[list[str]]] = {}
@@ -77,14 +77,14 @@ def analyse_passages(
         for at, text in enumerate(instances):
             own = by_place.get((name, at), ())
             terms = [analyser.terms(each.text) for each in own]
-            placed += [PlacedPassage(number, at, each.span.start, each.span.end) for each in own]
+            placed += [PlacedPassage(number, at, each.start, each.end) for each in own]
             found += terms
             fields[name].append(_join(text, own, terms, analyser))
     return AnalysedDocument(fields, write_record(placed, found))
 
 
 def _join(
-    text: str, passages: Sequence[Passage], terms: Sequence[list[str]], analyser: Analyser
+    text: str, passages: Sequence[PlacedText], terms: Sequence[list[str]], analyser: Analyser
 ) -> list[str]:
     """Return the terms of a text: those of its passages, unless they cut words or repeat some."""
     if not passages or not analyser.is_spaced(text) or not all(_gaps(passages)):
@@ -92,6 +92,6 @@ def _join(
     return terms[0] if len(terms) == 1 else [term for own in terms for term in own]
 
 
-def _gaps(passages: Sequence[Passage]) -> Iterator[bool]:
+def _gaps(passages: Sequence[PlacedText]) -> Iterator[bool]:
     """Tell of neighbouring passages whether there is something between them: white space."""
-    return (before.span.end < after.span.start for before, after in pairwise(passages))
+    return (before.end < after.start for before, after in pairwise(passages))

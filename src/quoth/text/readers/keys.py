@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from quoth.errors import CorpusError
 from quoth.records import Document, Located, Place, Problem, Scalar
@@ -35,8 +35,7 @@ class Flaw:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Leaf:
+class _Leaf(NamedTuple):
     """A value with its dotted key, and whether it is metadata rather than text."""
 
     name: str
@@ -138,6 +137,8 @@ def _texts(value: object) -> tuple[str, ...] | None:
     >>> _texts("one"), _texts(["a", "", 2, {"b": [3]}]), _texts(None)
     (('one',), ('a', '2', '{"b": [3]}'), None)
     """
+    if isinstance(value, str):
+        return (value,) if value else None
     if value is None:
         return None
     items = value if isinstance(value, list) else [value]
