@@ -211,8 +211,7 @@ def make_plan(
     here = CPU.faster(min(max(1, cores), _MOST_CORES) / 2)
     training = CUDA if device == "cuda" else here
     fitting = FITTING_SIZES[device]
-    writing = CUDA.writing if device == "cuda" and not is_packed else here.writing
-    writing /= _SLOWER if Path(config.generator).name == _CAUSAL else 1
+    writing = _writing(config, CUDA if device == "cuda" and not is_packed else here)
     sizes = _sizes(device, config)
     is_alone = config.method == "auto" and not (is_packed or has_queries)
     reranker_steps = _fit_reranker(config, training, here, fitting, is_alone=is_alone)
@@ -256,6 +255,11 @@ def make_plan(
         reranker_steps=reranker_steps,
         **sizes,
     )
+
+
+def _writing(config: LearnConfig, rates: Rates) -> float:
+    """Return how many queries are written in a second."""
+    return rates.writing / (_SLOWER if Path(config.generator).name == _CAUSAL else 1)
 
 
 def _warn(note: str, seconds: Mapping[str, float], config: LearnConfig) -> str:
