@@ -3,7 +3,8 @@
 Two steps, so that the result is defined by `score_codes` alone and is the same however the vectors
 are spread over segments. A matrix product in float32 first keeps every vector that could be among
 the k best rows, given how far its rounding can be off; those few are then scored and ranked.
-Memory stays bounded: vectors are converted a block at a time.
+Memory stays bounded: vectors are converted a block at a time, and kept converted only where all of
+them are few (`vectors.KEPT_BYTES`).
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ def _contenders(
 
 def _multiply(block: Block, query_vectors: Floats) -> Floats:
     """Score a block against all queries, (B, N), with the rounding errors of a matrix product."""
-    scores = query_vectors @ widen(block.codes).T
+    wide = widen(block.codes) if block.wide is None else block.wide
+    scores = query_vectors @ wide.T
     if block.codes.dtype == np.int8:
         scores *= block.labels["scale"]
     return scores

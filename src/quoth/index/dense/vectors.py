@@ -16,11 +16,15 @@ from numpy.typing import NDArray
 
 from quoth.index.dense.files import map_array
 from quoth.index.dense.state import DenseState
-from quoth.index.dense.storage import CODE_TYPES, Codes
+from quoth.index.dense.storage import CODE_TYPES, Codes, Floats, widen
 from quoth.interruption import check_interruption
 
 LABEL = np.dtype([("row", "<i8"), ("unit", "<i4"), ("scale", "<f4")])
 """What is stored beside each vector."""
+
+KEPT_BYTES = 1 << 25
+"""Vectors that take no more as float32 are kept so once all were searched: a scan needs a third of
+the time then."""
 
 Labels = NDArray[Any]
 Places = NDArray[np.int64]
@@ -33,6 +37,8 @@ class Block(NamedTuple):
     places: Places  # (N,)
     codes: Codes  # (N, D)
     labels: Labels  # (N,)
+    wide: Floats | None = None  # (N, D)
+    """The codes as float32, where they are kept."""
 
 
 class StoredVectors:
@@ -50,6 +56,8 @@ class StoredVectors:
             labels = folder / each.labels_name
             self._labels.append(map_array(labels, seals[labels.name], dtype=LABEL, shape=shape[:1]))
         self._starts = np.cumsum([0, *(each.num_vectors for each in state.segments)])
+        self._wide: dict[int, Floats] = {}
+        self._keeps_wide = 4 * state.width * len(self) <= KEPT_BYTES
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -69,7 +77,18 @@ class StoredVectors:
                 check_interruption()
                 chosen = inside[at : at + num_vectors]
                 where = _slice_where_dense(chosen - start)
-                yield Block(chosen, self._codes[number][where], self._labels[number][where])
+                codes, labels = self._codes[number][where], self._labels[number][where]
+                yield Block(chosen, codes, labels, self._widened(number, where))
+
+    def _widened(self, number: int, where: slice | Places) -> Floats | None:
+        """Return a stretch as float32; few enough vectors are kept so once most are asked for."""
+        if not self._keeps_wide or not isinstance(where, slice):
+            return None
+        if number not in self._wide:
+            if 2 * (where.stop - where.start) < len(self._codes[number]):
+                return None
+            self._wide[number] = widen(self._codes[number])
+        return self._wide[number][where]
 
 
 def _slice_where_dense(places: Places) -> slice | Places:

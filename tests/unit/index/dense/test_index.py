@@ -31,6 +31,7 @@ from quoth.errors import (
 from quoth.index.dense import building
 from quoth.index.dense import files as dense_files
 from quoth.index.dense import index as dense
+from quoth.index.dense import vectors as stored
 from quoth.index.dense.config import STORAGES, DenseConfig
 from quoth.index.dense.index import MOST_SEGMENTS, DenseIndex
 from quoth.index.dense.rank import Found, best_unit_per_row, kth_row_score, merge_top_k
@@ -482,6 +483,23 @@ def test_without_faiss_search_is_exact_and_building_says_what_to_install(
 
 
 # Memory
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_vectors_that_are_kept_converted_are_found_as_others_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, storage: str
+) -> None:
+    found, queries = [], make_vectors(range(300, 320))
+    for most in (0, 1 << 20):
+        monkeypatch.setattr(stored, "KEPT_BYTES", most)
+        index = open_index(tmp_path / str(most), DenseConfig(storage=storage))
+        for start in (0, 90):  # two segments
+            add_rows(index, range(start, start + 90))
+        few = [index.top_k(queries, 7, allowed={3, 5, 8, 120})]
+        assert not index._now.vectors._wide  # nothing is converted for few of them
+        found.append(few + [index.top_k(queries, 7, allowed=None) for _time in range(2)])
+        assert len(index._now.vectors._wide) == (2 if most else 0)
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("storage", STORAGES)
