@@ -51,9 +51,7 @@ def main() -> None:
     given = parser.parse_args()
     config = QueryGeneratorConfig()
     inputs = QueryGeneratorInputs(load_tokenizer(find_folder(DEFAULT_NAME)), config)
-    pairs = list(natural_pairs(given.data / "text" / "pairs.jsonl.zst"))
-    for name in SETS:
-        pairs += set_pairs(given.data / "ir" / name)
+    pairs = every_pair(given.data)
     kept = writable(pairs, inputs, config)
     tokenised, texts = cap(kept, inputs)
     held_out = np.array([is_held_out(text) for text in texts])
@@ -98,6 +96,14 @@ def passage_text(row: dict[str, Any]) -> str:
     'Barn owl It hunts.'
     """
     return " ".join(each for each in (row.get("title"), row.get("text")) if each)
+
+
+def every_pair(data: Path) -> list[QueryPair]:
+    """Read the natural pairs, and those of the sets whose training questions may be used."""
+    pairs = list(natural_pairs(data / "text" / "pairs.jsonl.zst"))
+    for name in SETS:
+        pairs += set_pairs(data / "ir" / name)
+    return pairs
 
 
 def writable(

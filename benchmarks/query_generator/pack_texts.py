@@ -19,11 +19,9 @@ from tokenizers import Tokenizer
 
 from benchmarks.generation.pack import READING, reading_questions
 from benchmarks.query_generator.pack import (
-    SETS,
     capped_pairs,
+    every_pair,
     is_held_out,
-    natural_pairs,
-    set_pairs,
     writable,
 )
 from benchmarks.query_generator.recipe import QueryPair
@@ -49,10 +47,8 @@ def main() -> None:
     given = parser.parse_args()
     config = QueryGeneratorConfig()
     inputs = QueryGeneratorInputs(load_tokenizer(find_folder(DEFAULT_NAME)), config)
-    pairs = list(natural_pairs(given.data / "text" / "pairs.jsonl.zst"))
-    for name in SETS:
-        pairs += set_pairs(given.data / "ir" / name)
-    chosen = [(pair, pair.passage) for pair in capped_pairs(writable(pairs, inputs, config))]
+    kept = writable(every_pair(given.data), inputs, config)
+    chosen = [(pair, pair.passage) for pair in capped_pairs(kept)]
     for name in READING:
         path = given.data / "text" / "reading" / f"{name}.jsonl.zst"
         chosen += list(reading_pairs(path, name, count=given.reading))

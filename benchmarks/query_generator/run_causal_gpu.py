@@ -16,7 +16,7 @@ import argparse
 import json
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +26,14 @@ import numpy as np
 import torch
 
 from benchmarks.query_generator.recipe import (
-    HeldOutLoss,
     QueryGeneratorRecipe,
-    QueryGeneratorReport,
     QueryPair,
     held_out_rows,
     measure_held_out,
     tokenise_pairs,
     train_query_generator,
 )
-from benchmarks.query_generator.run_gpu import Clock
+from benchmarks.query_generator.run_gpu import Clock, describe
 from benchmarks.query_generator.text_pairs import TextPairs, load_text_pairs
 from quoth.models.query_generator.causal_files import load_network, read_causal
 from quoth.models.query_generator.config import CausalGeneratorConfig
@@ -70,7 +68,8 @@ def main() -> None:
     use_saved(generator, given.out / NAME, given.base, device)
     unseen = held_out_rows(found.held_out, recipe)
     written = measure_held_out(generator.network, pairs.to(device), unseen)
-    content = describe(given, recipe, report, written, device) | {"seconds": round(seconds, 1)}
+    content = describe(given, recipe, report, device, saved=written)
+    content["seconds"] = round(seconds, 1)
     content["examples"] = write_examples(generator, [found.pairs[row] for row in unseen])
     (given.out / "report.json").write_text(json.dumps(content, indent=1) + "\n")
     print(json.dumps({key: content[key] for key in ("held_out", "held_out_saved", "seconds")}))
@@ -172,31 +171,6 @@ def write_examples(generator: QueryGenerator, pairs: list[QueryPair]) -> list[di
         examples.append({"source": pair.source, "passage": pair.passage[:120], **own})
         print(f"{pair.source}: {pair.passage[:120]}\n  {own}", flush=True)
     return examples
-
-
-def describe(
-    given: argparse.Namespace,
-    recipe: QueryGeneratorRecipe,
-    report: QueryGeneratorReport,
-    written: HeldOutLoss,
-    device: torch.device,
-) -> dict[str, Any]:
-    """Say what was trained, on what, and how well."""
-    return {
-        "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
-        "torch": torch.__version__,
-        "settings": {
-            key: value for key, value in vars(given).items() if not isinstance(value, Path)
-        },
-        "recipe": asdict(recipe),
-        "steps": report.training.steps,
-        "best_step": report.best_step,
-        "pairs": report.pairs_by_source,
-        "losses": report.training.losses,
-        "validations": [(step, -score) for step, score in report.training.validations],
-        "held_out": None if report.held_out is None else asdict(report.held_out),
-        "held_out_saved": asdict(written),
-    }
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ def main() -> None:
     int8 = measure_held_out(network, pairs.to(device), unseen)
     generator.network = network
     examples = write_examples(generator, pairs, unseen)
-    content = describe(given, recipe, report, int8, device)
+    content = describe(given, recipe, report, device, int8=int8)
     content |= {"seconds": round(seconds, 1), "read": facts["read"], "examples": examples}
     (given.out / "report.json").write_text(json.dumps(content, indent=1) + "\n")
     print(json.dumps({key: content[key] for key in ("held_out", "held_out_int8", "seconds")}))
@@ -197,15 +197,15 @@ def describe(
     given: argparse.Namespace,
     recipe: QueryGeneratorRecipe,
     report: QueryGeneratorReport,
-    int8: HeldOutLoss,
     device: torch.device,
+    **saved: HeldOutLoss,
 ) -> dict[str, Any]:
-    """Say what was trained, on what, and how well."""
+    """Say what was trained, on what, and how well; `saved` as read back from its files."""
     return {
         "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
         "torch": torch.__version__,
         "settings": {
-            key: str(value) for key, value in vars(given).items() if not isinstance(value, Path)
+            key: value for key, value in vars(given).items() if not isinstance(value, Path)
         },
         "recipe": asdict(recipe),
         "steps": report.training.steps,
@@ -214,7 +214,7 @@ def describe(
         "losses": report.training.losses,
         "validations": [(step, -score) for step, score in report.training.validations],
         "held_out": None if report.held_out is None else asdict(report.held_out),
-        "held_out_int8": asdict(int8),
+        **{f"held_out_{name}": asdict(loss) for name, loss in saved.items()},
     }
 
 
