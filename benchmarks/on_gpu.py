@@ -19,6 +19,8 @@ from quoth.models.reader import reader
 if TYPE_CHECKING:
     from quoth.models.query_generator.generator import QueryGenerator
 
+_SUBWORDS = 32_768  # of a batch; what a CPU reads at once would leave a GPU waiting
+
 
 def read_on_gpu() -> bool:
     """Let encoders and readers that are opened from now on use a GPU; says whether there is one."""
@@ -29,6 +31,7 @@ def read_on_gpu() -> bool:
         module.open_bert = lambda tensors, shape, **_options: here(tensors, shape)  # type: ignore[attr-defined]
     torch_bert.TorchBert = here  # type: ignore[assignment,misc]
     plain.has_fast_bf16 = lambda: False  # type: ignore[assignment]
+    reader._BUDGET = plain._BUDGET = _SUBWORDS
     return True
 
 
