@@ -62,7 +62,7 @@ def main() -> None:
         bench.learn(name)
 
 
-class Evidence(NamedTuple):
+class Neighbours(NamedTuple):
     """What some queries are rebuilt from."""
 
     scores: Tensor  # (B, K)
@@ -124,11 +124,11 @@ class RebuildBench(Bench):
             queries = learned.retriever.encode_queries(batch.to(self.device)).float()
             scores = score_all(queries, vectors, similarity=learned.retriever.similarity)
             best = scores.topk(min(self.rumbart().k, packed.num_passages), dim=1)
-            evidence = read_passages(writer, packed, best.values, best.indices)
+            neighbours = read_passages(writer, packed, best.values, best.indices)
             if arm == "rumbart":
-                found = self.by_rumbart(writer, evidence, rules)
+                found = self.by_rumbart(writer, neighbours, rules)
             else:
-                found = self.by_acrobart(writer, evidence, rules, learned.last_state["beta"])
+                found = self.by_acrobart(writer, neighbours, rules, learned.last_state["beta"])
             rows = packed.document_rows[best.indices[:, :SHOWN].cpu().numpy()].tolist()
             told += [
                 {"query": text, "rows": own, **each}
@@ -137,17 +137,17 @@ class RebuildBench(Bench):
         return told
 
     def by_rumbart(
-        self, writer: QueryGeneratorNetwork, evidence: Evidence, rules: DecodingRules
+        self, writer: QueryGeneratorNetwork, neighbours: Neighbours, rules: DecodingRules
     ) -> list[dict[str, Any]]:
         """Rebuild queries from the mixture, and from the best passages one by one."""
-        count = len(evidence.scores)
-        log_prior = torch.log_softmax(self.rumbart().score_scale * evidence.scores, dim=-1)
+        count = len(neighbours.scores)
+        log_prior = torch.log_softmax(self.rumbart().score_scale * neighbours.scores, dim=-1)
         mixed = greedy(
-            marginal_step(writer, evidence, log_prior), count, rules, evidence.mask.device
+            marginal_step(writer, neighbours, log_prior), count, rules, neighbours.mask.device
         )
-        shown = min(SHOWN, evidence.mask.shape[1])
-        states = evidence.states[:, :shown].flatten(0, 1)
-        alone = write_alone(writer, states, evidence.mask[:, :shown].flatten(0, 1), rules)
+        shown = min(SHOWN, neighbours.mask.shape[1])
+        states = neighbours.states[:, :shown].flatten(0, 1)
+        alone = write_alone(writer, states, neighbours.mask[:, :shown].flatten(0, 1), rules)
         texts = {how: self.generator.inputs.texts(own) for how, own in alone.items()}
         return [
             {
@@ -163,34 +163,34 @@ class RebuildBench(Bench):
     def by_acrobart(
         self,
         writer: QueryGeneratorNetwork,
-        evidence: Evidence,
+        neighbours: Neighbours,
         rules: DecodingRules,
         beta: Tensor,
     ) -> list[dict[str, Any]]:
         """Rebuild queries from all passages at once."""
         recipe = self.acrobart()
-        signal = passage_signal(evidence.scores, scale=recipe.score_scale, kind=recipe.bias)
-        length = evidence.mask.shape[2]
+        signal = passage_signal(neighbours.scores, scale=recipe.score_scale, kind=recipe.bias)
+        length = neighbours.mask.shape[2]
         bias = attention_bias(signal, beta.to(signal.device), num_subwords=length)
-        step = joined_step(writer, evidence, bias)
-        joined = greedy(step, len(evidence.scores), rules, evidence.mask.device)
+        step = joined_step(writer, neighbours, bias)
+        joined = greedy(step, len(neighbours.scores), rules, neighbours.mask.device)
         return [{"joined": text} for text in self.generator.inputs.texts(joined)]
 
 
 def read_passages(
     writer: QueryGeneratorNetwork, packed: PassageSet, scores: Tensor, rows: Tensor
-) -> Evidence:
+) -> Neighbours:
     """Let the query generator read the passages (B, K) of some queries."""
     batch = packed.passage_batch(rows.flatten().cpu().numpy())
     states = writer.encode(as_text(batch))
     shape = tuple(rows.shape)
-    return Evidence(scores, states.unflatten(0, shape), batch.mask.unflatten(0, shape))
+    return Neighbours(scores, states.unflatten(0, shape), batch.mask.unflatten(0, shape))
 
 
-def marginal_step(writer: QueryGeneratorNetwork, evidence: Evidence, log_prior: Tensor) -> Step:
+def marginal_step(writer: QueryGeneratorNetwork, neighbours: Neighbours, log_prior: Tensor) -> Step:
     """Write from the mixture: log Σ_i p(z_i|x) · p(token | z_i, tokens before), as logits."""
     count, k = log_prior.shape
-    inner = writer.begin(evidence.states.flatten(0, 1), evidence.mask.flatten(0, 1))
+    inner = writer.begin(neighbours.states.flatten(0, 1), neighbours.mask.flatten(0, 1))
 
     def step(tokens: Tensor, _parents: Tensor | None = None) -> Tensor:
         logits = inner(tokens.repeat_interleave(k))
@@ -200,9 +200,9 @@ def marginal_step(writer: QueryGeneratorNetwork, evidence: Evidence, log_prior: 
     return step
 
 
-def joined_step(writer: QueryGeneratorNetwork, evidence: Evidence, bias: Tensor) -> Step:
+def joined_step(writer: QueryGeneratorNetwork, neighbours: Neighbours, bias: Tensor) -> Step:
     """Write from all passages at once, attention biased; all is computed anew for each token."""
-    states, mask = evidence.states.flatten(1, 2), evidence.mask.flatten(1, 2)
+    states, mask = neighbours.states.flatten(1, 2), neighbours.mask.flatten(1, 2)
     written: list[Tensor] = []
 
     def step(tokens: Tensor, _parents: Tensor | None = None) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from benchmarks.learn.rebuilt import (
-    Evidence,
+    Neighbours,
     joined_step,
     marginal_step,
     read_passages,
@@ -22,7 +22,7 @@ from quoth.training.recipes.acrobart import attention_bias
 RULES = DecodingRules(prefix=(CLS,), end=SEP, max_length=6, no_repeat=0)
 
 
-def make_evidence() -> Evidence:
+def make_neighbours() -> Neighbours:
     """What two queries have found, three passages each."""
     rows = torch.tensor([[0, 4, 7], [3, 3, 9]])
     scores = torch.tensor([[0.9, 0.5, 0.1], [0.3, 0.3, 0.2]])
@@ -31,36 +31,36 @@ def make_evidence() -> Evidence:
 
 @torch.no_grad()
 def test_the_mixture_is_the_weighted_mean_of_what_each_passage_says() -> None:
-    writer, evidence = make_writer().eval(), make_evidence()
-    prior = torch.softmax(5 * evidence.scores, dim=-1)
-    step = marginal_step(writer, evidence, prior.log())
+    writer, neighbours = make_writer().eval(), make_neighbours()
+    prior = torch.softmax(5 * neighbours.scores, dim=-1)
+    step = marginal_step(writer, neighbours, prior.log())
     tokens = torch.tensor([[CLS, CLS], [11, 12]])
     step(tokens[0], None)
     found = step(tokens[1], None).exp()
     for query in range(2):
         inputs = tokens[:, query].repeat(3, 1)
-        alone = writer.decode(inputs, evidence.states[query], evidence.mask[query])[:, -1]
+        alone = writer.decode(inputs, neighbours.states[query], neighbours.mask[query])[:, -1]
         expected = (prior[query, :, None] * alone.softmax(-1)).sum(0)
         torch.testing.assert_close(found[query], expected, rtol=1e-4, atol=1e-6)
 
 
 @torch.no_grad()
 def test_all_passages_at_once_heed_their_bias() -> None:
-    writer, evidence = make_writer().eval(), make_evidence()
-    length = evidence.mask.shape[2]
+    writer, neighbours = make_writer().eval(), make_neighbours()
+    length = neighbours.mask.shape[2]
     strong = torch.tensor([[60.0, 0.0, 0.0], [0.0, 0.0, 60.0]])
     bias = attention_bias(strong, torch.ones(1, 1), num_subwords=length)
-    found = joined_step(writer, evidence, bias)(torch.tensor([CLS, CLS]), None)
-    chosen = torch.stack((evidence.states[0, 0], evidence.states[1, 2]))
-    mask = torch.stack((evidence.mask[0, 0], evidence.mask[1, 2]))
+    found = joined_step(writer, neighbours, bias)(torch.tensor([CLS, CLS]), None)
+    chosen = torch.stack((neighbours.states[0, 0], neighbours.states[1, 2]))
+    mask = torch.stack((neighbours.mask[0, 0], neighbours.mask[1, 2]))
     alone = writer.decode(torch.tensor([[CLS], [CLS]]), chosen, mask)[:, -1]
     torch.testing.assert_close(found, alone, rtol=1e-3, atol=1e-3)
 
 
 @torch.no_grad()
 def test_every_way_of_decoding_writes_one_query_a_passage() -> None:
-    evidence = make_evidence()
-    found = write_alone(make_writer().eval(), evidence.states[0], evidence.mask[0], RULES)
+    neighbours = make_neighbours()
+    found = write_alone(make_writer().eval(), neighbours.states[0], neighbours.mask[0], RULES)
     assert {way: len(own) for way, own in found.items()} == dict(greedy=3, beam=3, nucleus=3)
     assert all(len(tokens) < RULES.max_length for own in found.values() for tokens in own)
 
