@@ -8,7 +8,7 @@ of the encoder is judged by its own ranking and fused with BM25: an even mix, ea
 over its usual range on these queries (no judgement is needed for that); BM25 and the fusion before
 learning also as the query generator reranks them. Differences are paired by query. Joins results of
 several folders over time: rows of the same collection, start and seed are replaced. Writes
-results/learn.json.
+results/learn.json, or the file that `--out` names, with the measures that `--measures` does.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import argparse
 import json
 import logging
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data/ir"))
     parser.add_argument("--tests", type=Path, default=TESTS)
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--measures", default=",".join(MEASURES))
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     about = read_runs(given.folders)
@@ -67,11 +69,12 @@ def main() -> None:
     rows = known["rows"]
     start, seed = about["settings"]["start"], int(about["settings"]["seed"])
     most = int(about["settings"]["test_queries"])
+    measures = tuple(given.measures.split(","))
     for name in sorted({run["set"] for run in about["runs"]}):
         training = [run for run in about["runs"] if run["set"] == name]
         cut = {split: queries[:most] for split, queries in tests[name].items()}
         arrays = read_arrays(name, given.folders)
-        for row in judge_set(given.data / name, arrays, cut):
+        for row in judge_set(given.data / name, arrays, cut, measures):
             row |= {"start": start, "seed": seed, "training": training}
             key = _key(row)
             rows = [each for each in rows if _key(each) != key] + [row]
@@ -79,7 +82,7 @@ def main() -> None:
     content = {
         "quoth": __version__,
         "device": about["device"],
-        "measures": MEASURES,
+        "measures": measures,
         "recipes": about["recipes"] if start == "pretrained" else known.get("recipes", {}),
         "rows": rows,
     }
@@ -109,7 +112,10 @@ def read_arrays(name: str, folders: list[Path]) -> dict[str, Any]:
 
 
 def judge_set(
-    folder: Path, arrays: dict[str, Any], tests: dict[str, list[list[str]]]
+    folder: Path,
+    arrays: dict[str, Any],
+    tests: dict[str, list[list[str]]],
+    measures: Sequence[str],
 ) -> list[dict[str, Any]]:
     """Judge all states of one collection on each split."""
     states = [name.removesuffix(".rows") for name in arrays if name.endswith(".rows")]
@@ -133,22 +139,24 @@ def judge_set(
                 runs += [rerank(run, likely) for run in (bm25, runs[2])]
             at += len(queries)
             qrels = Qrels({q.qid: judged[split].grades[q.qid] for q in queries})
-            results.append(describe(folder.name, split, runs, qrels))
+            results.append(describe(folder.name, split, runs, qrels, measures))
     return results
 
 
-def describe(name: str, split: str, runs: list[Run], qrels: Qrels) -> dict[str, Any]:
+def describe(
+    name: str, split: str, runs: list[Run], qrels: Qrels, measures: Sequence[str]
+) -> dict[str, Any]:
     """Return the means of all runs, and what learning, fusing and reranking changed."""
     by_name = {run.name: run for run in runs}
     kept = [run for run in runs if not run.name.startswith(("gpl~", "tsdae~"))]
     means = [
         asdict(row)
         for run in kept
-        for row in compare([run], qrels, MEASURES, baseline=run.name).rows
+        for row in compare([run], qrels, measures, baseline=run.name).rows
     ]
     for row in means:
         del row["contrast"]
-        if row["measure"] == "nDCG@10":
+        if row["measure"] == measures[0]:
             logging.info("%-14s %-22s %.4f", name, row["run_name"], row["mean"])
     return {
         "set": name,
@@ -160,7 +168,7 @@ def describe(name: str, split: str, runs: list[Run], qrels: Qrels) -> dict[str, 
             | {"baseline": base}
             for run, base in COMPARED
             if run in by_name and base in by_name
-            for measure in MEASURES
+            for measure in measures
         ],
     }
 

@@ -6,12 +6,13 @@ Needs torch, transformers, tokenizers, safetensors, numba and what `benchmarks.l
 For each collection, from the same encoder: warm-up on BM25's labels; from its best state RUMBArt,
 ACROBArT, distillation of the frozen query generator, and a control that spends the same steps on
 the contrastive loss alone; from the encoder as it was TSDAE and GPL (`rivals`), and warm-ups with
-the negatives of the thesis' Table 6.1 (`negatives:in_batch:bm25` and so on). The mean of the
-parameters before and after is searched with too (`rumbart~half`). Early stopping looks at held-out
-pseudo-queries. `--start random` first re-initialises the upper half of the encoder's layers, which
-then has seen no labels to speak of. Writes OUT/<collection>.npz (the best documents of every test
-query in every state, and what the query generator says of the best ones) and OUT/runs.json after
-each state. Judgements are not here: `report` has them.
+the negatives of the thesis' Table 6.1 (`negatives:in_batch:bm25` and so on) or with the lengths of
+vectors of its Figure 6.1 (`width:64`). The mean of the parameters before and after is searched with
+too (`rumbart~half`). Early stopping looks at held-out pseudo-queries. `--start random` first
+re-initialises the upper half of the encoder's layers, which then has seen no labels to speak of.
+Writes OUT/<collection>.npz (the best documents of every test query in every state, and what the
+query generator says of the best ones) and OUT/runs.json after each state. Judgements are not here:
+`report` has them.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ from quoth.training.retriever.curriculum import blend
 from quoth.training.retriever.learning import Learned, LearningRun
 from quoth.training.retriever.passage_set import PassageSet, as_text, open_passage_set
 from quoth.training.retriever.refresh import encode_passages
-from quoth.training.retriever.retriever import Retriever
+from quoth.training.retriever.retriever import LayerRetriever, Retriever
+from quoth.training.retriever.similarity import score_all
 from quoth.training.retriever.validation import held_out_mrr
 
 PACKED = Path("benchmarks/.cache/learn")
@@ -56,7 +58,17 @@ MOST_VALIDATED = 6000  # passages that a held-out query is looked for among
 
 def main() -> None:
     """Learn on each collection until the time is over."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    given = arguments(__doc__.splitlines()[0]).parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    bench = Bench(given)
+    names = given.sets.split(",") if given.sets else sorted(bench.tests)
+    for name in names:
+        bench.learn(name)
+
+
+def arguments(description: str) -> argparse.ArgumentParser:
+    """Return what every training here can be told."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--encoder", type=Path, required=True)
     parser.add_argument("--generator", type=Path, required=True)
     parser.add_argument("--packed", type=Path, default=PACKED)
@@ -70,12 +82,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--test-queries", type=int, default=500)
     parser.add_argument("--read", action="store_true", help="let the query generator read")
-    given = parser.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
-    bench = Bench(given)
-    names = given.sets.split(",") if given.sets else sorted(bench.tests)
-    for name in names:
-        bench.learn(name)
+    return parser
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,7 @@ class Found:
     """The best documents of each test query, by row of the collection."""
 
     rows: NDArray[np.int32]  # (Q, DEPTH)
-    scores: NDArray[np.float16]
+    scores: NDArray[np.float16 | np.float32]
 
 
 class Bench:
@@ -107,8 +114,8 @@ class Bench:
 
     def learn(self, name: str) -> None:
         """Run all arms on one collection."""
-        packed = open_passage_set(self.given.packed / f"{name}.bin").to(self.device)
-        states: dict[str, Found] = {"before": self.search(self.network, packed, name)}
+        packed = self.open(name)
+        states = {"before": self.search(as_retriever(self.network), packed, name)}
         arrays: dict[str, Any] = {}
         if self.given.read:
             arrays = self.read(packed, name, states["before"])
@@ -122,11 +129,16 @@ class Bench:
             seconds = time.perf_counter() - began
             if arm == "warm-up":
                 start = learned.network
-            states[arm] = self.search(learned.network, packed, name)
-            half = blend(self.network, learned.network, share=0.5)
-            states[f"{arm}~half"] = self.search(half, packed, name)
+            states[arm] = self.search(learned.retriever, packed, name)
+            if can_blend(arm):
+                half = blend(self.network, learned.network, share=0.5)
+                states[f"{arm}~half"] = self.search(as_retriever(half), packed, name)
             self.note(name, arm, learned, seconds, packed)
             self.keep(name, states, arrays)
+
+    def open(self, name: str) -> PassageSet:
+        """Read a packed collection."""
+        return open_passage_set(self.given.packed / f"{name}.bin").to(self.device)
 
     def keep(self, name: str, states: dict[str, Found], read: dict[str, Any]) -> None:
         """Write all that was found so far."""
@@ -152,6 +164,10 @@ class Bench:
                 steps=given.warm_up_steps, seed=given.seed, layout=layout, negatives=negatives
             )
             return train_warm_up(self.network, packed, recipe, run)
+        if arm.startswith("width:"):
+            projection = int(arm.removeprefix("width:"))
+            recipe = WarmUpRecipe(steps=given.warm_up_steps, seed=given.seed, projection=projection)
+            return train_warm_up(self.network, packed, recipe, run)
         if arm in ("gpl", "tsdae"):
             settings = RivalSettings(steps=given.warm_up_steps + given.steps, seed=given.seed)
             if arm == "gpl":
@@ -169,27 +185,29 @@ class Bench:
         return train_rumbart(start, self.writer, packed, recipes[arm], run)
 
     @torch.inference_mode()
-    def search(self, network: GlowNetwork, packed: PassageSet, name: str) -> Found:
+    def search(self, retriever: Retriever | LayerRetriever, packed: PassageSet, name: str) -> Found:
         """Find the best documents of the test queries; a document scores as its best passage."""
-        network.eval()
-        passages = encode_passages(Retriever(network, similarity="cosine"), packed).float()
+        retriever.eval()
+        passages = encode_passages(retriever, packed).float()
         rows = torch.from_numpy(packed.document_rows).to(self.device)
         documents, owners = rows.unique(return_inverse=True)
         best_rows, best_scores = [], []
         for texts in self.batches(name):
             batch = self.encoder.inputs.pad(self.encoder.inputs.queries(texts, None))
-            cosines = network.encode_queries(batch.to(self.device)).float() @ passages.T
-            scores = torch.full((len(texts), len(documents)), -2.0, device=self.device)
-            scores.scatter_reduce_(1, owners.expand(len(texts), -1), cosines, "amax")
+            vectors = retriever.encode_queries(batch.to(self.device)).float()
+            found = score_all(vectors, passages, similarity=retriever.similarity)
+            scores = torch.full((len(texts), len(documents)), -torch.inf, device=self.device)
+            scores.scatter_reduce_(1, owners.expand(len(texts), -1), found, "amax")
             top = scores.topk(min(DEPTH, len(documents)), dim=1)
             best_rows.append(documents[top.indices].int().cpu().numpy())
-            best_scores.append(top.values.half().cpu().numpy())
+            is_cosine = retriever.similarity == "cosine"  # others are too large for fp16
+            best_scores.append((top.values.half() if is_cosine else top.values).cpu().numpy())
         return Found(np.concatenate(best_rows), np.concatenate(best_scores))
 
     @torch.inference_mode()
     def read(self, packed: PassageSet, name: str, found: Found) -> dict[str, Any]:
         """Return log p(query | passage) of the best documents, each read by its best passage."""
-        passages = encode_passages(Retriever(self.network, similarity="cosine"), packed).float()
+        passages = encode_passages(as_retriever(self.network), packed).float()
         rows = torch.from_numpy(packed.document_rows).to(self.device)
         documents, owners = rows.unique(return_inverse=True)
         place = {int(row): at for at, row in enumerate(documents.tolist())}
@@ -235,7 +253,13 @@ class Bench:
         return (texts[at : at + size] for at in range(0, len(texts), size))
 
     def note(
-        self, name: str, arm: str, learned: Learned, seconds: float, packed: PassageSet
+        self,
+        name: str,
+        arm: str,
+        learned: Learned,
+        seconds: float,
+        packed: PassageSet,
+        **more: Any,
     ) -> None:
         """Print and keep what a run did."""
         report = learned.report
@@ -255,6 +279,7 @@ class Bench:
                 "passages": packed.num_passages,
                 "queries": len(packed.queries),
                 "about": dict(packed.about),
+                **more,
             }
         )
         print(
@@ -270,6 +295,20 @@ class Bench:
             about["device"] = torch.cuda.get_device_name()
         content = about | {"recipes": recipes_used(self.given), "runs": self.runs}
         (self.given.out / "runs.json").write_text(json.dumps(content, default=str))
+
+
+def as_retriever(network: GlowNetwork) -> Retriever:
+    """Return a dual encoder as it is searched with: by cosine."""
+    return Retriever(network, similarity="cosine")
+
+
+def can_blend(arm: str) -> bool:
+    """Say whether what an arm trains has the parameters of what it started from, and no more.
+
+    >>> can_blend("rumbart"), can_blend("width:64"), can_blend("width:0")
+    (True, False, True)
+    """
+    return not arm.startswith("width:") or arm == "width:0"
 
 
 def best_passages(cosines: torch.Tensor, owners: torch.Tensor, count: int) -> torch.Tensor:
