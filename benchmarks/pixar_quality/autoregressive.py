@@ -45,6 +45,7 @@ from benchmarks.pixar_quality.constrained_beam import (
 from benchmarks.pixar_quality.run_gpu import AGGREGATIONS, PACKED, Desk, K, pad_rows
 from benchmarks.pixar_quality.trained import latest_checkpoint
 from quoth.index.trie.trie import Sequences, Trie
+from quoth.models.pixar.config import PixarConfig
 from quoth.models.pretrained import load_tokenizer
 from quoth.models.query_generator.config import QueryGeneratorConfig
 from quoth.models.query_generator.files import build_network, load_bert, load_network, read_saved
@@ -64,9 +65,6 @@ from quoth.training.recipes.pixar_config import PixarRecipe
 
 VOCABULARY = "wordpiece"
 WIDTHS = (10, 100)
-LEARNING_RATE, ENCODER_LEARNING_RATE, WEIGHT_DECAY = 6e-4, 2e-4, 0.01
-"""Those of the query generator's own recipe."""
-
 _ROWS_AT_ONCE = 3200  # beginnings that are continued in one step
 
 
@@ -84,6 +82,11 @@ def main() -> None:
     parser.add_argument("--set", dest="name", default="squad")
     parser.add_argument("--steps", type=int, default=1200)
     parser.add_argument("--batch", type=int, default=512)
+    # rates, decay and dropout are those of the query generator's own recipe
+    parser.add_argument("--dropout", type=float, default=0.1)
+    parser.add_argument("--learning-rate", type=float, default=6e-4)
+    parser.add_argument("--encoder-learning-rate", type=float, default=2e-4)
+    parser.add_argument("--weight-decay", type=float, default=0.01)
     parser.add_argument("--checkpoint-every", type=int, default=200)
     parser.add_argument("--layers", type=int, default=6, help="of the decoder")
     parser.add_argument("--widths", default=",".join(map(str, WIDTHS)), help="of the beams")
@@ -174,12 +177,19 @@ class Control:
         """Where checkpoints are."""
         return Path(self.given.checkpoints) / f"{self.given.name}.autoregressive.{self.name}"
 
+    @property
+    def facts_path(self) -> Path:
+        """Where facts about the training go."""
+        return Path(self.given.out) / f"autoregressive.{self.name}.json"
+
     def train(self) -> None:
-        """Train, going on from the latest checkpoint."""
+        """Train, going on from the latest checkpoint, unless that was done."""
         given, recipe = self.given, PixarRecipe(batch_size=self.given.batch)
+        if self.facts_path.exists():
+            return
         rows, began = self.pairs.training_rows, time.perf_counter()
         with seeded(recipe.seed, self.device) as generator:
-            model = IdentifierWriter(self.network, dropout=recipe.dropout).to(self.device)
+            model = IdentifierWriter(self.network, dropout=given.dropout).to(self.device)
             on_device = self.pairs.to(self.device)
             end, most = self.inputs.symbols.end, self.config.max_query_subwords
 
@@ -216,14 +226,13 @@ class Control:
             "steps": report.steps,
             "batch": self.given.batch,
             "targets_per_input": recipe.targets_per_input,
-            "learning_rates": [LEARNING_RATE, ENCODER_LEARNING_RATE],
+            "learning_rates": [self.given.learning_rate, self.given.encoder_learning_rate],
             "seconds": round(seconds, 1),
             "losses": report.losses,
             "about": dict(self.pairs.about),
             "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
         }
-        path = self.given.out / f"autoregressive.{self.name}.json"
-        path.write_text(json.dumps(facts, default=str))
+        self.facts_path.write_text(json.dumps(facts, default=str))
 
     def restore(self) -> None:
         """Put the latest checkpoint into the network."""
@@ -271,7 +280,10 @@ def start_network(
     tokenizer = load_tokenizer(given.encoder)
     if given.start is None:
         config = QueryGeneratorConfig(
-            num_layers=given.layers, max_query_subwords=longest + 1, train_encoder=True
+            num_layers=given.layers,
+            max_passage_subwords=PixarConfig().max_query_subwords,  # what it reads are queries
+            max_query_subwords=longest + 1,
+            train_encoder=True,
         )
         inputs = QueryGeneratorInputs(tokenizer, config)
         network = build_network(load_bert(given.encoder), config, start_id=start_id(inputs))
@@ -287,9 +299,9 @@ def loop_config(given: argparse.Namespace) -> LoopConfig:
     """Return how long and how fast the control learns."""
     return LoopConfig(
         steps=given.steps,
-        learning_rate=LEARNING_RATE,
-        learning_rates={"network.encoder.": ENCODER_LEARNING_RATE},
-        weight_decay=WEIGHT_DECAY,
+        learning_rate=given.learning_rate,
+        learning_rates={"network.encoder.": given.encoder_learning_rate},
+        weight_decay=given.weight_decay,
         report_every=50,
         checkpoint_every=given.checkpoint_every,
     )

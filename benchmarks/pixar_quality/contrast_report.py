@@ -130,7 +130,16 @@ def judge_autoregressive(
         for system, way in rankings
     ]
     about = {key: facts[key] for key in ("set", "vocabulary", "about", "step", "device")}
+    about["seconds"] = training_seconds(judge.folder, facts)
     return {"quoth": __version__, **about, "baseline": baseline, "arms": arms, "rows": rows}
+
+
+def training_seconds(folder: Path, facts: dict[str, Any]) -> float | None:
+    """Read how long PIXAR was trained, where `run_gpu` wrote into the same folder."""
+    found = folder.glob(f"{facts['set']}.{facts['vocabulary']}.*.json")
+    points = [point for path in found for point in _read(path)["curve"]]
+    own = [each["seconds"] for each in points if each["step"] == facts["step"]]
+    return own[0] if own else None
 
 
 def judge_bm25(judge: Judge, given: argparse.Namespace, name: str) -> dict[str, Any]:
