@@ -213,6 +213,7 @@ class Control:
                 generator=generator,
                 progress=lambda each: print(each.step, round(each.loss, 3), flush=True),
                 checkpoint=self.place,
+                until=given.steps,  # writes a checkpoint after the last step, whatever the interval
             )
         self.keep_training(report, recipe, time.perf_counter() - began)
 

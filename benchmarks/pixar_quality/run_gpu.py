@@ -92,6 +92,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--looks", type=int, default=4, help="points at which a run is judged")
+    parser.add_argument("--checkpoint-every", type=int, default=0, help="0: at each look")
     parser.add_argument("--no-start", action="store_true", help="do not judge the untrained one")
     parser.add_argument("--test-queries", type=int, default=1000)
     parser.add_argument("--shortlists", default="", help="lengths of centroids' lists, at the end")
@@ -146,14 +147,14 @@ class Trial:
             self.finish(curve, desk, trained, pairs, recipe, slots)
             return
         place = given.checkpoints / f"{given.name}.{self.vocabulary}.{self.losses}"
-        seconds = 0.0
+        seconds, every = 0.0, given.checkpoint_every or max(1, given.steps // given.looks)
         for number in range(1, given.looks + 1):
             until = given.steps * number // given.looks
             began = time.perf_counter()
             trained, report = train_pixar(
                 model,
                 pairs,
-                recipe=replace(recipe, checkpoint_every=max(1, given.steps // given.looks)),
+                recipe=replace(recipe, checkpoint_every=every),
                 device=device,
                 name=self.vocabulary,
                 checkpoint=place,

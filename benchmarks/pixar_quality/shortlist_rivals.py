@@ -51,7 +51,7 @@ ORDERS, WAYS = ("bag_cos", "ordered"), ("max", "logsumexp", "seal")
 SETTINGS = {"svd": "depth", "hire_low_rank": "depth", "fast_vocabulary": "depth"}
 """What is fitted: phrases taken of each vector; of the other methods the length of lists."""
 
-ROUNDS, CLOSE = 6, 0.02
+ROUNDS, CLOSE, JUDGES = 6, 0.02, 200
 _AT_ONCE = 64
 
 Ids = NDArray[np.int32]
@@ -92,7 +92,13 @@ def main() -> None:
 
 
 def fit(
-    build: Callable[[int], Shortlist], queries: Samples, *, wanted: int, first: int, most: int
+    build: Callable[[int], Shortlist],
+    queries: Samples,
+    *,
+    wanted: int,
+    first: int,
+    most: int,
+    threads: int = 1,
 ) -> Fitted:
     """Find the setting with which queries keep about `wanted` phrases on average.
 
@@ -103,8 +109,7 @@ def fit(
     low, high, setting = 0, most + 1, max(1, min(first, most))
     while len(tried) < ROUNDS and setting not in tried:
         shortlist = build(setting)
-        pairs = zip(queries.pooled, queries.slots, strict=True)
-        kept = float(np.mean([len(shortlist.choose(*each)) for each in pairs]))
+        kept = float(np.mean([len(ids) for ids in choose_phrases(shortlist, queries, threads)]))
         tried[setting] = Fitted(shortlist, setting, kept)
         if abs(kept / wanted - 1.0) <= CLOSE:
             break
@@ -112,6 +117,13 @@ def fit(
         guess = round(setting * wanted / max(kept, 1.0))
         setting = guess if low < guess < high else (low + high) // 2
     return min(tried.values(), key=lambda each: abs(np.log(max(each.kept, 1.0) / wanted)))
+
+
+def choose_phrases(shortlist: Shortlist, queries: Samples, threads: int) -> list[Ids]:
+    """Shortlist phrases for each query."""
+    with ThreadPoolExecutor(threads) as pool:
+        found = pool.map(shortlist.shortlist, queries.pooled, queries.slots)
+        return [each.phrase_ids for each in found]
 
 
 def choose_vectors(samples: Samples, vectors: str) -> Samples:
@@ -167,7 +179,7 @@ class Bench:
             pairs,
             desk,
             encode(model, pairs, training[:: max(1, len(training) // given.samples)]),
-            encode(model, pairs, (held_out if len(held_out) else training)[:256]),
+            encode(model, pairs, (held_out if len(held_out) else training)[:JUDGES]),
             Samples(encoded.pooled, encoded.slots),
             facts,
         )
@@ -190,12 +202,13 @@ class Bench:
         # of lists, several are joined; of previews, one for each vector
         first = max(1, given.wanted // (5 if vectors == "all" else 1))
         narrow = slice(0, 0) if vectors == "pooled" else slice(None)
-        judges = Samples(self.judges.pooled, self.judges.slots[:, narrow])
-        found = fit(build, judges, wanted=given.wanted, first=first, most=size)
-        kept = [
-            found.shortlist.shortlist(pooled, slots[narrow]).phrase_ids
-            for pooled, slots in zip(self.tests.pooled, self.tests.slots, strict=True)
-        ]
+        judges, tests = (
+            Samples(each.pooled, each.slots[:, narrow]) for each in (self.judges, self.tests)
+        )
+        found = fit(
+            build, judges, wanted=given.wanted, first=first, most=size, threads=given.threads
+        )
+        kept = choose_phrases(found.shortlist, tests, given.threads)
         facts = {
             "setting": {SETTINGS.get(method, "list_length"): found.setting},
             "kept_when_fitted": found.kept,
@@ -221,7 +234,7 @@ class Bench:
         if method == "centroids":
             return self._list_centroids
         head, bias = head_of(self.model)
-        rows = Rows.store(head, bias, storage="bfloat16", threads=self.given.threads)
+        rows = Rows.store(head, bias, storage="bfloat16")  # threads share queries out, not rows
         config = RivalConfig(
             method=method,
             storage="bfloat16",
@@ -233,9 +246,7 @@ class Bench:
 
         def build(setting: int) -> Shortlist:
             own = replace(config, **{SETTINGS.get(method, "list_length"): setting})
-            return build_rival(
-                head, bias, rows=rows, samples=samples, config=own, threads=self.given.threads
-            )
+            return build_rival(head, bias, rows=rows, samples=samples, config=own)
 
         return build
 

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from benchmarks.pixar_latency.rivals.samples import Samples
 from benchmarks.pixar_quality.run_gpu import AGGREGATIONS, ORDERS, Desk, K, bag_norms
-from benchmarks.pixar_quality.shortlist_rivals import encode, fit, head_of
+from benchmarks.pixar_quality.shortlist_rivals import JUDGES, encode, fit, head_of
 from benchmarks.pixar_quality.trained import latest_checkpoint, restore, start_model
 from quoth.jobs.pixar.shortlist import learn_centroids, list_phrases
 from quoth.models.pixar.pixar import Pixar
@@ -107,7 +107,7 @@ def fit_centroids(model: Pixar, pairs: IdentifierPairs, *, wanted: int) -> Short
     centroids: Tensor = learn_centroids(model, pairs, config=config, device=device)
     model.network.to(device)
     held_out = pairs.held_out_rows if len(pairs.held_out_rows) else pairs.training_rows
-    judges: Samples = encode(model, pairs, held_out[:256])
+    judges: Samples = encode(model, pairs, held_out[:JUDGES])
 
     def build(length: int) -> Shortlist:
         return list_phrases(model, centroids, config=replace(config, list_length=length))

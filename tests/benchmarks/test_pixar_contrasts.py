@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from benchmarks.pixar_latency.rivals.config import RivalConfig
 from benchmarks.pixar_latency.rivals.samples import Samples
 from benchmarks.pixar_quality.contrast_report import (
@@ -26,14 +27,16 @@ from quoth.records import Qrels, Query
 SAMPLES = Samples(np.zeros((16, 2), dtype=np.float32), np.zeros((16, 3, 2), dtype=np.float32))
 
 
+LISTED = 50_000
+
+
 class Saturating(Shortlist):
     """Keeps fewer of each further phrase that is listed, as lists that overlap do."""
 
     def __init__(self, setting: int) -> None:
-        empty = np.zeros((0, 2), dtype=np.float32)
-        rows = Rows(empty, empty, storage="float32", width=2)
+        rows = Rows.store(torch.zeros(LISTED, 2), torch.zeros(LISTED), storage="float32")
         super().__init__(rows, RivalConfig(method="svd"))  # type: ignore[arg-type]
-        self._size = round(8 * setting**0.75)
+        self._size = min(LISTED, round(8 * setting**0.75))
 
     def choose(self, pooled: object, slots: object) -> Places:
         return np.arange(self._size, dtype=np.int32)
