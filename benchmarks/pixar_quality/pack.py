@@ -18,7 +18,10 @@ import json
 import logging
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +63,7 @@ def main() -> None:
     parser.add_argument("--sizes", default="10000,30522,60000,100000")
     parser.add_argument("--rivals", default="bpe,unigram,wordpiece")
     parser.add_argument("--out", type=Path, default=CACHE / "pixar")
+    parser.add_argument("--processes", type=int, default=1, help="that search for identifiers")
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     for name in given.sets.split(","):
@@ -79,7 +83,7 @@ def pack(name: str, given: argparse.Namespace) -> None:
     """Write one set under every vocabulary."""
     out = given.out / name
     out.mkdir(parents=True, exist_ok=True)
-    corpus = filtered(name, read_corpus(name, given.data), out)
+    corpus = filtered(name, read_corpus(name, given.data), out, processes=given.processes)
     tests = test_queries(parts_of(name)[0], given.data)
     (out / "tests.json").write_text(json.dumps(tests, ensure_ascii=False))
     (out / "documents.json").write_text(json.dumps(corpus.documents))
@@ -146,13 +150,18 @@ def read_corpus(name: str, data: Path) -> Corpus:
     return corpus
 
 
-def filtered(name: str, corpus: Corpus, out: Path) -> Corpus:
+def filtered(name: str, corpus: Corpus, out: Path, *, processes: int = 1) -> Corpus:
     """Keep the identifiers by which BM25 finds their passage; kept on disk, as it takes minutes."""
     path = out / "kept.json.gz"
     if not path.exists():
-        kept = [
-            [query.text for query, is_found in own if is_found] for own in round_trips(corpus, name)
-        ]
+        shares = [range(at, len(corpus.texts), processes) for at in range(processes)]
+        kept: list[list[str]] = [[] for _ in corpus.texts]
+        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+            for own, found in zip(
+                shares, pool.map(partial(find_kept, corpus), shares), strict=True
+            ):
+                for at, texts in zip(own, found, strict=True):
+                    kept[at] = texts
         with gzip.open(path, "wt") as stream:
             json.dump(kept, stream, ensure_ascii=False)
     with gzip.open(path, "rt") as stream:
@@ -162,24 +171,23 @@ def filtered(name: str, corpus: Corpus, out: Path) -> Corpus:
     return Corpus(corpus.texts, corpus.documents, kept)
 
 
-def round_trips(corpus: Corpus, name: str) -> Iterator[list[tuple[Query, bool]]]:
-    """Search for every identifier of every passage."""
+def find_kept(corpus: Corpus, share: Sequence[int]) -> list[list[str]]:
+    """Search for every identifier of some passages, and keep those that find their own."""
+    kept = []
     with tempfile.TemporaryDirectory() as scratch, Engine.open(Path(scratch) / "c.quoth") as engine:
         engine.add_documents(
             Document(str(at), {"text": (text,)}) for at, text in enumerate(corpus.texts)
         )
-        for start in range(0, len(corpus.texts), 200):
-            own = range(start, min(start + 200, len(corpus.texts)))
-            queries = {at: _queries(at, corpus.identifiers[at]) for at in own}
+        for start in range(0, len(share), 200):
+            queries = {
+                at: _queries(at, corpus.identifiers[at]) for at in share[start : start + 200]
+            }
             flat = [query for each in queries.values() for query in each]
             hits = engine.run(flat, k=ROUND_TRIP, searcher="lexical").hits if flat else {}
-            for at in own:
-                yield [
-                    (query, any(hit.docid == str(at) for hit in hits[query.qid]))
-                    for query in queries[at]
-                ]
-            if start % 2000 == 0:
-                logging.info("%s: %s of %s passages", name, start, len(corpus.texts))
+            for at, own in queries.items():
+                docid = str(at)
+                kept.append([q.text for q in own if any(hit.docid == docid for hit in hits[q.qid])])
+    return kept
 
 
 def _queries(at: int, texts: Iterable[str]) -> list[Query]:

@@ -15,7 +15,6 @@ Judgements are not here: `report` has them.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import sys
 import threading
@@ -31,13 +30,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))  # not inst
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file
 
+from benchmarks.pixar_quality.trained import restore, start_model
 from quoth.index.trie.build import build_trie
 from quoth.index.trie.trie import Sequences, Trie
 from quoth.jobs.pixar.shortlist import learn_centroids, list_phrases
-from quoth.models.pixar.config import PixarConfig
-from quoth.models.pixar.network import PhraseHead
 from quoth.models.pixar.pixar import Pixar
 from quoth.models.pixar.shortlist.config import ShortlistConfig
 from quoth.models.pixar.shortlist.interface import Shortlist
@@ -46,13 +43,8 @@ from quoth.search.generative.aggregate_config import AggregateConfig
 from quoth.search.generative.decode.config import DecodeConfig
 from quoth.search.generative.decode.decoder import Decoder
 from quoth.search.generative.decode.score_table import BagNorms, PhraseScores
-from quoth.training.identifiers.pairs import (
-    IdentifierPairs,
-    open_identifier_pairs,
-    phrase_counts,
-    suggest_num_slots,
-)
-from quoth.training.recipes.pixar import PixarPairs, as_pixar, train_pixar
+from quoth.training.identifiers.pairs import IdentifierPairs, phrase_counts
+from quoth.training.recipes.pixar import train_pixar
 from quoth.training.recipes.pixar_config import PixarRecipe
 from quoth.vocabulary.phrases.rarity import rarities
 
@@ -100,6 +92,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--looks", type=int, default=4, help="points at which a run is judged")
+    parser.add_argument("--checkpoint-every", type=int, default=0, help="0: at each look")
     parser.add_argument("--no-start", action="store_true", help="do not judge the untrained one")
     parser.add_argument("--test-queries", type=int, default=1000)
     parser.add_argument("--shortlists", default="", help="lengths of centroids' lists, at the end")
@@ -130,19 +123,15 @@ class Trial:
         """Train in stretches, judging after each; the last is judged in every way."""
         given, folder = self.given, self.given.packed / self.given.name
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        pairs = open_identifier_pairs(folder / f"{self.vocabulary}.bin")
-        with gzip.open(folder / f"{self.vocabulary}.texts.gz", "rt") as stream:
-            texts = json.load(stream)
-        slots = min(16, suggest_num_slots(pairs.identifier_lengths))
-        model = Pixar.start(
-            str(given.encoder),
-            num_phrases=pairs.num_phrases,
-            config=PixarConfig(num_slots=slots, rows=given.rows),
-            phrase_texts=[text.strip() or text for text in texts],
-            counts=phrase_counts(pairs),
+        model, pairs = start_model(
+            folder,
+            self.vocabulary,
+            encoder=given.encoder,
+            rows=given.rows,
             device=device,
             seed=given.seed,
         )
+        slots = model.config.num_slots
         desk = Desk.open(folder, pairs, most=given.test_queries, threads=given.threads)
         curve = []
         if not given.no_start:
@@ -158,20 +147,21 @@ class Trial:
             self.finish(curve, desk, trained, pairs, recipe, slots)
             return
         place = given.checkpoints / f"{given.name}.{self.vocabulary}.{self.losses}"
-        seconds = 0.0
+        seconds, every = 0.0, given.checkpoint_every or max(1, given.steps // given.looks)
         for number in range(1, given.looks + 1):
             until = given.steps * number // given.looks
             began = time.perf_counter()
             trained, report = train_pixar(
                 model,
                 pairs,
-                recipe=replace(recipe, checkpoint_every=max(1, given.steps // given.looks)),
+                recipe=replace(recipe, checkpoint_every=every),
                 device=device,
                 name=self.vocabulary,
                 checkpoint=place,
                 until=until if until < given.steps else None,
             )
             seconds += time.perf_counter() - began
+            trained.network.to(device)
             is_last = number == given.looks
             orders = tuple(given.orders.split(",")) if is_last else ("bag_cos", "pooled", "ordered")
             ways = tuple(AGGREGATIONS) if is_last else ("max",)
@@ -260,18 +250,6 @@ class Trial:
         path.write_text(json.dumps(content, default=str))
 
 
-def restore(start: Pixar, path: Path, recipe: PixarRecipe) -> Pixar:
-    """Put the tensors of a checkpoint into a model."""
-    rows, bias = (torch.from_numpy(np.array(each)) for each in (start.head.rows, start.head.bias))
-    head = PhraseHead(rows, bias, unit=start.config.unit_rows)
-    model = PixarPairs(start.network, head, recipe)
-    stored = load_file(path)  # may hold buffers that this release of transformers does not keep
-    model.load_state_dict({name: stored[f"model/{name}"].float() for name in model.state_dict()})
-    restored = as_pixar(model, start, name=path.name)
-    restored.network.to(start.device)
-    return restored
-
-
 @dataclass(frozen=True)
 class Desk:
     """The trie over documents and the test queries."""
@@ -338,12 +316,12 @@ class Desk:
                     facts.append(slots.logsumexp(-1).abs().mean().item())
                 else:
                     vectors = zip(encoded.pooled, encoded.slots, strict=True)
-                    kept = [shortlist.phrase_ids(*each) for each in vectors]
+                    kept = [shortlist.shortlist(*each).phrase_ids for each in vectors]
                     facts.append(float(np.mean([len(ids) for ids in kept])))
                 jobs = [(scores, at, ids) for at, ids in enumerate(kept)]
                 for one in pool.map(lambda job: reader.read(*job), jobs):
                     for name, best in one.items():
-                        found[name].append(_pad(best.rows))
+                        found[name].append(pad_rows(best.rows))
                     if scored in one:
                         found[f"{scored}.scores"].append(_fill(one[scored].scores))
         return {name: np.stack(each) for name, each in found.items()}, float(np.mean(facts))
@@ -401,7 +379,8 @@ def bag_norms(trie: Trie, rows: torch.Tensor, weights: NDArray[np.float32]) -> N
     return norms
 
 
-def _pad(rows: NDArray[np.int64]) -> NDArray[np.int32]:
+def pad_rows(rows: NDArray[np.int64]) -> NDArray[np.int32]:  # (K,)
+    """Fill a ranking up with -1."""
     padded = np.full(K, -1, dtype=np.int32)
     padded[: len(rows)] = rows[:K]
     return padded
