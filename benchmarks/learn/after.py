@@ -8,8 +8,9 @@ Everything runs through `Engine`: add, encode (which calibrates), `learn`, and s
 Other arms fine-tune the reranker otherwise (`learn.reranker_*`), train the encoder instead, or add
 a voice to what a collection has before it learns: the likelihood of the query generator, or
 generated identifiers, named by the shipped PIXAR without training. `--generator` names a causal
-query generator, and adds an arm that learns from its queries. An arm that fine-tunes the
-reranker is judged twice: as it is, and as `learn` uses it, only where held-out queries show a gain.
+query generator, and adds an arm that learns from its queries, and its likelihood before learning,
+with several factors. An arm that fine-tunes the reranker is judged twice: as it is, and as `learn`
+uses it, only where held-out queries show a gain.
 Training queries, where a set has some, choose among the arms; test queries only judge.
 
 Where there is a GPU, networks read and train on it (`benchmarks.on_gpu`), as two cores would need
@@ -75,6 +76,8 @@ ARMS: Mapping[str, dict[str, Any]] = {
 """What is learned: settings of `learn` beside its defaults."""
 CAUSAL = "learned, SmolLM2's queries"
 """The arm whose queries are written by the generator that `--generator` names."""
+FACTORS = (0.1, 0.2, 0.4, 0.8)
+"""How much that generator's likelihood counts beside the reranker's score."""
 KEPT = {"device", "note", "int8_difference"}
 """What stands in the results about the run that began them."""
 
@@ -101,6 +104,7 @@ def main() -> None:
         known = [row for row in rows if row["set"] != name]
         with tempfile.TemporaryDirectory() as scratch:
             trial = Trial(given.data / name, Path(scratch), models, most=given.queries)
+            trial.befores |= choose_befores(given.generator)
             for row in trial.measure(arms, given.seeds.split(","), voices=given.voices):
                 rows = [*known, row]
                 write(sorted(rows, key=lambda each: each["set"]), given.out, **notes)
@@ -117,6 +121,18 @@ def choose_arms(named: str, generator: str) -> dict[str, dict[str, Any]]:
             f" (--generator FOLDER adds {CAUSAL!r})"
         )
     return {name: known[name] for name in names}
+
+
+def choose_befores(generator: str) -> dict[str, _Settings]:
+    """Return what is added to a collection that has not learned, by the generator's likelihood."""
+    if not generator:
+        return {}
+    return {
+        f"before, SmolLM2's likelihood {factor}": {
+            "rerank": {"by": "both", "generator": generator, "likelihood_factor": factor}
+        }
+        for factor in FACTORS
+    }
 
 
 def write(rows: Sequence[Mapping[str, Any]], path: Path, **notes: Any) -> None:
@@ -173,6 +189,7 @@ class Trial:
         self._asked = dict(_sample(data, most))
         self._found: dict[str, dict[str, list[float]]] = {split: {} for split in self._asked}
         self._about: dict[str, Any] = {"used": {}}
+        self.befores = dict(BEFORE)
 
     def measure(
         self, arms: Mapping[str, dict[str, Any]], seeds: Sequence[str], *, voices: bool
@@ -184,7 +201,7 @@ class Trial:
             engine.encode()
             self._about["documents"] = engine.status()["documents"]
         self._search(path, {"hybrid": {}}, searcher="hybrid")
-        self._search(path, BEFORE)
+        self._search(path, self.befores)
         yield self._row()
         for seed in seeds:
             for arm, settings in arms.items():
