@@ -36,7 +36,7 @@ def train_tokenizer() -> Tokenizer:
     return tokenizer
 
 
-def save_language_model(folder: Path, *, kind: str = "llama") -> Path:
+def save_language_model(folder: Path, *, kind: str = "llama", num_heads: int = 4) -> Path:
     """Write a random model of two layers in the Hugging Face layout."""
     tokenizer = train_tokenizer()
     size = tokenizer.get_vocab_size()
@@ -63,8 +63,8 @@ def save_language_model(folder: Path, *, kind: str = "llama") -> Path:
                     hidden_size=32,
                     intermediate_size=64,
                     num_hidden_layers=2,
-                    num_attention_heads=4,
-                    num_key_value_heads=2,
+                    num_attention_heads=num_heads,
+                    num_key_value_heads=num_heads // 2,
                     max_position_embeddings=512,
                     tie_word_embeddings=True,
                     initializer_range=0.3,

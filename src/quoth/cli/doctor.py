@@ -53,6 +53,7 @@ _EXTRAS = {
 _WEIGHTS = {
     "dynamic-vocabulary": "answers that quote",
     "query-generator": "quoth learn",
+    "causal-query-generator": "a second voice in reranking, and quoth learn on a GPU",
     "reader": "reranking, and finding answers",
     "pixar": "the starting point of quoth train pixar",
 }

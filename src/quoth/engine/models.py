@@ -15,8 +15,16 @@ from typing import TYPE_CHECKING
 from quoth.artifact import require_sealed
 from quoth.errors import MissingExtra
 from quoth.search.generative.state import identify_model
+from quoth.search.likelihood import add_likelihood
 from quoth.search.rerank import ReadPassage, ScorePairs, join_passage
-from quoth.search.rerank_config import BOTH, CROSS_ENCODER, LIKELIHOOD, RerankConfig
+from quoth.search.rerank_config import (
+    BOTH,
+    CROSS_ENCODER,
+    LIKELIHOOD,
+    LIKELIHOOD_FACTORS,
+    USUAL_FACTOR,
+    RerankConfig,
+)
 
 if TYPE_CHECKING:
     from quoth.answer.nearness import EncodeSentences
@@ -87,20 +95,28 @@ class LoadedModels:
         if config.by == LIKELIHOOD:
             return self._likelihood(config)
         if config.by == BOTH:
-            likely = self._likelihood(config)
-            read = self.reranker(replace(config, by=CROSS_ENCODER))
-            return lambda queries, passages: [
-                own + config.likelihood_factor * other
-                for own, other in zip(
-                    read(queries, passages), likely(queries, passages), strict=True
-                )
-            ]
+            return self._both(config)
         reader = self.reader(config.reader)
         from quoth.models.reader.inputs import TitledText
 
         def score(queries: Sequence[str], passages: Sequence[ReadPassage]) -> list[float]:
             texts = [TitledText(each.title, each.text) for each in passages]
             return reader.score(queries, texts, most=config.max_subwords)
+
+        return score
+
+    def _both(self, config: RerankConfig) -> ScorePairs:
+        """Return what adds log p(query | passage) to what the cross-encoder says."""
+        read = self.reranker(replace(config, by=CROSS_ENCODER))
+        likely = self._likelihood(config)
+        own = LIKELIHOOD_FACTORS.get(Path(config.generator).name, USUAL_FACTOR)
+        factor = config.likelihood_factor or own
+
+        def score(queries: Sequence[str], passages: Sequence[ReadPassage]) -> list[float]:
+            scores = read(queries, passages)
+            return add_likelihood(
+                queries, passages, scores, likely, factor=factor, hits=config.likelihood_hits
+            )
 
         return score
 

@@ -11,16 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 
 from quoth.models.bert_files import ATTENDED, EMBEDDED, TRANSFORMED, BertShape
 from quoth.models.onnx_graph import MICROSOFT, OnnxGraph
+from quoth.models.onnx_int8 import multiply_int8, open_session
 from quoth.models.processor import has_fast_int8, num_threads
 from quoth.models.tensor_files import Floats
-
-_TINY = np.float32(np.finfo(np.float32).tiny)
-_MIDDLE = 128  # what zero is rounded to
 
 
 class OnnxBert:
@@ -34,7 +31,7 @@ class OnnxBert:
             for name in ("word", "position", "token_type")
         )
         model = _Writer(tensors, shape, int8=quick and has_fast_int8()).write()
-        self._session = onnxruntime.InferenceSession(model, _options(num_threads()))
+        self._session = open_session(model, threads=num_threads())
 
     def states(
         self,
@@ -59,14 +56,6 @@ class OnnxBert:
         }
         (states,) = self._session.run(None, feed)
         return states  # type: ignore[no-any-return]
-
-
-def _options(threads: int) -> onnxruntime.SessionOptions:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # leaves others alone
-    return options
 
 
 class _Writer:
@@ -131,37 +120,7 @@ class _Writer:
         if not self._int8:
             weight = self._graph.constant(f"{names[0]}.weight", matrix)
             return self._graph.add("FusedMatMul", [states, weight], domain=MICROSOFT, transB=1)
-        return self._multiply_int8(names[0], matrix, states)
-
-    def _multiply_int8(self, name: str, matrix: Floats, states: str) -> str:
-        """Round the matrix by rows and each state by its range, multiply, and scale both back."""
-        graph = self._graph
-        scales = np.maximum(np.abs(matrix).max(1) / np.float32(127), _TINY)
-        small = np.rint(matrix / scales[:, None]).astype(np.int8)
-        rounded, ranges = self._round(states, matrix.shape[1])
-        inputs = [
-            rounded,
-            graph.constant(f"{name}.weight", small.T),
-            graph.constant("whole", np.array(1, np.float32)),
-            graph.constant(f"{name}.scales", scales),
-            graph.constant("middle", np.array(_MIDDLE, np.uint8)),
-        ]
-        product = graph.add("MatMulIntegerToFloat", inputs, domain=MICROSOFT)
-        return graph.add("Mul", [product, ranges])
-
-    def _round(self, states: str, width: int) -> tuple[str, str]:
-        """Round each state to int8 by its largest number; returns how much one stands for."""
-        graph = self._graph
-        sizes = graph.add("Abs", [states])
-        largest = graph.add("ReduceMax", [sizes, self._whole("last", [-1])], keepdims=1)
-        ranges = graph.add("Mul", [largest, graph.constant("step", np.array(1 / 127, np.float32))])
-        ranges = graph.add("Max", [ranges, graph.constant("tiny", np.array(_TINY))])
-        flat = graph.add("Reshape", [states, self._whole(f"by {width}", [-1, width])])
-        own = graph.add("Reshape", [ranges, self._whole("flat", [-1])])
-        middle = graph.constant("middle", np.array(_MIDDLE, np.uint8))
-        middles = graph.add("Expand", [middle, graph.add("Shape", [own])])
-        rounded = graph.add("QuantizeLinear", [flat, own, middles], axis=0)
-        return graph.add("Reshape", [rounded, graph.add("Shape", [states])]), ranges
+        return multiply_int8(self._graph, names[0], matrix, states)
 
     def _bias(self, names: Sequence[str]) -> str:
         bias = np.concatenate([self._tensors[f"{name}.bias"] for name in names])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 from pathlib import Path
 
@@ -28,6 +29,12 @@ def has_fast_int8() -> bool:
 def has_fast_bf16() -> bool:
     """Whether this processor multiplies bf16 matrices in hardware."""
     return not _BF16.isdisjoint(processor_flags())
+
+
+@functools.cache
+def has_onnx() -> bool:
+    """Whether ONNX Runtime is installed, told without loading it."""
+    return importlib.util.find_spec("onnxruntime") is not None
 
 
 def num_threads() -> int:

@@ -181,6 +181,8 @@ class RerankingSearcher:
         flat = [pair for own in pairs.values() for pair in own]
         known = self._last
         missing = [pair for pair in dict.fromkeys(flat) if pair not in known]
+        if missing and self.by == BOTH:  # what a hit gets depends on the query's others
+            missing = list(dict.fromkeys(flat))
         if missing:
             known = known | dict(zip(missing, self._score_pairs(missing), strict=True))
         self._last = {pair: known[pair] for pair in flat} if len(queries) == 1 else {}

@@ -18,6 +18,10 @@ from quoth.constraints import (
 
 CROSS_ENCODER, LIKELIHOOD, BOTH, NONE = "cross-encoder", "likelihood", "both", "none"
 
+USUAL_FACTOR, LIKELIHOOD_FACTORS = 0.1, {"causal-query-generator": 0.4}
+"""What log p(query | passage) of a generator counts for beside the cross-encoder's score; found
+best on training queries (benchmarks/learn)."""
+
 
 @dataclass(frozen=True, slots=True)
 class RerankConfig(CheckedConfig, title="rerank"):
@@ -36,8 +40,12 @@ class RerankConfig(CheckedConfig, title="rerank"):
     """Weight of the cross-encoder in the new score with fixed, and with calibrated until a
     calibration exists; the first search keeps the rest."""
 
-    likelihood_factor: Positive = 0.1
-    """With both: factor applied to log p(query | passage) before it is added."""
+    likelihood_factor: NonNegative = 0.0
+    """With both: factor applied to log p(query | passage) before it is added; 0 uses what suits the
+    generator, 0.4 for causal-query-generator and 0.1 for others."""
+
+    likelihood_hits: AtLeastOne = 30
+    """With both: number of hits, the best by the cross-encoder, that the query generator reads."""
 
     likelihood_weight: Share = 0.3
     """Weight of log p(query | passage) in the new score, with likelihood."""

@@ -122,14 +122,55 @@ def test_a_small_collection_reads_nothing_and_keeps_the_default(store: Store) ->
     assert found is not None and found.share == RerankConfig().weight and read == []
 
 
+class Heard(LoadedModels):
+    """Voices that say the same of the same text, and what the slower one was asked about."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    def reader(self, name: str) -> Any:
+        assert name == "reader"
+        return SimpleNamespace(
+            score=lambda queries, texts, most: [len(each.text) for each in texts]
+        )
+
+    def generator(self, name: str) -> Any:
+        def score(_queries: list[str], texts: list[str]) -> Any:
+            self.asked += texts
+            return np.array([-10.0 * len(each) for each in texts])
+
+        return SimpleNamespace(score=score)
+
+
+def read_all(score: Any, texts: dict[str, str]) -> list[float]:
+    queries = [query for query, own in texts.items() for _text in own]
+    found = score(queries, [ReadPassage("", text * at) for at, text in _counted(texts)])
+    return [round(each, 6) for each in found]
+
+
+def _counted(texts: dict[str, str]) -> list[tuple[int, str]]:
+    """Return each letter with how often it is repeated: 1, 2, … for each query."""
+    return [(at, text) for own in texts.values() for at, text in enumerate(own, start=1)]
+
+
 def test_both_voices_are_added_up() -> None:
-    class Heard(LoadedModels):
-        def reader(self, name: str) -> Any:
-            assert name == "reader"
-            return SimpleNamespace(score=lambda queries, _texts, most: [2.0] * len(queries))
-
-        def generator(self, name: str) -> Any:
-            return SimpleNamespace(score=lambda queries, _texts: np.full(len(queries), -30.0))
-
     score = Heard().reranker(RerankConfig(by="both", likelihood_factor=0.1))
-    assert score(["owl", "hen"], [ReadPassage("", "a"), ReadPassage("", "b")]) == [-1.0, -1.0]
+    assert read_all(score, {"owl": "ab", "hen": "c"}) == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("generator", "factor"),
+    [("query-generator", 0.1), ("causal-query-generator", 0.4), ("/x/causal-query-generator", 0.4)],
+)
+def test_the_slower_voice_counts_for_as_much_as_suits_it(generator: str, factor: float) -> None:
+    score = Heard().reranker(RerankConfig(by="both", generator=generator))
+    assert read_all(score, {"owl": "a"}) == [pytest.approx(1.0 - 10.0 * factor)]
+
+
+def test_the_slower_voice_is_asked_about_the_best_only() -> None:
+    heard = Heard()
+    score = heard.reranker(RerankConfig(by="both", likelihood_factor=0.5, likelihood_hits=2))
+    found = read_all(score, {"owl": "abc", "hen": "d"})
+    assert heard.asked == ["ccc", "bb", "d"]
+    assert found == [1.0 - 15.0, 2.0 - 10.0, 3.0 - 15.0, 1.0 - 5.0]

@@ -80,7 +80,8 @@ def expected_vectors(folder: Path, sentences: tuple[str, ...]) -> Any:
 def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """What reads; without ONNX Runtime, torch does."""
     if request.param == "torch":
-        monkeypatch.delitem(sys.modules, "quoth.models.onnx_bert", raising=False)
+        for name in ("onnx_bert", "onnx_int8"):
+            monkeypatch.delitem(sys.modules, f"quoth.models.{name}", raising=False)
         monkeypatch.setitem(sys.modules, "onnxruntime", None)
     return str(request.param)
 

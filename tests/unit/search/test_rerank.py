@@ -31,7 +31,7 @@ from quoth.search.rerank import (
     read_passage,
     wanted_text,
 )
-from quoth.search.rerank_config import LIKELIHOOD, RerankConfig
+from quoth.search.rerank_config import BOTH, LIKELIHOOD, RerankConfig
 from quoth.search.rerank_share import RerankTrial, calibrate_share
 from quoth.text.passages import PassageConfig, cut_document
 from quoth.text.words import Analyser, AnalyserConfig
@@ -114,6 +114,7 @@ class Setting:
         weight: float = 0.3,
         vectors: ReadVectors | None = None,
         feedback: float = 0.0,
+        by: str = LIKELIHOOD,
     ) -> RerankingSearcher:
         passages = PassageChooser(
             self.store,
@@ -123,7 +124,7 @@ class Setting:
             nearest=lambda _query, _stored: {},
         )
         how = Reranking(
-            by=LIKELIHOOD,
+            by=by,
             depth=depth,
             weight=weight,
             load=self._load,
@@ -298,6 +299,18 @@ def test_explaining_a_search_reads_nothing_again(setting: Setting) -> None:
     _search(searcher)
     searcher.explain(QUERY, [Document("a", {})])
     assert len(setting.owls.calls) == 1
+
+
+@pytest.mark.parametrize(("by", "read"), [(LIKELIHOOD, [2, 3]), (BOTH, [2, 5])])
+def test_scores_that_depend_on_other_hits_are_never_mixed_with_earlier_ones(
+    setting: Setting, by: str, read: list[int]
+) -> None:
+    searcher = setting.searcher(by=by)
+    setting.first.scores = {docid: SCORES[docid] for docid in "ab"}
+    _search(searcher)
+    setting.first.scores = SCORES
+    _search(searcher)
+    assert [len(call) for call in setting.owls.calls] == read
 
 
 def test_reranking_can_be_configured_without_torch() -> None:

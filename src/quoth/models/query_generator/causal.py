@@ -120,7 +120,7 @@ class CausalNetwork(nn.Module):
         words = tensors[f"{_MODEL}embed_tokens.weight"]
         inner = len(tensors[f"{_MODEL}layers.0.mlp.gate_proj.weight"])
         self.prefix = prefix
-        self._shape = shape
+        self.shape = shape
         with torch.device("meta"):  # filled below
             self.embed_tokens = nn.Embedding(*words.shape)
             self.layers = nn.ModuleList(
@@ -141,7 +141,7 @@ class CausalNetwork(nn.Module):
         reading = _Reading()
         states: Tensor = self.embed_tokens(passages.subword_ids)
         places = torch.arange(states.shape[1], device=states.device)[None]
-        rotation = rotations(places, self._shape, like=states)
+        rotation = rotations(places, self.shape, like=states)
         with steady_kernels(states.device):
             for layer in self.layers[:-1]:
                 states = layer(states, rotation, reading)
@@ -213,7 +213,7 @@ class CausalNetwork(nn.Module):
     def advance(self, inputs: Tensor, places: Tensor, attends: list[StepAttention]) -> Tensor:
         """Return the logits after one more input per row, (R, V), at its place in the text."""
         states: Tensor = self.embed_tokens(inputs[:, None])
-        rotation = rotations(places[:, None], self._shape, like=states)
+        rotation = rotations(places[:, None], self.shape, like=states)
         for layer, attend in zip(self.layers, attends, strict=True):
             states = layer(states, rotation, attend)
         return self._head(states[:, 0])
@@ -226,7 +226,7 @@ class CausalNetwork(nn.Module):
         places = torch.arange(inputs.shape[1], device=inputs.device)
         visible = _visible(mask, places)
         hidden: Tensor = self.embed_tokens(inputs)
-        rotation = rotations(mask.sum(1, keepdim=True) + places, self._shape, like=hidden)
+        rotation = rotations(mask.sum(1, keepdim=True) + places, self.shape, like=hidden)
         with steady_kernels(hidden.device):
             for layer, past in zip(self.layers, self._pasts(states), strict=True):
                 hidden = layer(hidden, rotation, _Following(past, visible))
@@ -234,7 +234,7 @@ class CausalNetwork(nn.Module):
 
     def _pasts(self, states: Tensor) -> Iterator[Past]:
         """Cut what was kept of passages into its layers."""
-        for both in torch.split(states, 2 * self._shape.num_key_heads, dim=1):
+        for both in torch.split(states, 2 * self.shape.num_key_heads, dim=1):
             yield Past(*both.chunk(2, dim=1))
 
     def _head(self, hidden: Tensor) -> Tensor:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from quoth.errors import ConfigError
 from quoth.interruption import check_interruption
 from quoth.models.batching import BATCH_SUBWORDS, batches_by_length
 from quoth.models.pretrained import DEFAULT_NAME, EncoderSource, find_folder, find_shipped
-from quoth.models.processor import has_fast_bf16
+from quoth.models.processor import has_fast_bf16, has_fast_int8, has_onnx
 from quoth.models.query_generator.causal import CausalNetwork
 from quoth.models.query_generator.causal_files import KIND as CAUSAL
 from quoth.models.query_generator.config import CausalGeneratorConfig, QueryGeneratorConfig
@@ -43,6 +44,9 @@ from quoth.models.query_generator.loading import (
     start_parts,
 )
 
+if TYPE_CHECKING:
+    from quoth.models.query_generator.onnx_causal import OnnxCausal
+
 SHIPPED = KIND
 SHIPPED_NAMES = (SHIPPED, CAUSAL)
 """The small one, and the one that shares the language model of answers: larger and slower."""
@@ -51,6 +55,7 @@ BEAM_WIDTH = 4
 _MOST_ROWS = 512
 _CUDA_TIMES = 8  # as many at once on a GPU
 _ROUNDS = 4
+_QUICK_SUBWORDS = 1024  # of a batch that is scored in int8
 
 Scores = NDArray[np.float32]
 
@@ -79,6 +84,7 @@ class QueryGenerator:
         self.config = config
         self.encoder = encoder
         self._identity = identity
+        self._has_scorer = False
 
     @classmethod
     def load(
@@ -88,7 +94,8 @@ class QueryGenerator:
 
         `fast` uses bf16 where the processor has it, for writing and scoring, and merges adapters:
         such a generator cannot be trained or saved. On a GPU only causal generators use bf16;
-        another's model always stays in fp32.
+        another's model always stays in fp32. Where the processor has int8 instead, causal
+        generators score with it.
         """
         is_shipped = name in SHIPPED_NAMES and not Path(name).is_dir()
         folder = (
@@ -103,6 +110,8 @@ class QueryGenerator:
             made.network.merge()
         if fast and _suits_bf16(made.network, device):
             made.network.use_bf16()  # type: ignore[operator]
+        elif fast:
+            made._has_scorer = _suits_int8(made.network, device)
         return made
 
     @classmethod
@@ -211,7 +220,23 @@ class QueryGenerator:
         for at, passage in enumerate(passages):
             pairs_by_passage[passage].append(at)
         targets = self.inputs.queries(queries)
+        if self._has_scorer:
+            found = self._score_quickly(targets, passages)
+            lengths = np.array([len(each) for each in targets], np.float32)
+            return found / lengths if per_token else found
         return self._score(targets, pairs_by_passage, per_token=per_token)
+
+    def _score_quickly(self, targets: Sequence[list[int]], passages: Sequence[str]) -> Scores:
+        """Read each passage with its query behind it, those of like length together."""
+        scores = np.zeros(len(targets), dtype=np.float32)
+        sequences = self.inputs.passages(passages)
+        lengths = [len(own) + len(query) for own, query in zip(sequences, targets, strict=True)]
+        for rows in batches_by_length(lengths, budget=_QUICK_SUBWORDS):
+            check_interruption()
+            scores[rows] = self._scorer.log_probs(
+                [sequences[row] for row in rows], [targets[row] for row in rows]
+            )
+        return scores
 
     @torch.inference_mode()
     def _score(
@@ -237,6 +262,13 @@ class QueryGenerator:
                 found = log_probs.float().sum(1)
                 scores[numbers] = (found / batch.mask.sum(1) if per_token else found).cpu().numpy()
         return scores
+
+    @functools.cached_property
+    def _scorer(self) -> OnnxCausal:
+        from quoth.models.query_generator.onnx_causal import OnnxCausal
+
+        assert isinstance(self.network, CausalNetwork)
+        return OnnxCausal(self.network)
 
     def _states(self, sequences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         batch = self.inputs.pad(sequences).to(self.device)
@@ -321,6 +353,18 @@ def _suits_bf16(network: Network, device: torch.device | None) -> bool:
     if device is None:
         return has_fast_bf16()
     return device.type == "cuda" and isinstance(network, CausalNetwork)
+
+
+def _suits_int8(network: Network, device: torch.device | None) -> bool:
+    """Whether to score in int8: a causal network, on a CPU that has it."""
+    on_cpu = device is None or device.type == "cpu"
+    has_both = has_fast_int8() and has_onnx()
+    return on_cpu and has_both and _has_suitable_heads(network)
+
+
+def _has_suitable_heads(network: Network) -> bool:
+    """Whether ONNX Runtime can turn the heads of a network: only those of certain widths."""
+    return isinstance(network, CausalNetwork) and network.shape.head_width % 16 == 0
 
 
 def _check_method(method: str, per_passage: int) -> None:
