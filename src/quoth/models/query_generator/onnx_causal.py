@@ -1,8 +1,13 @@
-"""A causal query generator that scores queries, by ONNX Runtime in int8: three times as fast.
+"""A causal query generator that scores queries, by ONNX Runtime in int8: twice as fast.
 
 Reads a passage and the query after it in one go, and returns the log-probability of each of the
 query's subwords. For processors that multiply int8 in hardware; writing queries, and everything on
 other processors, is done by `CausalNetwork`, from whose merged weights this one is made.
+
+A few numbers of a language model's states are so large that rounding by them would lose the rest.
+All states are therefore turned by a rotation, which spreads them and is made part of the weights
+(Ashkboos et al. 2024, QuaRot): in fp32 nothing changes. What enters `down_proj` cannot be turned
+so, and stays in fp32.
 """
 
 from __future__ import annotations
@@ -20,6 +25,12 @@ from quoth.models.processor import num_threads
 from quoth.models.query_generator.causal import CausalNetwork
 from quoth.models.tensor_files import Floats
 
+_AFTER = {
+    "input_layernorm": [f"self_attn.{name}_proj" for name in ("q", "k", "v")],
+    "post_attention_layernorm": ["mlp.gate_proj", "mlp.up_proj"],
+}
+"""The matrices after each norm of a layer."""
+
 
 class OnnxCausal:
     """The layers and the output table of a causal generator, in int8."""
@@ -27,9 +38,10 @@ class OnnxCausal:
     def __init__(self, network: CausalNetwork) -> None:
         """Write down a network whose adapters are merged."""
         self.prefix = network.prefix
-        self._words = _array(network.embed_tokens.weight)
+        tensors = turn_states(network.state_dict(), network.shape)
+        self._words = tensors["embed_tokens.weight"]
         self._kept = network.shape.num_key_heads, 0, network.shape.head_width
-        model = _Writer(network.state_dict(), network.shape).write()
+        model = _Writer(tensors, network.shape).write()
         self._session = open_session(model, threads=num_threads())
 
     def log_probs(
@@ -63,9 +75,9 @@ class OnnxCausal:
 class _Writer:
     """Writes the network down."""
 
-    def __init__(self, tensors: Mapping[str, Tensor], shape: LlamaShape) -> None:
-        """`tensors` by the names that the network gives them."""
-        self._tensors = {name: _array(each) for name, each in tensors.items()}
+    def __init__(self, tensors: Mapping[str, Floats], shape: LlamaShape) -> None:
+        """`tensors` by the names that the network gives them, the output table as `head`."""
+        self._tensors = tensors
         self._shape = shape
         self._graph = OnnxGraph()
 
@@ -92,7 +104,10 @@ class _Writer:
         inner = self._normalise(f"{within}post_attention_layernorm", states)
         gate, up = self._multiply([f"{within}mlp.{name}_proj" for name in ("gate", "up")], inner)
         gate = graph.add("Mul", [gate, graph.add("Sigmoid", [gate])])
-        (transformed,) = self._multiply([f"{within}mlp.down_proj"], graph.add("Mul", [gate, up]))
+        inner = graph.add("Mul", [gate, up])
+        name = f"{within}mlp.down_proj.weight"
+        inputs = [inner, graph.constant(name, self._tensors[name])]
+        transformed = graph.add("FusedMatMul", inputs, domain=MICROSOFT, transB=1)
         return graph.add("Add", [states, transformed])
 
     def _attend(self, within: str, states: str) -> str:
@@ -119,11 +134,10 @@ class _Writer:
     def _look_up(self, states: str) -> str:
         """Return the log-probability of each target after the subword of its row."""
         graph = self._graph
-        table = "embed_tokens" if self._shape.is_tied else "head"
-        width = self._tensors[f"{table}.weight"].shape[1]
+        width = self._tensors["head.weight"].shape[1]
         flat = graph.add("Reshape", [states, graph.constant("states", np.array([-1, width]))])
         chosen = self._normalise("norm", graph.add("Gather", [flat, "rows"], axis=0))
-        (logits,) = self._multiply([table], chosen)
+        (logits,) = self._multiply(["head"], chosen)
         given = graph.add("LogSoftmax", [logits], axis=-1)
         return graph.add("GatherElements", [given, "targets"], axis=1)
 
@@ -144,6 +158,40 @@ class _Writer:
             epsilon=self._shape.norm_epsilon,
             axis=-1,
         )
+
+
+def turn_states(tensors: Mapping[str, Tensor], shape: LlamaShape) -> dict[str, Floats]:
+    """Return weights under which all states are turned, and what each head finds in itself.
+
+    Norms become part of the matrices after them: what is left of a norm is not changed by turning.
+    """
+    turned = {name: _array(each) for name, each in tensors.items()}
+    words = turned["embed_tokens.weight"]
+    width, head = words.shape[1], shape.head_width
+    turn, inner = _rotation(width), _rotation(head)
+    ones = np.ones(width, np.float32)
+    for layer in range(shape.num_layers):
+        within = f"layers.{layer}."
+        for norm, names in _AFTER.items():
+            weight = turned[f"{within}{norm}.weight"]
+            for name in names:
+                matrix = f"{within}{name}.weight"
+                turned[matrix] = np.asarray((turned[matrix] * weight) @ turn, np.float32)
+            turned[f"{within}{norm}.weight"] = ones
+        for name in (f"{within}self_attn.o_proj.weight", f"{within}mlp.down_proj.weight"):
+            turned[name] = turn.T @ turned[name]
+        values, found = (f"{within}self_attn.{name}_proj.weight" for name in ("v", "o"))
+        turned[values] = (inner @ turned[values].reshape(-1, head, width)).reshape(-1, width)
+        turned[found] = (turned[found].reshape(width, -1, head) @ inner.T).reshape(width, -1)
+    table = words if shape.is_tied else turned["head.weight"]
+    turned["head.weight"] = np.asarray((table * turned["norm.weight"]) @ turn, np.float32)
+    return turned | {"embed_tokens.weight": words @ turn, "norm.weight": ones}
+
+
+def _rotation(width: int) -> Floats:
+    """Return a rotation of so many numbers, always the same."""
+    turn, _rest = np.linalg.qr(np.random.default_rng(width).standard_normal((width, width)))
+    return np.asarray(turn, np.float32)
 
 
 def _rotations(shape: LlamaShape) -> tuple[Floats, Floats]:
