@@ -11,7 +11,8 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Collection, Mapping
+import shutil
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,17 @@ def seal_file(path: Path) -> FileSeal:
         while block := stream.read(_BLOCK):
             digest.update(block)
     return FileSeal(path.stat().st_size, digest.hexdigest())
+
+
+@contextlib.contextmanager
+def write_folder(folder: Path) -> Iterator[Path]:
+    """Give a folder to write to, which takes the place of an older one once it is complete."""
+    unfinished = folder.with_name(folder.name + ".tmp")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    yield unfinished
+    shutil.rmtree(folder, ignore_errors=True)
+    unfinished.rename(folder)
 
 
 def write_text_atomically(path: Path, text: str) -> None:

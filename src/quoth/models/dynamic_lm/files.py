@@ -11,7 +11,6 @@ Adapters over a frozen base take 11 MB for the embedded model; the base is named
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -23,7 +22,14 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from quoth.artifact import Artifact, find_damage, open_artifact, save_artifact, seal_file
+from quoth.artifact import (
+    Artifact,
+    find_damage,
+    open_artifact,
+    save_artifact,
+    seal_file,
+    write_folder,
+)
 from quoth.errors import ConfigError, Damaged
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.network import DynamicNetwork
@@ -127,21 +133,19 @@ def save_network(
         raise ConfigError(f"dtype is {dtype!r}, expected one of {', '.join(DTYPES)}")
     if folder.exists() and any(folder.iterdir()):
         read_saved(folder)  # refuses to overwrite what is something else
-    unfinished = folder.with_name(folder.name + ".tmp")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    _save_tensors(unfinished / PROJECTION_FILE, projection_tensors(network), DTYPES[dtype])
-    for name, model in _adapted_models(network).items():
-        if config.tuning == "lora":
-            _save_adapter(unfinished / name, model, config, DTYPES[dtype], prefix=_prefix(network))
-    if config.tuning == "full":
-        _save_whole(unfinished, network, tokenizer=tokenizer, dtype=DTYPES[dtype])
-    paths = sorted(path for path in unfinished.rglob("*") if path.is_file())
-    files = {path.relative_to(unfinished).as_posix(): seal_file(path) for path in paths}
-    settings = {"model": asdict(config), "base": asdict(source), "dtype": dtype}
-    save_artifact(unfinished, Artifact(KIND, FORMAT, 0, settings, files))
-    shutil.rmtree(folder, ignore_errors=True)
-    unfinished.rename(folder)
+    with write_folder(folder) as unfinished:
+        _save_tensors(unfinished / PROJECTION_FILE, projection_tensors(network), DTYPES[dtype])
+        for name, model in _adapted_models(network).items():
+            if config.tuning == "lora":
+                _save_adapter(
+                    unfinished / name, model, config, DTYPES[dtype], prefix=_prefix(network)
+                )
+        if config.tuning == "full":
+            _save_whole(unfinished, network, tokenizer=tokenizer, dtype=DTYPES[dtype])
+        paths = sorted(path for path in unfinished.rglob("*") if path.is_file())
+        files = {path.relative_to(unfinished).as_posix(): seal_file(path) for path in paths}
+        settings = {"model": asdict(config), "base": asdict(source), "dtype": dtype}
+        save_artifact(unfinished, Artifact(KIND, FORMAT, 0, settings, files))
 
 
 def load_projection(folder: Path, network: DynamicNetwork) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 
+from quoth.artifact import write_folder
 from quoth.errors import ConfigError
 from quoth.interruption import check_interruption
 from quoth.models.attention import register_attention
@@ -159,12 +159,8 @@ class GlowEncoder:
         is_other = folder.exists() and any(folder.iterdir())
         if is_other and not (folder / SETTINGS_FILE).exists():
             raise ConfigError(f"{folder} holds something else than an encoder; name a new folder")
-        unfinished = folder.with_name(folder.name + ".tmp")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir(parents=True)
-        self._write(unfinished)
-        shutil.rmtree(folder, ignore_errors=True)
-        unfinished.rename(folder)
+        with write_folder(folder) as unfinished:
+            self._write(unfinished)
 
     def _write(self, folder: Path) -> None:
         _save_tower(self.network.query_encoder, folder)

@@ -13,7 +13,6 @@ A frozen encoder is named, not copied. What is read whole is hashed; what is map
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -26,7 +25,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from quoth.artifact import FileSeal, seal_file
+from quoth.artifact import FileSeal, seal_file, write_folder
 from quoth.errors import ConfigError, Damaged
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.head import HeadVectors
@@ -162,22 +161,18 @@ def save_pixar(
         raise ConfigError("pixar: " + "; ".join(problems))
     if folder.exists() and any(folder.iterdir()):
         read_saved(folder)  # something else is not overwritten
-    unfinished = folder.with_name(folder.name + ".tmp")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    save_file(network_tensors(network), unfinished / NETWORK_FILE)
-    bias = np.ascontiguousarray(head.bias)
-    stored = narrow(torch.from_numpy(np.array(head.rows)), dtype=dtype)
-    save_file(stored | {"bias": torch.from_numpy(bias)}, unfinished / HEAD_FILE)
-    if (kind := MAPPED[mapped]) is not None:
-        np.save(unfinished / ROWS_FILE, head.rows.astype(kind, copy=False))
-        np.save(unfinished / BIAS_FILE, bias)
-    if network.config.train_encoder:
-        network.encoder.encoder.save_pretrained(str(unfinished / ENCODER_FOLDER))  # type: ignore[attr-defined]
-        tokenizer.save(str(unfinished / ENCODER_FOLDER / "tokenizer.json"))
-    _write_config(unfinished, network.config, encoder)
-    shutil.rmtree(folder, ignore_errors=True)
-    unfinished.rename(folder)
+    with write_folder(folder) as unfinished:
+        save_file(network_tensors(network), unfinished / NETWORK_FILE)
+        bias = np.ascontiguousarray(head.bias)
+        stored = narrow(torch.from_numpy(np.array(head.rows)), dtype=dtype)
+        save_file(stored | {"bias": torch.from_numpy(bias)}, unfinished / HEAD_FILE)
+        if (kind := MAPPED[mapped]) is not None:
+            np.save(unfinished / ROWS_FILE, head.rows.astype(kind, copy=False))
+            np.save(unfinished / BIAS_FILE, bias)
+        if network.config.train_encoder:
+            network.encoder.encoder.save_pretrained(str(unfinished / ENCODER_FOLDER))  # type: ignore[attr-defined]
+            tokenizer.save(str(unfinished / ENCODER_FOLDER / "tokenizer.json"))
+        _write_config(unfinished, network.config, encoder)
 
 
 def network_tensors(network: PixarNetwork) -> dict[str, Tensor]:

@@ -9,7 +9,6 @@ It has no head: the rows of a collection's phrases are the network's own vectors
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 from safetensors.torch import save_file
 from torch import Tensor
 
+from quoth.artifact import write_folder
 from quoth.errors import ConfigError, Damaged
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.network import PixarNetwork
@@ -84,13 +84,9 @@ def save_pretrained(
     """Write a network that others may start from, over an older one only when complete."""
     if folder.exists() and any(folder.iterdir()):
         open_pretrained(str(folder))  # something else is not overwritten
-    unfinished = folder.with_name(folder.name + ".tmp")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    save_file(quantise(own_tensors(network), dtype=dtype), unfinished / WEIGHTS_FILE)
-    describe(unfinished, network.config, encoder)
-    shutil.rmtree(folder, ignore_errors=True)
-    unfinished.rename(folder)
+    with write_folder(folder) as unfinished:
+        save_file(quantise(own_tensors(network), dtype=dtype), unfinished / WEIGHTS_FILE)
+        describe(unfinished, network.config, encoder)
 
 
 def describe(folder: Path, config: PixarConfig, encoder: EncoderSource) -> None:

@@ -9,7 +9,6 @@ The language model is named, not copied: rank 8 over the embedded one takes 5 MB
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from quoth.artifact import write_folder
 from quoth.errors import ConfigError, Damaged
 from quoth.models.digests import cache_folder
 from quoth.models.dynamic_lm.llama import WEIGHTS_FILE, read_shape, tensor_names
@@ -152,18 +152,14 @@ def save_causal(
         name: each.to(torch.bfloat16).cpu().contiguous()
         for name, each in adapter_tensors(network).items()
     }
-    unfinished = folder.with_name(folder.name + ".tmp")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    save_file(tensors, unfinished / ADAPTER_FILE)
-    content = {
-        "kind": KIND,
-        "format": FORMAT,
-        "config": asdict(config),
-        "base": asdict(base),
-        "sha256": digest(unfinished / ADAPTER_FILE),
-    }
-    text = json.dumps(content, indent=1, sort_keys=True) + "\n"
-    (unfinished / CONFIG_FILE).write_text(text, encoding="utf-8")
-    shutil.rmtree(folder, ignore_errors=True)
-    unfinished.rename(folder)
+    with write_folder(folder) as unfinished:
+        save_file(tensors, unfinished / ADAPTER_FILE)
+        content = {
+            "kind": KIND,
+            "format": FORMAT,
+            "config": asdict(config),
+            "base": asdict(base),
+            "sha256": digest(unfinished / ADAPTER_FILE),
+        }
+        text = json.dumps(content, indent=1, sort_keys=True) + "\n"
+        (unfinished / CONFIG_FILE).write_text(text, encoding="utf-8")

@@ -11,7 +11,6 @@ A frozen encoder is named, not copied: six layers of decoder take 14 MiB instead
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
+from quoth.artifact import write_folder
 from quoth.errors import ConfigError, Damaged
 from quoth.models.pretrained import EncoderSource, load_encoder
 from quoth.models.quantised import dequantise, quantise, read_sealed
@@ -141,25 +141,21 @@ def save_network(
             f"{folder} holds something else than a query generator; name a new folder"
         )
     tensors = quantise(decoder_tensors(network), dtype=dtype)
-    unfinished = folder.with_name(folder.name + ".tmp")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    save_file(tensors, unfinished / DECODER_FILE)
-    if config.train_encoder:
-        network.encoder.save_pretrained(str(unfinished / ENCODER_FOLDER))  # type: ignore[operator]
-        tokenizer.save(str(unfinished / ENCODER_FOLDER / "tokenizer.json"))
-    content = {
-        "kind": KIND,
-        "format": FORMAT,
-        "config": asdict(config),
-        "encoder": asdict(encoder),
-        "dtype": dtype,
-        "sha256": digest(unfinished / DECODER_FILE),
-    }
-    text = json.dumps(content, indent=1, sort_keys=True) + "\n"
-    (unfinished / CONFIG_FILE).write_text(text, encoding="utf-8")
-    shutil.rmtree(folder, ignore_errors=True)
-    unfinished.rename(folder)
+    with write_folder(folder) as unfinished:
+        save_file(tensors, unfinished / DECODER_FILE)
+        if config.train_encoder:
+            network.encoder.save_pretrained(str(unfinished / ENCODER_FOLDER))  # type: ignore[operator]
+            tokenizer.save(str(unfinished / ENCODER_FOLDER / "tokenizer.json"))
+        content = {
+            "kind": KIND,
+            "format": FORMAT,
+            "config": asdict(config),
+            "encoder": asdict(encoder),
+            "dtype": dtype,
+            "sha256": digest(unfinished / DECODER_FILE),
+        }
+        text = json.dumps(content, indent=1, sort_keys=True) + "\n"
+        (unfinished / CONFIG_FILE).write_text(text, encoding="utf-8")
 
 
 def decoder_tensors(network: QueryGeneratorNetwork) -> dict[str, Tensor]:

@@ -10,12 +10,12 @@ The table of words, half of a small encoder, is never trained: it is the encoder
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from quoth.artifact import write_folder
 from quoth.errors import ConfigError, Damaged
 from quoth.models.bert_files import BertShape, read_shape, read_weights, tensor_sizes
 from quoth.models.pretrained import EncoderSource
@@ -111,22 +111,18 @@ def save_reader(
     small = quantise(tensors, dtype=dtype) if like is None else requantise(tensors, like, seed=seed)
     if folder.exists() and any(folder.iterdir()) and _read_config(folder).get("kind") != KIND:
         raise ConfigError(f"{folder} holds something else than a reader; name a new folder")
-    unfinished = folder.with_name(folder.name + ".tmp")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    save_file(small, unfinished / WEIGHTS_FILE)
-    content = {
-        "kind": KIND,
-        "format": FORMAT,
-        "config": asdict(config),
-        "encoder": asdict(encoder),
-        "dtype": dtype,
-        "sha256": digest(unfinished / WEIGHTS_FILE),
-    }
-    text = json.dumps(content, indent=1, sort_keys=True) + "\n"
-    (unfinished / CONFIG_FILE).write_text(text, encoding="utf-8")
-    shutil.rmtree(folder, ignore_errors=True)
-    unfinished.rename(folder)
+    with write_folder(folder) as unfinished:
+        save_file(small, unfinished / WEIGHTS_FILE)
+        content = {
+            "kind": KIND,
+            "format": FORMAT,
+            "config": asdict(config),
+            "encoder": asdict(encoder),
+            "dtype": dtype,
+            "sha256": digest(unfinished / WEIGHTS_FILE),
+        }
+        text = json.dumps(content, indent=1, sort_keys=True) + "\n"
+        (unfinished / CONFIG_FILE).write_text(text, encoding="utf-8")
 
 
 def _read_config(folder: Path) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quoth.artifact import Artifact, find_damage, open_artifact, save_artifact, seal_file
+from quoth.artifact import (
+    Artifact,
+    find_damage,
+    open_artifact,
+    save_artifact,
+    seal_file,
+    write_folder,
+)
 from quoth.errors import ConfigError, Damaged
 from quoth.models.pixar.shortlist.centroids import CentroidShortlist
 from quoth.models.pixar.shortlist.config import ShortlistConfig
@@ -28,16 +33,12 @@ _RETIRED = ("window", "copy")  # saved by earlier versions, for methods that are
 
 def save_shortlist(shortlist: Shortlist, folder: Path) -> None:
     """Write a shortlist into a folder of its own, which takes the place of an older one."""
-    temporary = folder.with_name(folder.name + ".tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    for name, array in shortlist.arrays().items():
-        np.save(temporary / f"{name}.npy", array, allow_pickle=False)
-    files = {path.name: seal_file(path) for path in temporary.iterdir()}
-    config = {"shortlist": asdict(shortlist.config), "width": shortlist.rows.width}
-    save_artifact(temporary, Artifact(KIND, VERSION, 0, config, files))
-    shutil.rmtree(folder, ignore_errors=True)
-    os.replace(temporary, folder)
+    with write_folder(folder) as temporary:
+        for name, array in shortlist.arrays().items():
+            np.save(temporary / f"{name}.npy", array, allow_pickle=False)
+        files = {path.name: seal_file(path) for path in temporary.iterdir()}
+        config = {"shortlist": asdict(shortlist.config), "width": shortlist.rows.width}
+        save_artifact(temporary, Artifact(KIND, VERSION, 0, config, files))
 
 
 def open_shortlist(folder: Path, *, threads: int = 1, deep: bool = False) -> Shortlist:
