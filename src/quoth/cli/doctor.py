@@ -53,7 +53,7 @@ _EXTRAS = {
 _WEIGHTS = {
     "dynamic-vocabulary": "answers that quote",
     "query-generator": "quoth learn",
-    "causal-query-generator": "a second voice in reranking, and quoth learn on a GPU",
+    "causal-query-generator": "a second, slower voice in reranking",
     "reader": "reranking, and finding answers",
     "pixar": "the starting point of quoth train pixar",
 }
