@@ -164,9 +164,13 @@ def settle():  # tantivy reads an index that is opened once more, by a thread of
     calm = 0
     while calm < 5:
         time.sleep(0.01)
-        states = [open(each).read().rpartition(")")[2].split()[0] for each in glob.glob(STATES)]
+        states = [state(each) for each in glob.glob("/proc/self/task/*/stat")]
         calm = calm + 1 if states.count("R") <= 1 else 0
-STATES = "/proc/self/task/*/stat"
+def state(path):
+    try:
+        return open(path).read().rpartition(")")[2].split()[0]
+    except OSError:  # it has ended
+        return ""
 def found():  # a rebuilt index has no dead documents, and so scores in single precision
     return [(hit.docid, round(hit.score, 5), hit.passage) for hit in engine.search("owl", k=99)]
 for path, folder in zip(sys.argv[1::2], sys.argv[2::2]):
