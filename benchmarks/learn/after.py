@@ -104,8 +104,8 @@ def main() -> None:
         known = [row for row in rows if row["set"] != name]
         with tempfile.TemporaryDirectory() as scratch:
             trial = Trial(given.data / name, Path(scratch), models, most=given.queries)
-            trial.befores |= choose_befores(given.generator)
-            for row in trial.measure(arms, given.seeds.split(","), voices=given.voices):
+            befores = {**BEFORE, **choose_befores(given.generator)}
+            for row in trial.measure(befores, arms, given.seeds.split(","), voices=given.voices):
                 rows = [*known, row]
                 write(sorted(rows, key=lambda each: each["set"]), given.out, **notes)
 
@@ -189,10 +189,14 @@ class Trial:
         self._asked = dict(_sample(data, most))
         self._found: dict[str, dict[str, list[float]]] = {split: {} for split in self._asked}
         self._about: dict[str, Any] = {"used": {}}
-        self.befores = dict(BEFORE)
 
     def measure(
-        self, arms: Mapping[str, dict[str, Any]], seeds: Sequence[str], *, voices: bool
+        self,
+        befores: Mapping[str, _Settings],
+        arms: Mapping[str, dict[str, Any]],
+        seeds: Sequence[str],
+        *,
+        voices: bool,
     ) -> Iterator[dict[str, Any]]:
         """Search before and after learning; yields what is known so far, more each time."""
         path = self._scratch / "c.quoth"
@@ -201,7 +205,7 @@ class Trial:
             engine.encode()
             self._about["documents"] = engine.status()["documents"]
         self._search(path, {"hybrid": {}}, searcher="hybrid")
-        self._search(path, self.befores)
+        self._search(path, befores)
         yield self._row()
         for seed in seeds:
             for arm, settings in arms.items():

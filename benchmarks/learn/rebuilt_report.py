@@ -10,7 +10,6 @@ Writes results/rebuilt.json.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 from collections import Counter
@@ -20,7 +19,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from benchmarks.learn.report import TESTS, read_runs
+from benchmarks.learn.report import make_parser, read_runs
 from benchmarks.lexical.quality import read
 from quoth import __version__
 from quoth.evaluation.significance import Interval, difference_interval, mean_interval
@@ -36,12 +35,7 @@ LENGTH = 180  # characters of a passage
 
 def main() -> None:
     """Join the folders."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
-    parser.add_argument("--data", type=Path, default=Path("../shared/data/ir"))
-    parser.add_argument("--tests", type=Path, default=TESTS)
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args()
+    given = make_parser(__doc__.splitlines()[0], RESULTS).parse_args()
     about = read_runs(given.folders)
     name = about["runs"][0]["set"]
     tests = json.loads(given.tests.read_text())[name]

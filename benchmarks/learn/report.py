@@ -53,13 +53,19 @@ COMPARED = (
 """Which runs are tested against which."""
 
 
-def main() -> None:
-    """Judge every collection of a folder."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def make_parser(about: str, out: Path) -> argparse.ArgumentParser:
+    """Say what can be asked of whoever reads the folders of runs."""
+    parser = argparse.ArgumentParser(description=about)
     parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
     parser.add_argument("--data", type=Path, default=Path("../shared/data/ir"))
     parser.add_argument("--tests", type=Path, default=TESTS)
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, default=out)
+    return parser
+
+
+def main() -> None:
+    """Judge every collection of a folder."""
+    parser = make_parser(__doc__.splitlines()[0], RESULTS)
     parser.add_argument("--measures", default=",".join(MEASURES))
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")

@@ -14,7 +14,6 @@ relevant. A folder is what `benchmarks.learn.rebuilt` wrote. Writes results/unla
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 from collections.abc import Mapping, Sequence
@@ -24,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.learn.report import TESTS, read_arrays, read_runs
+from benchmarks.learn.report import make_parser, read_arrays, read_runs
 from benchmarks.lexical.quality import read, splits
 from quoth import __version__
 from quoth.evaluation.significance import mean_interval
@@ -42,12 +41,7 @@ Grades = Mapping[str, int]
 
 def main() -> None:
     """Count for every state of the folders."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
-    parser.add_argument("--data", type=Path, default=Path("../shared/data/ir"))
-    parser.add_argument("--tests", type=Path, default=TESTS)
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args()
+    given = make_parser(__doc__.splitlines()[0], RESULTS).parse_args()
     about = read_runs(given.folders)
     name = about["runs"][0]["set"]
     asked = json.loads(given.tests.read_text())[name]

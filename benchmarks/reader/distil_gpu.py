@@ -34,12 +34,11 @@ from torch.nn.utils import parametrize
 from benchmarks.on_gpu import read_on_gpu
 from quoth.models.pretrained import find_shipped
 from quoth.models.reader.inputs import TitledText
-from quoth.models.reader.network import SequenceBatch
 from quoth.models.reader.reader import Reader
 from quoth.training.batching import Batches
 from quoth.training.loop import Progress, seeded, set_dropout, train
 from quoth.training.loop_config import LoopConfig
-from quoth.training.recipes.fitted_reader import OpenReader
+from quoth.training.recipes.fitted_reader import OpenReader, pad_pairs
 
 HELD_OUT = 4  # of a hundred
 START = "reader"
@@ -167,22 +166,12 @@ class Distillation(nn.Module):
             for row, size in zip(rows, sizes, strict=True)
             for at in range(self._ends[row] - size, self._ends[row])
         ]
-        scores = self.network(self._pad(flat, device)).relevance
+        scores = self.network(pad_pairs([self._read[at] for at in flat], device)).relevance
         losses = [
             distillation_loss(own, self._taught[row].to(device), distance_weight=self._weight)
             for row, own in zip(rows, torch.split(scores, sizes), strict=True)
         ]
         return torch.stack(losses).mean()
-
-    def _pad(self, rows: Sequence[int], device: torch.device) -> SequenceBatch:
-        sequences = [self._read[row] for row in rows]
-        size = len(sequences), max(len(each.subword_ids) for each in sequences)
-        ids, fields, mask = (np.zeros(size, kind) for kind in (np.int64, np.int64, bool))
-        for row, each in enumerate(sequences):
-            length = len(each.subword_ids)
-            ids[row, :length], fields[row, each.second : length] = each.subword_ids, 1
-            mask[row, :length] = True
-        return SequenceBatch(*(torch.from_numpy(array).to(device) for array in (ids, fields, mask)))
 
 
 def distillation_loss(scores: Tensor, taught: Tensor, *, distance_weight: float) -> Tensor:

@@ -17,14 +17,7 @@ from quoth.errors import MissingExtra
 from quoth.search.generative.state import identify_model
 from quoth.search.likelihood import add_likelihood
 from quoth.search.rerank import ReadPassage, ScorePairs, join_passage
-from quoth.search.rerank_config import (
-    BOTH,
-    CROSS_ENCODER,
-    LIKELIHOOD,
-    LIKELIHOOD_FACTORS,
-    USUAL_FACTOR,
-    RerankConfig,
-)
+from quoth.search.rerank_config import BOTH, CROSS_ENCODER, LIKELIHOOD, RerankConfig
 
 if TYPE_CHECKING:
     from quoth.answer.nearness import EncodeSentences
@@ -109,8 +102,7 @@ class LoadedModels:
         """Return what adds log p(query | passage) to what the cross-encoder says."""
         read = self.reranker(replace(config, by=CROSS_ENCODER))
         likely = self._likelihood(config)
-        own = LIKELIHOOD_FACTORS.get(Path(config.generator).name, USUAL_FACTOR)
-        factor = config.likelihood_factor or own
+        factor = config.likelihood_factor or self.generator(config.generator).likelihood_factor
 
         def score(queries: Sequence[str], passages: Sequence[ReadPassage]) -> list[float]:
             scores = read(queries, passages)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import mmap
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +61,13 @@ def widen_bf16(halves: Array) -> Floats:
 def digest(path: Path) -> str:
     """Return the checksum of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def describe_weights(path: Path, weights: str, **content: Any) -> None:
+    """Write a model's config.json: what it is, and the checksum of the weights beside it."""
+    content["sha256"] = digest(path.parent / weights)
+    text = json.dumps(content, indent=1, sort_keys=True) + "\n"
+    path.write_text(text, encoding="utf-8")
 
 
 def read_sealed_arrays(path: Path, *, sha256: str) -> dict[str, Array]:

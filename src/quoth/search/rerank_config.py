@@ -18,10 +18,6 @@ from quoth.constraints import (
 
 CROSS_ENCODER, LIKELIHOOD, BOTH, NONE = "cross-encoder", "likelihood", "both", "none"
 
-USUAL_FACTOR, LIKELIHOOD_FACTORS = 0.1, {"causal-query-generator": 0.4}
-"""What log p(query | passage) of a generator counts for beside the cross-encoder's score; found
-best on training queries (benchmarks/learn)."""
-
 
 @dataclass(frozen=True, slots=True)
 class RerankConfig(CheckedConfig, title="rerank"):
@@ -42,7 +38,7 @@ class RerankConfig(CheckedConfig, title="rerank"):
 
     likelihood_factor: NonNegative = 0.0
     """With both: factor applied to log p(query | passage) before it is added; 0 uses what suits the
-    generator, 0.4 for causal-query-generator and 0.1 for others."""
+    generator: 0.4 for one over a causal language model, 0.1 for others."""
 
     likelihood_hits: AtLeastOne = 30
     """With both: number of hits, the best by the cross-encoder, that the query generator reads."""

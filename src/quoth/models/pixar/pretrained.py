@@ -22,7 +22,7 @@ from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.network import PixarNetwork
 from quoth.models.pretrained import EncoderSource, find_shipped
 from quoth.models.quantised import dequantise, quantise, read_sealed
-from quoth.models.tensor_files import digest
+from quoth.models.tensor_files import describe_weights
 
 NAME = "pixar"
 """What the shipped network is called."""
@@ -91,15 +91,14 @@ def save_pretrained(
 
 def describe(folder: Path, config: PixarConfig, encoder: EncoderSource) -> None:
     """Write the settings of a network beside its tensors."""
-    content = {
-        "kind": KIND,
-        "format": FORMAT,
-        "config": asdict(config),
-        "encoder": asdict(encoder),
-        "sha256": digest(folder / WEIGHTS_FILE),
-    }
-    text = json.dumps(content, indent=1, sort_keys=True) + "\n"
-    (folder / CONFIG_FILE).write_text(text, encoding="utf-8")
+    describe_weights(
+        folder / CONFIG_FILE,
+        WEIGHTS_FILE,
+        kind=KIND,
+        format=FORMAT,
+        config=asdict(config),
+        encoder=asdict(encoder),
+    )
 
 
 def own_tensors(network: PixarNetwork) -> dict[str, Tensor]:

@@ -8,7 +8,6 @@ The language model is named, not copied: rank 8 over the embedded one takes 5 MB
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -31,7 +30,7 @@ from quoth.models.quantised import read_sealed
 from quoth.models.query_generator.causal import CausalNetwork
 from quoth.models.query_generator.config import CausalGeneratorConfig
 from quoth.models.query_generator.files import CONFIG_FILE, read_config
-from quoth.models.tensor_files import digest
+from quoth.models.tensor_files import describe_weights
 
 KIND, FORMAT = "causal-query-generator", 1
 ADAPTER_FILE = "adapters.safetensors"
@@ -154,12 +153,11 @@ def save_causal(
     }
     with write_folder(folder) as unfinished:
         save_file(tensors, unfinished / ADAPTER_FILE)
-        content = {
-            "kind": KIND,
-            "format": FORMAT,
-            "config": asdict(config),
-            "base": asdict(base),
-            "sha256": digest(unfinished / ADAPTER_FILE),
-        }
-        text = json.dumps(content, indent=1, sort_keys=True) + "\n"
-        (unfinished / CONFIG_FILE).write_text(text, encoding="utf-8")
+        describe_weights(
+            unfinished / CONFIG_FILE,
+            ADAPTER_FILE,
+            kind=KIND,
+            format=FORMAT,
+            config=asdict(config),
+            base=asdict(base),
+        )

@@ -25,7 +25,7 @@ from quoth.models.pretrained import EncoderSource, load_encoder
 from quoth.models.quantised import dequantise, quantise, read_sealed
 from quoth.models.query_generator.config import QueryGeneratorConfig
 from quoth.models.query_generator.network import QueryGeneratorNetwork
-from quoth.models.tensor_files import digest
+from quoth.models.tensor_files import describe_weights
 
 KIND, FORMAT = "query-generator", 1
 CONFIG_FILE, DECODER_FILE, ENCODER_FOLDER = "config.json", "decoder.safetensors", "encoder"
@@ -146,16 +146,15 @@ def save_network(
         if config.train_encoder:
             network.encoder.save_pretrained(str(unfinished / ENCODER_FOLDER))  # type: ignore[operator]
             tokenizer.save(str(unfinished / ENCODER_FOLDER / "tokenizer.json"))
-        content = {
-            "kind": KIND,
-            "format": FORMAT,
-            "config": asdict(config),
-            "encoder": asdict(encoder),
-            "dtype": dtype,
-            "sha256": digest(unfinished / DECODER_FILE),
-        }
-        text = json.dumps(content, indent=1, sort_keys=True) + "\n"
-        (unfinished / CONFIG_FILE).write_text(text, encoding="utf-8")
+        describe_weights(
+            unfinished / CONFIG_FILE,
+            DECODER_FILE,
+            kind=KIND,
+            format=FORMAT,
+            config=asdict(config),
+            encoder=asdict(encoder),
+            dtype=dtype,
+        )
 
 
 def decoder_tensors(network: QueryGeneratorNetwork) -> dict[str, Tensor]:

@@ -144,6 +144,11 @@ class QueryGenerator:
         return next(self.network.parameters()).device
 
     @property
+    def likelihood_factor(self) -> float:
+        """What its scores count for beside a cross-encoder's, as training queries chose."""
+        return 0.4 if isinstance(self.network, CausalNetwork) else 0.1
+
+    @property
     def is_exact(self) -> bool:
         """Whether all weights are as they were trained, so that they can be trained and saved."""
         if isinstance(self.network, CausalNetwork) and self.network.is_merged:

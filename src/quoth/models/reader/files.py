@@ -20,7 +20,7 @@ from quoth.errors import ConfigError, Damaged
 from quoth.models.bert_files import BertShape, read_shape, read_weights, tensor_sizes
 from quoth.models.pretrained import EncoderSource
 from quoth.models.reader.config import ReaderConfig
-from quoth.models.tensor_files import Floats, digest, read_sealed_arrays, widen
+from quoth.models.tensor_files import Floats, describe_weights, read_sealed_arrays, widen
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -113,16 +113,15 @@ def save_reader(
         raise ConfigError(f"{folder} holds something else than a reader; name a new folder")
     with write_folder(folder) as unfinished:
         save_file(small, unfinished / WEIGHTS_FILE)
-        content = {
-            "kind": KIND,
-            "format": FORMAT,
-            "config": asdict(config),
-            "encoder": asdict(encoder),
-            "dtype": dtype,
-            "sha256": digest(unfinished / WEIGHTS_FILE),
-        }
-        text = json.dumps(content, indent=1, sort_keys=True) + "\n"
-        (unfinished / CONFIG_FILE).write_text(text, encoding="utf-8")
+        describe_weights(
+            unfinished / CONFIG_FILE,
+            WEIGHTS_FILE,
+            kind=KIND,
+            format=FORMAT,
+            config=asdict(config),
+            encoder=asdict(encoder),
+            dtype=dtype,
+        )
 
 
 def _read_config(folder: Path) -> dict[str, Any]:

@@ -116,7 +116,7 @@ class _Lists(nn.Module):
         """Return the mean of −log p(own passage | query) over the passages found."""
         lists = [self._read[row] for row in rows]
         device = next(self.network.parameters()).device
-        scores = self.network(_pad([each for own in lists for each in own], device)).relevance
+        scores = self.network(pad_pairs([each for own in lists for each in own], device)).relevance
         parts = torch.split(scores, [len(own) for own in lists])
         return torch.stack([-torch.log_softmax(own, 0)[0] for own in parts]).mean()
 
@@ -146,7 +146,8 @@ def fit_reader(
     module.eval()
 
 
-def _pad(sequences: Sequence[SubwordSequence], device: torch.device) -> SequenceBatch:
+def pad_pairs(sequences: Sequence[SubwordSequence], device: torch.device) -> SequenceBatch:
+    """Pad queries with their passages to one length."""
     size = len(sequences), max(len(each.subword_ids) for each in sequences)
     ids, fields = np.zeros(size, np.int64), np.zeros(size, np.int64)
     mask = np.zeros(size, bool)

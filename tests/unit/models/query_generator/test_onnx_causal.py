@@ -81,6 +81,10 @@ def test_what_is_scored_beside_a_pair_changes_nothing(quick: QueryGenerator) -> 
     assert together == pytest.approx(alone, abs=1e-5)
 
 
+def test_a_causal_generator_counts_for_more(quick: QueryGenerator) -> None:
+    assert quick.likelihood_factor == 0.4
+
+
 def test_means_are_per_subword(quick: QueryGenerator) -> None:
     lengths = [len(each) for each in quick.inputs.queries(QUERIES)]
     means = quick.score(QUERIES, PASSAGES, per_token=True)
