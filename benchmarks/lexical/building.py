@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import logging
 import multiprocessing
@@ -24,11 +25,13 @@ import shutil
 import tempfile
 import threading
 import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.lexical.growth import take
+from benchmarks.lexical.quality import join, read
 from benchmarks.lexical.systems import BUILDERS
 from quoth import __version__
 from quoth.engine.engine import Engine
@@ -153,6 +156,18 @@ def _resident_megabytes() -> float:
             if own in (int(path.parent.name), int(fields[1])):
                 total += int(fields[21]) * resource.getpagesize() / 2**20
     return total
+
+
+def take(data: Path, sets: Sequence[str], *, count: int) -> list[Document]:
+    """Take documents in turns of the sets, as far as each has them, title and text joined."""
+    sources = [_read_named(data, name) for name in sets]
+    mixed = (each for portion in itertools.zip_longest(*sources) for each in portion if each)
+    return list(itertools.islice(mixed, count))
+
+
+def _read_named(data: Path, name: str) -> Iterator[Document]:
+    """Read a set's documents under docids that no other set has."""
+    return (replace(join(each), docid=f"{name}/{each.docid}") for each in read(data / name))
 
 
 if __name__ == "__main__":

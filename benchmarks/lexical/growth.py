@@ -1,12 +1,12 @@
 """What adding, updating, removing and searching cost as a collection grows.
 
-    python -m benchmarks.lexical.growth [--sizes 1000,3000,10000,30000] [--queries 200]
+    python -m benchmarks.lexical.growth [--sizes 1000,10000,100000,1000000] [--queries 200]
 
-Real texts of all sets, in equal shares, title and text joined. At each size, an eighth of the
-documents is updated, then removed, then added again: enough that the index is rebuilt for each of
-the first two, so that what they bring about later is part of their cost. Processor time per
+Passages of 48 words, cut of real texts (`benchmarks.cluster.build`), in random order. At each size,
+an eighth of them is updated, then removed, then added again: enough that the index is rebuilt for
+each of the first two, so that what they bring about later is part of their cost. Processor time per
 document, all threads together, and per query, with passages and snippets, the median of five
-rounds. Writes results/growth.json.
+rounds. Writes results/growth.json after each size.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ import json
 import logging
 import os
 import platform
+import random
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.lexical.quality import join, read
+from benchmarks.cluster.build import WORDS, passages
 from benchmarks.serve.collection import sample_queries
 from quoth import __version__
 from quoth.engine.engine import Engine
@@ -34,21 +35,22 @@ from quoth.records import Document, SearchRequest
 RESULTS = Path(__file__).parent / "results" / "growth.json"
 SHARE = 8
 ROUNDS = 5
+MOST = 1_000_000
 
 
 def main() -> None:
     """Grow one collection from size to size and write one JSON file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=Path("../shared/data/ir"))
-    parser.add_argument("--sizes", default="1000,3000,10000,30000")
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--sizes", default="1000,3000,10000,30000,100000,300000,1000000")
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     sizes = [int(size) for size in given.sizes.split(",")]
-    sets = sorted(path.name for path in given.data.iterdir())
-    documents = take(given.data, sets, count=max(sizes))
-    queries = sample_queries(given.data, sets, count=given.queries)
+    sets = sorted(path.name for path in (given.data / "ir").iterdir())
+    documents = take(given.data, count=max(sizes))
+    queries = sample_queries(given.data / "ir", sets, count=given.queries)
     loads, rows = [os.getloadavg()[0]], []
     with tempfile.TemporaryDirectory() as scratch, Engine.open(Path(scratch) / "c") as engine:
         for before, size in itertools.pairwise([0, *sizes]):
@@ -56,25 +58,27 @@ def main() -> None:
             rows.append({"documents": size, **measure(engine, documents[:size], queries)})
             loads.append(os.getloadavg()[0])
             logging.info("%s", json.dumps(rows[-1]))
+            write(rows, loads, given.out)
+
+
+def write(rows: Sequence[dict[str, float]], loads: Sequence[float], path: Path) -> None:
+    """Write what was measured so far."""
     content = {
         "quoth": __version__,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "load": sorted(loads)[len(loads) // 2],
+        "load": median(loads),
+        "words": WORDS,
         "rows": rows,
     }
-    given.out.write_text(json.dumps(content, indent=1) + "\n")
+    path.write_text(json.dumps(content, indent=1) + "\n")
 
 
-def take(data: Path, sets: Sequence[str], *, count: int) -> list[Document]:
-    """Take documents in turns of the sets, as far as each has them, title and text joined."""
-    sources = [_read_named(data, name) for name in sets]
-    mixed = (each for portion in itertools.zip_longest(*sources) for each in portion if each)
-    return list(itertools.islice(mixed, count))
-
-
-def _read_named(data: Path, name: str) -> Iterator[Document]:
-    """Read a set's documents under docids that no other set has."""
-    return (replace(join(each), docid=f"{name}/{each.docid}") for each in read(data / name))
+def take(data: Path, *, count: int) -> list[Document]:
+    """Take passages of all texts in random order, the same every time."""
+    found = list(passages(data, MOST))
+    if count > len(found):
+        raise SystemExit(f"there are {len(found):,} passages, expected {count:,}")
+    return random.Random(0).sample(found, count)
 
 
 def measure(
