@@ -1,9 +1,10 @@
-"""The negatives that the paper compares."""
+"""The negatives that the paper compares, and the ways of cutting phrases."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from quoth.selfsupervision.sampling_config import Sampling
 from quoth.training.quoting.phrase_negatives import NegativesConfig
 
 TABLE_5: Mapping[str, NegativesConfig] = {
@@ -17,3 +18,6 @@ TABLE_5: Mapping[str, NegativesConfig] = {
     "self_generation": NegativesConfig(),
 }
 """The rows of the paper's Table 5; its pre-batch includes prefixes."""
+
+SAMPLING_BY_KIND: Mapping[str, Sampling] = {"negatives": "n_words", "fmm": "fmm", "ids": "n_ids"}
+"""How the kinds of arms that repeat its rows cut phrases."""

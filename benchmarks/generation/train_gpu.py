@@ -7,10 +7,10 @@
 
 Arms: `plain` (fine-tuned without phrases), `quoth` (N-words, self-retrieval and generation, all
 losses), `output_only` (phrases are read as subwords, self-retrieval), `negatives:NAME` (a row of
-Table 5), `fmm:NAME` (one of its rows with FMM), `sampling:NAME` (n_words, n_ids, fmm), `no_text`,
-`no_kl`; and answers that quote: `cited`, `cited_unfold` (phrases are read as subwords),
-`cited_batch` (phrases of the whole batch are offered) and `cited_plain` (no phrases). `--choice`
-weighs the loss among phrases alone, `--sentence` the one among sentences.
+Table 5), `fmm:NAME` and `ids:NAME` (one of its rows with FMM or N-ids), `sampling:NAME` (n_words,
+n_ids, fmm), `no_text`, `no_kl`; and answers that quote: `cited`, `cited_unfold` (phrases are read
+as subwords), `cited_batch` (phrases of the whole batch are offered) and `cited_plain` (no phrases).
+`--choice` weighs the loss among phrases alone, `--sentence` the one among sentences.
 `--start FOLDER` goes on from what another arm wrote, whichever way that one reads phrases.
 
 Needs torch, transformers, tokenizers, safetensors, numpy, numba and what `pack` wrote. With
@@ -36,7 +36,7 @@ import numpy as np
 import torch
 
 from benchmarks.generation.joined_sets import join_sets
-from benchmarks.generation.negatives import TABLE_5
+from benchmarks.generation.negatives import SAMPLING_BY_KIND, TABLE_5
 from quoth.artifact import write_text_atomically
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM, open_dynamic_lm
@@ -163,8 +163,8 @@ def recipe_of(arm: str, given: argparse.Namespace) -> DynamicLMRecipe:
         seed=given.seed,
     )
     kind, _, name = arm.partition(":")
-    if kind in ("negatives", "fmm"):
-        sampling = replace(recipe.sampling, method="fmm") if kind == "fmm" else recipe.sampling
+    if kind in SAMPLING_BY_KIND:
+        sampling = replace(recipe.sampling, method=SAMPLING_BY_KIND[kind])
         return replace(recipe, sampling=sampling, negatives=TABLE_5[name])
     if kind == "sampling":
         return replace(recipe, sampling=replace(recipe.sampling, method=name))  # type: ignore[arg-type]
@@ -181,7 +181,7 @@ def recipe_of(arm: str, given: argparse.Namespace) -> DynamicLMRecipe:
         "cited_plain": cited.without_phrases(),
     }
     if arm not in known:
-        raise SystemExit(f"no arm {arm}; choose of {', '.join(known)}, negatives:, fmm:, sampling:")
+        raise SystemExit(f"no arm {arm}; use {', '.join(known)}, negatives:, fmm:, ids:, sampling:")
     return known[arm]
 
 

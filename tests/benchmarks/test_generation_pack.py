@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from benchmarks.generation.negatives import TABLE_5
 from benchmarks.generation.pack import (
     Packer,
     Piece,
@@ -103,9 +104,12 @@ def test_pieces_are_short_and_on_one_line() -> None:
 def test_arms_differ() -> None:
     arms = ["quoth", "plain", "output_only", "no_text", "no_kl", "cited", "cited_plain"]
     arms += ["negatives:in_batch", "negatives:generation", "sampling:n_ids", "sampling:fmm"]
+    arms += ["fmm:pre_batch", "fmm:in_batch", "ids:pre_batch", "ids:in_batch"]
     settings = {arm: (model_config(arm, GIVEN), recipe_of(arm, GIVEN)) for arm in arms}
     assert len(set(map(str, settings.values()))) == len(arms)
     assert settings["output_only"][0].phrase_input == "unfold"
+    assert settings["ids:pre_batch"][1].sampling.method == "n_ids"
+    assert settings["ids:pre_batch"][1].negatives == TABLE_5["pre_batch"]
     with pytest.raises(SystemExit, match="no arm nothing"):
         recipe_of("nothing", GIVEN)
 
