@@ -67,6 +67,17 @@ def test_encoding_says_what_it_made_and_how_it_will_fuse(birds: Path, quoth: Quo
     assert found["calibration"]["weights"] == {"lexical": 0.5, "dense": 0.5}
 
 
+def test_words_of_the_encoder_are_not_called_mistyped(
+    encoded: Path, quoth: Quoth, tmp_path: Path
+) -> None:
+    words = save_tiny_encoder(tmp_path / "words", words=["night", "light", "barn"])
+    assert quoth("encode", encoded, encoder=str(words)).code == 0
+    lexical = quoth("search", encoded, "light", "--with", "lexical", encoder=str(words))
+    assert "did you mean: night" in lexical.err
+    assert "did you mean" not in quoth("search", encoded, "light", encoder=str(words)).err
+    assert "did you mean: night" in quoth("search", encoded, "nihgt", encoder=str(words)).err
+
+
 def test_encoding_tells_how_much_was_cut(birds: Path, quoth: Quoth, tmp_path: Path) -> None:
     long = write_lines(tmp_path / "long.jsonl", [{"_id": "long", "text": "zyxwvutsrq " * 30}])
     quoth("add", birds, long)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from quoth.collection.store import Store
 from quoth.collection.store_reader import StoredDocument
 from quoth.engine.lookup import HitDocuments, allowed_rows, find_newest, sign, stored_hits
+from quoth.engine.passages import BY_VECTORS
 from quoth.engine.searchers import Searchers
 from quoth.records import (
     Attention,
@@ -214,7 +215,8 @@ class Finder:
         unknown = lexical.unknown_terms(Query("", request.query))
         if not unknown:
             return ""
-        known, asked = self._searchers.corrections, (request.query, request.syntax)
+        searchers, has_encoder = self._searchers, request.searcher in BY_VECTORS
+        known, asked = searchers.corrections, (request.query, request.syntax, has_encoder)
         if asked not in known:  # it is asked again for every page
             counts = lexical.counts()
             if len(known) >= _MAX_CORRECTIONS:
@@ -222,9 +224,10 @@ class Finder:
             known[asked] = correct_query(
                 request.query,
                 unknown,
-                analyser=self._searchers.analyser,
+                analyser=searchers.analyser,
                 scan=counts.terms_from,
                 look_up=functools.partial(counts.document_frequencies, EVERYTHING),
+                is_word=searchers.dense_side().has_word if has_encoder else lambda _word: False,
             )
         return known[asked]
 

@@ -85,7 +85,7 @@ class Searchers:
         self._timed = timed
         self._exchanged = exchanged
         self._made: dict[tuple[str, bool], Searcher] = {}
-        self.corrections: dict[tuple[str, bool], str] = {}
+        self.corrections: dict[tuple[str, bool, bool], str] = {}
         encoder = Path(config.dense.encoder)
         own = folder / "dense" / (encoder.name or encoder.resolve().name)
         self._vectors = VectorsOnDisk(own, store)

@@ -86,6 +86,10 @@ class GlowInputs:
         self._subword_counts = subword_counts if config.statistics == "subwords" else None
         self._cls, self._sep, self._pad = (_special_id(tokenizer, names) for names in _SPECIAL)
 
+    def has_word(self, word: str) -> bool:
+        """Whether a word is whole in the vocabulary."""
+        return self._tokenizer.token_to_id(word) is not None
+
     def queries(self, texts: Sequence[str], counts: WordCounts | None) -> list[SubwordSequence]:
         """Tokenise queries; `counts` are needed where attention is weighted."""
         cap = self._config.max_query_subwords - 2

@@ -103,6 +103,10 @@ class DenseSearcher:
         """Say which of these documents have no vector yet."""
         return self._opened.lacking(docids)
 
+    def has_word(self, word: str) -> bool:
+        """Whether the encoder reads a word whole."""
+        return self._encoder.inputs.has_word(word)
+
     def coverage(self) -> Coverage | None:
         """Say how much is encoded; None where everything is."""
         return self._opened.coverage(self._encoder.config)

@@ -3,7 +3,8 @@
 All terms one edit away are looked up; for longer words, terms that begin with the same two letters
 are compared as well, up to two edits. One edit is a letter more, less or other, or two neighbours
 exchanged (optimal string alignment). A frequent term may be farther away than a rare one: two edits
-against one need a hundred times the documents.
+against one need a hundred times the documents. A word that an encoder's vocabulary has whole is one
+that people use: it was hardly mistyped, and stays.
 """
 
 from __future__ import annotations
@@ -27,15 +28,25 @@ Scan = Callable[[str, int, int], Iterable[tuple[str, int]]]
 LookUp = Callable[[Sequence[str]], Mapping[str, int]]
 """Maps those terms that there are to their numbers of documents."""
 
+IsWord = Callable[[str], bool]
+"""Says whether a word is known to be one, whatever the collection holds."""
+
 
 def correct_query(
-    text: str, unknown: Iterable[str], *, analyser: Analyser, scan: Scan, look_up: LookUp
+    text: str,
+    unknown: Iterable[str],
+    *,
+    analyser: Analyser,
+    scan: Scan,
+    look_up: LookUp,
+    is_word: IsWord = lambda _written: False,
 ) -> str:
     """Write a query with corrections for its unknown terms; empty where there are none."""
     missing, corrected, at = set(unknown), [], 0
     for word in analyser.words(text):
         better = ""
-        if word.term in missing and word.start >= at:  # no part of a word that was corrected
+        is_new = word.start >= at  # no part of a word that was corrected
+        if word.term in missing and is_new and not is_word(text[word.start : word.end].casefold()):
             better = _correct_word(word, text, analyser=analyser, scan=scan, look_up=look_up)
         if better:
             corrected += [text[at : word.start], better]
