@@ -26,7 +26,8 @@ EncodeSentences = Callable[[Sequence[str]], NDArray[np.float32]]
 Numbers = NDArray[np.float64]
 
 _WORD = re.compile(r"[^\W_]+")
-_BLOCK = re.compile(r"\S(?:(?!\n[ \t]*\n)[\s\S])*")
+_BLOCK = re.compile(r"\S(?:(?!\n[ \t]*(?:\n|\||#{1,6}\s))[\s\S])*")
+_TABLE_RULE = re.compile(r"\s*\n[ \t]*\|[ \t:|-]*-[ \t:|-]*(?:\n|$)")  # under a table's head
 _STEM = 6
 
 
@@ -93,8 +94,12 @@ def are_alike(one: set[str], other: set[str]) -> bool:
 def sentences_of(passages: Sequence[str]) -> list[Sentence]:
     r"""Return the sentences of all passages, in order; an empty line ends one, as a stop does.
 
+    A heading is one, and so is each row of a table but its head; what holds no word is none.
+
     >>> [each.text for each in sentences_of(["# Owls\n\nOwls hunt. Hens sleep.", "Ravens speak."])]
     ['# Owls', 'Owls hunt.', 'Hens sleep.', 'Ravens speak.']
+    >>> [each.text for each in sentences_of(["Eggs:\n| owl | hen |\n|---|---|\n| 5 | 300 |"])]
+    ['Eggs:', '| 5 | 300 |']
     """
     return [
         Sentence(number, Span(start, start + len(found)), found)
@@ -102,6 +107,7 @@ def sentences_of(passages: Sequence[str]) -> list[Sentence]:
         for block in _BLOCK.finditer(text)
         for span in split_sentences(block[0])
         for start, found in [(block.start() + span.start, block[0][span.start : span.end])]
+        if _WORD.search(found) and not _TABLE_RULE.match(text, start + len(found))
     ]
 
 
