@@ -54,6 +54,17 @@ def shared_cache(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Pa
     return cache
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Let torch compute on one thread: tiny sums gain nothing from more, and keep their order."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(autouse=True)
 def _default_dtype() -> Iterator[None]:
     """No thread may change torch's default dtype: it is the whole process's."""

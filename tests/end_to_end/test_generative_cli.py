@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from learning_worlds import make_collection, make_documents, save_models
 
 from quoth.cli.main import main
@@ -27,6 +26,8 @@ from quoth.models.pixar.head import HeadVectors
 from quoth.models.pixar.pixar import Pixar
 from quoth.models.pixar.pretrained import save_pretrained
 from quoth.records import Document
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 Quoth = Callable[..., tuple[int, str, str]]
 
@@ -68,15 +69,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
         named = {each.docid: sentence_names(each) for each in documents}
         store.put_identifiers(named, origin="pseudo-query")
     return World(collection, encoder, generator)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tiny products gain nothing from threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture

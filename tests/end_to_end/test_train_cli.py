@@ -27,6 +27,8 @@ from quoth.models.glow.encoder import GlowEncoder
 from quoth.search.searcher import ignore_progress
 from quoth.training.recipes.glow_config import GlowRecipe, encoder_config
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 SMALL = (
     *("--glow.steps", "3", "--glow.batch-size", "4", "--glow.num-layers", "1"),
     *("--encoder.max_subwords", "48", "--device", "cpu"),
@@ -49,15 +51,6 @@ class Outcome:
 
 
 Quoth = Callable[..., Outcome]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Any:
-    """Tiny products gain nothing from threads, and the order of sums stays the same."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from tiny_language_model import TEXTS, save_language_model
 
 from quoth.cli.main import main
@@ -19,20 +18,13 @@ from quoth.jobs.quoting import job
 from quoth.records import Document
 from quoth.settings.stored import stored_answer
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 SMALL = (
     *("--steps", "3", "--device", "cpu", "--set", "training.sentences=8"),
     *("--set", "training.judged=4", "--set", "recipe.checkpoint_every=1"),
 )
 Quoth = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tiny products gain nothing from threads, and the order of sums stays the same."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,11 @@ import contextlib
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from learning_worlds import make_collection, make_documents, save_models
 from tiny_language_model import save_language_model
 
@@ -29,6 +28,8 @@ from quoth.shards.installing import is_installing
 from quoth.shards.learned import SAMPLE
 from quoth.shards.split_and_merge import split_collection
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 COUNT = 3
 ORIGIN = "pseudo-query"
 Quoth = Callable[..., tuple[int, str, str]]
@@ -40,15 +41,6 @@ def _names(document: Document) -> list[str]:
     sentences = document.fields["text"][0].lower().split(".")
     found = [" ".join(word for word in each.split() if word in own) for each in sentences]
     return [text for text in dict.fromkeys(found) if text]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tiny products gain nothing from threads, and the order of sums stays the same."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

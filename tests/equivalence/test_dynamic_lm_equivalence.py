@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,16 +18,10 @@ from transformers import (
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.network import DynamicNetwork
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 V, D = 50, 32
 FAMILIES = ("llama", "llama-untied", "gpt2")
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def make_base(family: str, *, size: int = V) -> nn.Module:

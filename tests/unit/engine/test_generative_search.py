@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from tiny_encoder import WORDS, save_tiny_encoder
 from tiny_generative import make_model
 
@@ -23,16 +22,10 @@ from quoth.search.generative.files import GenerativeModel, save_generative_model
 from quoth.settings.pixar import PixarBuildConfig
 from quoth.settings.stored import store_generative
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 Open = Callable[..., Engine]
 TITLES = ("barn owl", "owl at night", "two birds", "raven", "swift on the wing", "one hen")
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -32,18 +32,11 @@ from quoth.records import Document
 from quoth.search.searcher import ignore_progress
 from quoth.settings.dynamic_lm import DynamicTrainingConfig
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 BIRDS = ("barn owl", "raven", "hen", "swift", "heron", "crane")
 PLACES = ("in the old barn", "near the river bank", "on the tall tree", "by the mill")
 SMALL = ("training.sentences=12", "training.judged=4", "recipe.checkpoint_every=2")
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tiny products gain nothing from threads, and the order of sums stays the same."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +25,8 @@ from quoth.models.reader.spans import (
 )
 from quoth.records import Span
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 QUESTION = "who hunts at night?"
 PASSAGES = [
@@ -34,14 +35,6 @@ PASSAGES = [
     TitledText("", ""),
     TitledText("", "one two three " * 40),  # longer than is read at once
 ]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
