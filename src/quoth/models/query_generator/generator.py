@@ -101,7 +101,7 @@ class QueryGenerator:
         folder = (
             find_shipped(name)
             if is_shipped
-            else find_folder(name, kind="query generator", embedded=SHIPPED)
+            else find_folder(name, kind="query generator", embedded=" or ".join(SHIPPED_NAMES))
         )
         made = cls._of(name, load_parts(name, folder))
         if device is not None:
