@@ -24,17 +24,22 @@ from unittest import mock
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from benchmarks.learn import after
+from benchmarks.learn.voices import contrast
 from benchmarks.on_gpu import GpuModels, read_on_gpu
 from quoth.engine.models import LoadedModels
 from quoth.jobs.learn import reranker
 from quoth.search.rerank import ReadPassage, join_passage
-from quoth.training.batching import Batches
-from quoth.training.loop import Progress, seeded, set_dropout, train
-from quoth.training.loop_config import LoopConfig
-from quoth.training.recipes.fitted_reader import FitExample, FitRecipe, OpenReader, pad_pairs
+from quoth.training.loop import Progress
+from quoth.training.recipes.fitted_reader import (
+    FitExample,
+    FitRecipe,
+    OpenReader,
+    PassageLists,
+    fit_reader,
+)
 
 RESULTS = Path(__file__).parent / "results" / "taught.json"
 SMALL = "query-generator"
@@ -100,9 +105,25 @@ def write(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
         name: after.sum_up(rows, chooses=chooses)
         for name, chooses in (("training", True), ("test", False))
     }
+    sums["above_learned"] = above_learned(rows, json.loads(after.RESULTS.read_text())["rows"])
     head = json.dumps({"chosen_on": after.CHOSEN_ON, **sums}, indent=1).removesuffix("\n}")
     body = ",\n".join(json.dumps(row) for row in rows)
     path.write_text(f'{head},\n "rows": [\n{body}\n]}}\n')
+
+
+def above_learned(
+    rows: Sequence[Mapping[str, Any]], learned: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Compare every lesson with `quoth learn` as it is, paired by test query."""
+    known = {row["set"]: row for row in learned}
+    changes: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        split = next(each for each in row["by_query"] if each != after.CHOSEN_ON.get(row["set"]))
+        usual = np.array(known[row["set"]]["by_query"][split]["learned"])
+        for state in LESSONS.keys() & row["by_query"][split].keys():
+            change = np.array(row["by_query"][split][state]) - usual
+            changes.setdefault(state, {})[row["set"]] = change
+    return [{"state": each, **contrast(changes[each])} for each in LESSONS if each in changes]
 
 
 class TaughtTrial(after.Trial):
@@ -115,34 +136,6 @@ class TaughtTrial(after.Trial):
         self.teacher.lesson = self.lessons[name]
         with mock.patch.object(reranker, "fit_reader", self.teacher.fit):
             super()._learn(path, name, settings)
-
-
-class _Lists(nn.Module):
-    """The network that is trained, and what it reads of each example."""
-
-    def __init__(self, reader: OpenReader, examples: Sequence[FitExample], most: int) -> None:
-        super().__init__()
-        self.network = reader.network
-        self.network.encoder.embeddings.word_embeddings.requires_grad_(False)  # type: ignore[union-attr]
-        self._read = [
-            reader.inputs.pairs([each.query] * len(each.passages), each.passages, most=most)
-            for each in examples
-        ]
-
-    def forward(self, rows: Sequence[int]) -> Sequence[Tensor]:
-        """Return the scores of the passages of each row."""
-        lists = [self._read[row] for row in rows]
-        device = next(self.network.parameters()).device
-        scores = self.network(pad_pairs([each for own in lists for each in own], device)).relevance
-        return torch.split(scores, [len(own) for own in lists])
-
-    @torch.no_grad()
-    def read_all(self) -> list[Tensor]:
-        """Return the scores of all rows as they are before training."""
-        self.eval()
-        count = len(self._read)
-        batches = (range(at, min(at + _READ, count)) for at in range(0, count, _READ))
-        return [own.cpu() for rows in batches for own in self(rows)]
 
 
 class Teacher:
@@ -162,32 +155,15 @@ class Teacher:
         device: torch.device,
         progress: Callable[[Progress], None] | None = None,
     ) -> None:
-        """Train a reader in place, as `fit_reader` does."""
-        with seeded(recipe.seed, device):
-            lists = _Lists(reader, examples, recipe.max_subwords).to(device)
-            targets = self._targets(examples, lists.read_all())
-            set_dropout(lists, 0.1)
-            lists.train()
-            order = np.arange(len(examples))
-            keys = np.unique([each.query for each in examples], return_inverse=True)[1]
-            train(
-                lists,
-                Batches(order, keys, batch_size=recipe.batch_size, seed=recipe.seed),
-                lambda model, rows, _strength: self._loss(
-                    model(rows.tolist()), [targets[row] for row in rows]
-                ),
-                LoopConfig(steps=recipe.steps, learning_rate=recipe.learning_rate, report_every=5),
-                generator=torch.Generator(device).manual_seed(recipe.seed),
-                progress=progress,
-            )
-        lists.eval()
+        """Train a reader in place, as `fit_reader` does by default."""
+        lists = PassageLists(reader, examples, recipe.max_subwords).to(device).eval()
+        targets = self._targets(examples, _read_all(lists, len(examples)))
 
-    def _loss(self, scores: Sequence[Tensor], targets: Sequence[Tensor]) -> Tensor:
-        losses = [
-            taught_loss(own, target.to(own.device), self.lesson)
-            for own, target in zip(scores, targets, strict=True)
-        ]
-        return torch.stack(losses).mean()
+        def loss(rows: Sequence[int], scores: Sequence[Tensor]) -> Tensor:
+            pairs = zip(scores, (targets[row].to(device) for row in rows), strict=True)
+            return torch.stack([taught_loss(*each, self.lesson) for each in pairs]).mean()
+
+        fit_reader(reader, examples, recipe, device=device, loss=loss, progress=progress)
 
     def _targets(self, examples: Sequence[FitExample], before: Sequence[Tensor]) -> list[Tensor]:
         lesson = self.lesson
@@ -209,6 +185,13 @@ class Teacher:
             )
         sizes = [len(each.passages) for each in examples]
         return list(torch.split(torch.as_tensor(np.asarray(found)), sizes))
+
+
+@torch.no_grad()
+def _read_all(lists: PassageLists, count: int) -> list[Tensor]:
+    """Return the scores of all rows, as they are before training."""
+    batches = (range(at, min(at + _READ, count)) for at in range(0, count, _READ))
+    return [own.cpu() for rows in batches for own in lists(rows)]
 
 
 def taught_loss(scores: Tensor, target: Tensor, lesson: Lesson) -> Tensor:

@@ -27,7 +27,7 @@ Numbers = NDArray[np.float64]
 
 _WORD = re.compile(r"[^\W_]+")
 _BLOCK = re.compile(r"\S(?:(?!\n[ \t]*(?:\n|\||#{1,6}\s))[\s\S])*")
-_TABLE_RULE = re.compile(r"\s*\n[ \t]*\|[ \t:|-]*-[ \t:|-]*(?:\n|$)")  # under a table's head
+_TABLE_RULE = re.compile(r"[ \t\r]*\n[ \t]*\|[ \t:|]*-[ \t:|-]*(?:[\r\n]|$)")  # under its head
 _STEM = 6
 
 

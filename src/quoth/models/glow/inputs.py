@@ -29,6 +29,7 @@ Fields = Mapping[str, Sequence[str]]
 
 _URL_SEPARATORS = re.compile(r"[/:?&=._\-%#+]+")
 _SPECIAL = (("[CLS]", "<s>"), ("[SEP]", "</s>"), ("[PAD]", "<pad>"))
+_WORD_MARKS = "▁Ġ"  # before subwords that begin a word, in vocabularies of SentencePiece and BPE
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +88,9 @@ class GlowInputs:
         self._cls, self._sep, self._pad = (_special_id(tokenizer, names) for names in _SPECIAL)
 
     def has_word(self, word: str) -> bool:
-        """Whether a word is whole in the vocabulary."""
-        return self._tokenizer.token_to_id(word) is not None
+        """Whether a lower-case word is one subword of the vocabulary."""
+        found = self._tokenizer.encode(word, add_special_tokens=False).tokens
+        return len(found) == 1 and found[0].lstrip(_WORD_MARKS) == word
 
     def queries(self, texts: Sequence[str], counts: WordCounts | None) -> list[SubwordSequence]:
         """Tokenise queries; `counts` are needed where attention is weighted."""

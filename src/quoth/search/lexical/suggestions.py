@@ -3,8 +3,8 @@
 All terms one edit away are looked up; for longer words, terms that begin with the same two letters
 are compared as well, up to two edits. One edit is a letter more, less or other, or two neighbours
 exchanged (optimal string alignment). A frequent term may be farther away than a rare one: two edits
-against one need a hundred times the documents. A word that an encoder's vocabulary has whole is one
-that people use: it was hardly mistyped, and stays.
+against one need a hundred times the documents. A word that the encoder's vocabulary contains whole
+is rarely a typo, so it stays.
 """
 
 from __future__ import annotations

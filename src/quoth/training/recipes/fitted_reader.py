@@ -100,8 +100,8 @@ def _inner(name: str) -> str:
     return name if name.startswith(_HEADS) else f"encoder.{name}"
 
 
-class _Lists(nn.Module):
-    """What is trained: a network whose output is the loss of some examples."""
+class PassageLists(nn.Module):
+    """What is trained: a network that scores the passages of each example."""
 
     def __init__(self, reader: OpenReader, examples: Sequence[FitExample], most: int) -> None:
         super().__init__()
@@ -112,13 +112,21 @@ class _Lists(nn.Module):
             for each in examples
         ]
 
-    def forward(self, rows: Sequence[int]) -> Tensor:
-        """Return the mean of −log p(own passage | query) over the passages found."""
+    def forward(self, rows: Sequence[int]) -> tuple[Tensor, ...]:
+        """Return the scores of the passages of each row."""
         lists = [self._read[row] for row in rows]
         device = next(self.network.parameters()).device
         scores = self.network(pad_pairs([each for own in lists for each in own], device)).relevance
-        parts = torch.split(scores, [len(own) for own in lists])
-        return torch.stack([-torch.log_softmax(own, 0)[0] for own in parts]).mean()
+        return torch.split(scores, [len(own) for own in lists])
+
+
+ListLoss = Callable[[Sequence[int], Sequence[Tensor]], Tensor]
+"""The loss of some examples, by the scores of their passages."""
+
+
+def own_passage_loss(_rows: Sequence[int], scores: Sequence[Tensor]) -> Tensor:
+    """Return the mean of −log p(own passage | query) over the passages found."""
+    return torch.stack([-torch.log_softmax(own, 0)[0] for own in scores]).mean()
 
 
 def fit_reader(
@@ -127,23 +135,24 @@ def fit_reader(
     recipe: FitRecipe,
     *,
     device: torch.device,
+    loss: ListLoss = own_passage_loss,
     progress: Callable[[Progress], None] | None = None,
 ) -> None:
     """Train a reader in place."""
     with seeded(recipe.seed, device):
-        module = _Lists(reader, examples, recipe.max_subwords).to(device)
-        set_dropout(module, 0.1)
-        module.train()
+        lists = PassageLists(reader, examples, recipe.max_subwords).to(device)
+        set_dropout(lists, 0.1)
+        lists.train()
         keys = np.unique([each.query for each in examples], return_inverse=True)[1]
         train(
-            module,
+            lists,
             Batches(np.arange(len(examples)), keys, batch_size=recipe.batch_size, seed=recipe.seed),
-            lambda model, rows, _strength: model(rows.tolist()),
+            lambda model, rows, _strength: loss(rows.tolist(), model(rows.tolist())),
             LoopConfig(steps=recipe.steps, learning_rate=recipe.learning_rate, report_every=5),
             generator=torch.Generator(device).manual_seed(recipe.seed),
             progress=progress,
         )
-    module.eval()
+    lists.eval()
 
 
 def pad_pairs(sequences: Sequence[SubwordSequence], device: torch.device) -> SequenceBatch:
