@@ -9,7 +9,6 @@ from quoth.collection.content import chain_digest
 from quoth.collection.database import Database
 from quoth.collection.preparing import (
     CutDocument,
-    Derived,
     Prepared,
     PreparedDocument,
     places_of,
@@ -31,10 +30,10 @@ class Batch:
         database: Database,
         docids: Iterable[str],
         *,
-        cut: CutDocument,
+        cut: CutDocument | None = None,
         prepared: Prepared | None = None,
     ) -> None:
-        """Take documents of these docids; those not prepared are prepared here."""
+        """Take documents of these docids; those not prepared are prepared here, with `cut`."""
         self._db = database
         self._cut = cut
         self._prepared = prepared or {}
@@ -60,28 +59,32 @@ class Batch:
         # Where it was stored when it was prepared, it has been changed since.
         derived = ready.derived or self._prepare(document, None).derived
         assert derived is not None
-        number = self._log("add" if live is None else "update", document.docid, ready.digest)
+        for name in document.fields:
+            if name not in self._field_ids:
+                self._field_ids[name] = _new_field(self._db, name)
+        self.put_prepared(document.docid, ready._replace(derived=derived), row=row)
+        return "added" if live is None else "updated"
+
+    def put_prepared(self, docid: str, ready: PreparedDocument, *, row: int | None = None) -> None:
+        """Take in what is new or was changed, all of whose fields are known."""
+        live = self._live.get(docid)
+        number = self._log("add" if live is None else "update", docid, ready.digest)
         if live is not None:
             self._retire(live[0], number)
         row = self._next_row if row is None else row
         self._next_row = max(self._next_row, row + 1)
-        self._live[document.docid] = row, ready.digest
-        self._documents[row] = [row, document.docid, ready.digest, ready.content, number, None]
-        self._put_derived(row, document, derived)
-        return "added" if live is None else "updated"
+        self._live[docid] = row, ready.digest
+        self._documents[row] = [row, docid, ready.digest, ready.content, number, None]
+        assert ready.derived is not None
+        filters, places, signature = ready.derived
+        self._filter_values += [(*entry, row) for entry in filters]
+        self._passages += [(row, self._field_ids[name], *rest) for name, *rest in places]
+        self._signatures.append((row, signature))
 
     def _prepare(self, document: Document, stored: bytes | None) -> PreparedDocument:
-        return prepare_document(
-            document, place=lambda each: places_of(self._cut(each)), stored=stored
-        )
-
-    def _put_derived(self, row: int, document: Document, derived: Derived) -> None:
-        for name in document.fields:
-            if name not in self._field_ids:
-                self._field_ids[name] = _new_field(self._db, name)
-        self._filter_values += [(*entry, row) for entry in derived.filters]
-        self._passages += [(row, self._field_ids[name], *rest) for name, *rest in derived.places]
-        self._signatures.append((row, derived.signature))
+        cut = self._cut
+        assert cut is not None
+        return prepare_document(document, place=lambda each: places_of(cut(each)), stored=stored)
 
     def write(self) -> None:
         """Write everything that was taken in."""

@@ -7,6 +7,7 @@ compared.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ from quoth.records import Document, Passage
 
 PassageKey = tuple[str, int, int, int]
 """Field, instance, start, end."""
+
+_AT_ONCE = 500  # documents
 
 
 def find_damage(
@@ -67,21 +70,29 @@ def _check_log(connection: sqlite3.Connection) -> Iterator[str]:
 def _check_documents(
     connection: sqlite3.Connection, cut: Callable[[Document], tuple[Passage, ...]]
 ) -> Iterator[str]:
-    for row, docid, content, digest, removed in connection.execute(
+    """Check documents, and what follows from them, some at a time."""
+    cursor = connection.execute(
         "SELECT row, docid, content, hash, removed FROM documents ORDER BY row"
-    ):
-        try:
-            intact = hash_content(docid, content) == digest
-        except (TypeError, UnicodeError, AttributeError):
-            intact = False
-        if not intact:
-            yield f"document {docid!r} was altered; add its source again to restore it"
-        elif removed is None:
-            document = read_content(docid, content)
-            if _stored_passages(connection, row) != _cut_passages(document, cut):
-                yield f"the passages of document {docid!r} differ from its text"
-            if _stored_filters(connection, row) != set(filter_entries(document)):
-                yield f"the filter values of document {docid!r} differ from its metadata"
+    )
+    while some := cursor.fetchmany(_AT_ONCE):
+        live = json.dumps([row for row, *_rest, removed in some if removed is None])
+        passages, filters = _stored_passages(connection, live), _stored_filters(connection, live)
+        for row, docid, content, digest, removed in some:
+            if not _is_intact(docid, content, digest):
+                yield f"document {docid!r} was altered; add its source again to restore it"
+            elif removed is None:
+                document = read_content(docid, content)
+                if passages.get(row, []) != _cut_passages(document, cut):
+                    yield f"the passages of document {docid!r} differ from its text"
+                if filters.get(row, set()) != set(filter_entries(document)):
+                    yield f"the filter values of document {docid!r} differ from its metadata"
+
+
+def _is_intact(docid: str, content: str, digest: bytes) -> bool:
+    try:
+        return hash_content(docid, content) == digest
+    except (TypeError, UnicodeError, AttributeError):
+        return False
 
 
 def _cut_passages(
@@ -90,14 +101,28 @@ def _cut_passages(
     return [(each.field, each.instance, each.span.start, each.span.end) for each in cut(document)]
 
 
-def _stored_passages(connection: sqlite3.Connection, row: int) -> list[PassageKey]:
-    return connection.execute(
-        'SELECT name, instance, start, "end" FROM passages LEFT JOIN fields ON fields.id = field'
-        " WHERE document = ? ORDER BY passages.row",
-        (row,),
-    ).fetchall()
+def _stored_passages(connection: sqlite3.Connection, rows: str) -> dict[int, list[PassageKey]]:
+    """Return the passages of documents, whose rows are given as JSON, in their order."""
+    found: dict[int, list[PassageKey]] = {}
+    for row, *key in connection.execute(
+        'SELECT document, name, instance, start, "end" FROM passages'
+        " LEFT JOIN fields ON fields.id = field"
+        " WHERE document IN (SELECT value FROM json_each(?)) ORDER BY +passages.row",
+        (rows,),
+    ):
+        found.setdefault(row, []).append(tuple(key))
+    return found
 
 
-def _stored_filters(connection: sqlite3.Connection, row: int) -> set[tuple[str, int, object]]:
-    found = connection.execute("SELECT key, kind, value FROM filter_values WHERE row = ?", (row,))
-    return set(found.fetchall())
+def _stored_filters(
+    connection: sqlite3.Connection, rows: str
+) -> dict[int, set[tuple[str, int, object]]]:
+    """Return the filter values of documents, whose rows are given as JSON."""
+    found: dict[int, set[tuple[str, int, object]]] = {}
+    for row, *entry in connection.execute(
+        "SELECT row, key, kind, value FROM filter_values"
+        " WHERE row IN (SELECT value FROM json_each(?))",
+        (rows,),
+    ):
+        found.setdefault(row, set()).add(tuple(entry))
+    return found

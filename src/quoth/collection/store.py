@@ -24,6 +24,12 @@ from quoth.collection.batch import (
     passage_entries,
     put_passages,
 )
+from quoth.collection.carrying import (
+    Carried,
+    CarriedDocument,
+    complete_carried,
+    stream_carried,
+)
 from quoth.collection.content import chain_digest, hash_content
 from quoth.collection.damage import find_damage
 from quoth.collection.database import SQLITE_ERRORS, Database, explain_failure
@@ -98,6 +104,34 @@ class Store(StoreReader):
                 counts[batch.put(document, row=row)] += 1
             batch.write()
         return Written(**counts)
+
+    def carried_documents(self) -> Iterator[CarriedDocument]:
+        """Yield all live documents as they are stored, in row order, to be carried elsewhere."""
+        return stream_carried(self._db, *self._joined_signature())
+
+    def complete_carried(
+        self, documents: Sequence[CarriedDocument], rows: Sequence[int]
+    ) -> list[Carried]:
+        """Add to documents of this store what belongs to them, and the rows they are to have."""
+        return complete_carried(self._db, documents, rows)
+
+    def carry(self, documents: Sequence[Carried]) -> None:
+        """Take in a batch from another store in one transaction, under rows that are free.
+
+        All fields that they have must be known (`put_fields`).
+        """
+        with self._db.transaction():
+            docids = [each.docid for each in documents]
+            batch = Batch(self._db, docids)
+            for each in documents:
+                batch.put_prepared(each.docid, each.prepared, row=each.row)
+            batch.write()
+        by_origin: dict[str, dict[str, Sequence[str]]] = {}
+        for each in documents:
+            for origin, texts in each.identifiers.items():
+                by_origin.setdefault(origin, {})[each.docid] = texts
+        for origin, texts_by_docid in by_origin.items():
+            self.put_identifiers(texts_by_docid, origin=origin)
 
     def digests(self, docids: Sequence[str]) -> dict[str, bytes]:
         """Map docids to the digests of what is stored of them; others are left out."""

@@ -9,7 +9,6 @@ half-made ever stands under the final name.
 from __future__ import annotations
 
 import contextlib
-import functools
 import heapq
 import logging
 import os
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from quoth.artifact import sync_folder
+from quoth.collection.carrying import Carried, CarriedDocument
 from quoth.collection.schema import require_collection
 from quoth.collection.shards import (
     ShardSet,
@@ -32,7 +32,6 @@ from quoth.collection.shards import (
 from quoth.collection.source_files import FILE_NAME as SOURCE_FILES
 from quoth.collection.source_files import open_files
 from quoth.collection.store import FILE_NAME, Store
-from quoth.collection.store_reader import StoredDocument
 from quoth.engine.engine import Engine
 from quoth.engine.verify import REPAIRING
 from quoth.engine.writing import locked
@@ -43,11 +42,13 @@ from quoth.search.searcher import Progress, ignore_progress
 from quoth.settings.config import Config, Values, build_config
 from quoth.shards.engine import ShardedEngine
 from quoth.shards.linking import link_or_copy
-from quoth.text.passages import cut_document
 
 _CARRIED = ("models", GENERATIVE, "hybrid")
 _OWN_SETTINGS = ("forgotten", "lexical_finished", "passage_terms_kept", REPAIRING)
 """What each store keeps for itself."""
+
+_Move = tuple[int, CarriedDocument, int]
+"""Number of the source, document, and the row that it is to have."""
 
 _logger = logging.getLogger(__name__)
 
@@ -136,7 +137,7 @@ def _carry(
             for name, value in _shared_settings(taken[0]).items():
                 store.set_setting(name, value)
             store.put_fields(taken[0].fields())
-        moves = _Moves(taken, given, place, config=config)
+        moves = _Moves(taken, given, place, batch_documents=config.collection.batch_documents)
         moves.carry_documents(progress)
         for path in targets:
             _link_models(sources[0], path, answer=taken[0].setting("answer"))
@@ -174,7 +175,7 @@ class _Moves:
         targets: Sequence[Store],
         place: Callable[[str], int],
         *,
-        config: Config,
+        batch_documents: int,
     ) -> None:
         self.old: dict[tuple[int, int], array[int]] = {}
         """Rows in a source of what went to a target, by the numbers of both."""
@@ -183,17 +184,16 @@ class _Moves:
         self._sources = sources
         self._targets = targets
         self._place = place
-        self._cut = functools.partial(cut_document, config=config.passages)
-        self._size = config.collection.batch_documents
-        self._waiting: list[list[tuple[int, StoredDocument, int]]] = [[] for _ in targets]
+        self._size = batch_documents
+        self._waiting: list[list[_Move]] = [[] for _ in targets]
 
     def carry_documents(self, progress: Progress) -> None:
         """Copy all documents with their identifiers, in the order of their rows."""
         total = sum(store.num_documents for store in self._sources)
         streams = (_numbered(at, store) for at, store in enumerate(self._sources))
-        ordered = heapq.merge(*streams, key=lambda each: (each[1].row, each[1].document.docid))
+        ordered = heapq.merge(*streams, key=lambda each: (each[1].row, each[1].docid))
         for row, (source, stored) in enumerate(ordered, start=1):
-            target = self._place(stored.document.docid)
+            target = self._place(stored.docid)
             for kept, value in ((self.old, stored.row), (self.new, row)):
                 kept.setdefault((source, target), array("q")).append(value)
             self._waiting[target].append((source, stored, row))
@@ -207,23 +207,16 @@ class _Moves:
 
     def _write(self, target: int) -> None:
         batch, self._waiting[target] = self._waiting[target], []
-        store = self._targets[target]
-        store.add(
-            [stored.document for _source, stored, _row in batch],
-            cut=self._cut,
-            rows=[row for _source, _stored, row in batch],
-        )
-        by_origin: dict[str, dict[str, list[str]]] = {}
-        for source, stored, _row in batch:
-            found = self._sources[source].identifiers_by_origin(stored.row)
-            for origin, texts in found.items():
-                by_origin.setdefault(origin, {})[stored.document.docid] = texts
-        for origin, texts_by_docid in by_origin.items():
-            store.put_identifiers(texts_by_docid, origin=origin)
+        carried: list[Carried] = []
+        for at, store in enumerate(self._sources):
+            own = [(stored, row) for source, stored, row in batch if source == at]
+            if own:
+                carried += store.complete_carried(*zip(*own, strict=True))
+        self._targets[target].carry(sorted(carried, key=lambda each: each.row))
 
 
-def _numbered(at: int, store: Store) -> Iterator[tuple[int, StoredDocument]]:
-    return ((at, stored) for stored in store.live_documents())
+def _numbered(at: int, store: Store) -> Iterator[tuple[int, CarriedDocument]]:
+    return ((at, stored) for stored in store.carried_documents())
 
 
 def _carry_vectors(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from itertools import chain, islice
+from itertools import chain
 
 from quoth.collection.store import Store
 from quoth.records import Query
@@ -17,12 +17,11 @@ _NUM_CHECKED = 20
 
 def find_wrong_scores(using: ScoringSearcher, store: Store) -> Iterator[str]:
     """Search for some words of some documents, and compare with what their scores must be."""
-    step = max(1, store.num_documents // _NUM_CHECKED)
-    for stored in islice(store.live_documents(), 0, None, step):
-        words = re.findall(r"\w+", " ".join(chain(*stored.document.fields.values())))
+    rows = store.ordered_rows()
+    for row, document in store.documents(rows[:: max(1, len(rows) // _NUM_CHECKED)]).items():
+        words = re.findall(r"\w+", " ".join(chain(*document.fields.values())))
         query = Query("check", " ".join(words[-4:]))
-        hits = using.search([query], k=1, allowed={stored.row}).hits[query.qid]
-        found, (right,) = sum(hit.score for hit in hits), using.score([query], [stored.document])
+        hits = using.search([query], k=1, allowed={row}).hits[query.qid]
+        found, (right,) = sum(hit.score for hit in hits), using.score([query], [document])
         if not math.isclose(found, right, rel_tol=2 * (ROUNDING - 1), abs_tol=2 * LEAST_STEP):
-            docid = stored.document.docid
-            yield f"document {docid} scores {found:g} for {query.text!r}, not {right:g}"
+            yield f"document {document.docid} scores {found:g} for {query.text!r}, not {right:g}"

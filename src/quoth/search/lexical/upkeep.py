@@ -29,7 +29,7 @@ from quoth.index.lexical.writer import LexicalWriter
 from quoth.portions import map_portions
 from quoth.search.lexical.analysing import AnalysedPortion, analyse, analyse_portion
 from quoth.search.lexical.opening import require_analyser
-from quoth.search.lexical.records import record_basis
+from quoth.search.lexical.records import ComparedRecords, record_basis
 from quoth.search.searcher import Progress
 from quoth.text.words import Analyser
 from quoth.vocabulary.derived_file import open_or_replace
@@ -178,22 +178,33 @@ class LexicalUpkeep:
         if change < self._upto or (is_unfinished and not index.is_settled):
             yield from self._check_statistics()
             return
-        live = [stored.row for stored in self._store.live_documents()]
-        if index.rows() != live:
+        if index.rows() != self._store.ordered_rows():
             yield f"{index.path} holds other documents than the store"
-        statistics = Statistics.open(self._folder / STATISTICS_FILE)
-        try:
-            yield from self._compare_counts(index, statistics)
-        finally:
-            statistics.close()
-        yield from self._compare_records()
+        with (
+            contextlib.closing(Statistics.open(self._folder / STATISTICS_FILE)) as statistics,
+            contextlib.closing(self._stored_records()) as records,
+        ):
+            compared = ComparedRecords(records)
+            broken = tuple(self._check_records(records))
+            is_comparable = not broken and self._keeps(records, self._upto)
+            yield from self._compare_counts(
+                index, statistics, records=compared if is_comparable else None
+            )
+            yield from broken
+            if is_comparable and not compared.is_begun:
+                self._apply(0, records=compared)
+            if is_comparable and compared.differs():
+                yield f"{self._folder / PASSAGES_FILE}: terms of passages differ from the documents"
 
     def _check_statistics(self) -> Iterator[str]:
         """Check the statistics for themselves, where there is nothing to compare them with."""
         with contextlib.closing(Statistics.open(self._folder / STATISTICS_FILE)) as statistics:
             yield from statistics.check_structure()
 
-    def _compare_counts(self, index: LexicalIndex, statistics: Statistics) -> Iterator[str]:
+    def _compare_counts(
+        self, index: LexicalIndex, statistics: Statistics, *, records: ComparedRecords | None
+    ) -> Iterator[str]:
+        """Count all documents again; their records are compared on the way."""
         path = self._folder / STATISTICS_FILE
         broken = statistics.check_structure()
         yield from broken
@@ -205,7 +216,7 @@ class LexicalUpkeep:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
             recounted = Statistics.open(Path(scratch) / STATISTICS_FILE, write=True)
             try:
-                self._recount(recounted)
+                self._recount(recounted, records=records)
                 if recounted.summary() != statistics.summary():
                     yield f"{path}: totals differ from the documents"
                 pairs = zip_longest(recounted.all_frequencies(), statistics.all_frequencies())
@@ -220,25 +231,21 @@ class LexicalUpkeep:
             finally:
                 recounted.close()
 
-    def _compare_records(self) -> Iterator[str]:
+    def _stored_records(self) -> PassageTermsFile:
+        path = self._folder / PASSAGES_FILE
+        return PassageTermsFile.open(path) if path.exists() else PassageTermsFile.none()
+
+    def _check_records(self, records: PassageTermsFile) -> Iterator[str]:
+        """Check the terms of passages for themselves; what is outdated is written anew later."""
         path = self._folder / PASSAGES_FILE
         if not path.exists():  # perhaps of a collection from before there was one
             if self._store.setting(_KEPT):
                 yield f"{path} is missing: the terms of passages must be written anew"
             return
-        with contextlib.closing(PassageTermsFile.open(path)) as records:
-            broken = records.check_structure()
-            yield from broken
-            change, log = records.reached
-            if change >= 0 and log != self._store.log_digest(change):
-                yield f"{path} is of another history than the store"
-                return
-            if broken or not self._keeps(records, self._upto):
-                return  # it is written anew with the next write
-            with contextlib.closing(self._analysed(0)) as portions:
-                right = (own for each in portions for own in each.numbered_records())
-                if any(one != other for one, other in zip_longest(right, records.all_records())):
-                    yield f"{path}: terms of passages differ from the documents"
+        yield from records.check_structure()
+        change, log = records.reached
+        if change >= 0 and log != self._store.log_digest(change):
+            yield f"{path} is of another history than the store"
 
     def _follows(self, change: int, log: str) -> bool:
         """Whether something at this point of this history can be caught up."""
@@ -284,7 +291,7 @@ class LexicalUpkeep:
         *,
         writer: LexicalWriter | None = None,
         statistics: Statistics | None = None,
-        records: PassageTermsFile | None = None,
+        records: PassageTermsFile | ComparedRecords | None = None,
     ) -> None:
         if after == self._upto:
             return
@@ -349,10 +356,10 @@ class LexicalUpkeep:
     def _record_basis(self) -> dict[str, Any]:
         return record_basis(self._store, self._analyser)
 
-    def _recount(self, statistics: Statistics) -> None:
+    def _recount(self, statistics: Statistics, *, records: ComparedRecords | None = None) -> None:
         statistics.begin()
         statistics.clear()
-        self._apply(0, statistics=statistics)
+        self._apply(0, statistics=statistics, records=records)
         statistics.commit(change=self._upto, basis=self._basis())
 
     def _compact_if_due(self) -> bool:
