@@ -39,7 +39,7 @@ from torch import nn
 from benchmarks.glow import run_gpu
 from benchmarks.glow.run_gpu import Judged, Variant, describe, judge_untrained, train_and_judge
 from benchmarks.glow.texts import OUT as TEXTS
-from benchmarks.learn.generate import load as load_generator
+from benchmarks.glow.writing import NUM_FIELD_QUERIES, NUM_TRAINED, write_all
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.encoder import load_base
 from quoth.models.glow.inputs import GlowInputs, SubwordSequence
@@ -52,12 +52,9 @@ from quoth.vocabulary.counting import CountedTerms
 from quoth.vocabulary.term_counts import EVERYTHING
 
 FIELDS = ("title", "text", "queries")
-NUM_FIELD_QUERIES, NUM_TRAINED = 3, 4
 WEIGHTINGS = ("none", "row", "add_log")
 LAYERS = (0, 2, 5)
-TEMPERATURE = 0.7
 _BLOCK = 500
-_WRITE_BLOCK = 15_000
 
 Document = dict[str, list[str]]
 Arrays = dict[str, NDArray[Any]]
@@ -73,6 +70,7 @@ def main() -> None:
     prepared.add_argument("--generator", type=Path, required=True)
     prepared.add_argument("--to", type=Path, required=True)
     prepared.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    prepared.add_argument("--writers", type=int, default=1, help="processes that write queries")
     prepared.add_argument("--write-seconds", type=float, default=240.0, help="for training queries")
     trained = commands.add_parser("train")
     trained.add_argument("--encoder", type=Path, required=True)
@@ -94,25 +92,14 @@ def prepare(given: argparse.Namespace) -> None:
     content = json.loads(lzma.decompress(given.texts.read_bytes()))
     given.to.mkdir(parents=True, exist_ok=True)
     passages, sets = content["passages"], content["sets"]
-    generator = load_generator(given.generator, given.encoder)
     began = time.perf_counter()
-    of_sets = [
-        write_queries(generator, [tuple(row) for row in own["documents"]], NUM_FIELD_QUERIES)
-        for own in sets
-    ]
-    written: list[list[str]] = []
-    while len(written) < len(passages) and time.perf_counter() - began < given.write_seconds:
-        rows = passages[len(written) : len(written) + _WRITE_BLOCK]
-        both = NUM_FIELD_QUERIES + NUM_TRAINED
-        written += write_queries(generator, [(title, text) for title, text, _own in rows], both)
-        print(f"{len(written):,} passages, {time.perf_counter() - began:.0f} s", flush=True)
+    context = multiprocessing.get_context("spawn")
+    of_sets, written = write_all(sets, passages, given, context)
     seconds = time.perf_counter() - began
     count = sum(map(len, written)) + sum(len(own) for each in of_sets for own in each)
     print(
         f"{count:,} queries written in {seconds:.0f} s, {count / seconds:,.0f} a second", flush=True
     )
-    del generator
-    context = multiprocessing.get_context("spawn")
     start = (str(given.encoder),)
     with ProcessPoolExecutor(given.processes, context, _start, start) as pool:
         facts = lay_out_training(passages[: len(written)], written, given.to, pool)
@@ -122,16 +109,6 @@ def prepare(given: argparse.Namespace) -> None:
         ]
     (given.to / "facts.json").write_text(json.dumps(facts))
     print(f"laid out in {time.perf_counter() - began - seconds:.0f} s", flush=True)
-
-
-def write_queries(generator: Any, rows: Sequence[tuple[str, str]], count: int) -> list[list[str]]:
-    """Write queries for documents, each read as the generator usually reads it: title first."""
-    texts = ["\n".join(part for part in row if part) for row in rows]
-    torch.backends.cuda.matmul.allow_tf32 = True
-    found: list[list[str]] = generator.generate(
-        texts, per_passage=count, temperature=TEMPERATURE, seed=0
-    )
-    return found
 
 
 def lay_out_training(

@@ -33,7 +33,7 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.reader.mixing import print_table, save_read
-from benchmarks.reader.neighbours import SubwordHybrid
+from benchmarks.reader.opening import add_arguments, open_sets, training_rows
 from benchmarks.reader.rerank import Candidates, read_candidates
 from benchmarks.reader.signs import fit_weights, gather_signs
 from quoth.answer.reading import save_weights
@@ -52,10 +52,9 @@ from quoth.models.reader.inputs import ReaderInputs
 from quoth.models.reader.network import ReaderNetwork
 from quoth.training.loop import Progress
 from quoth.training.reading.groups import GroupConfig
-from quoth.training.reading.set import PAIR, ReadingSet, join_sets, open_reading_set
+from quoth.training.reading.set import ReadingSet
 from quoth.training.recipes.reader import ReaderRecipe, measure_reader, train_reader
 
-CACHE = Path("benchmarks/.cache/reader")
 TIMED_STEPS, SPARE = 60, 0.9  # a run whose plan left nothing to spare overran it
 CHECKPOINT_EVERY = 500
 
@@ -223,14 +222,11 @@ def judge_reranking(
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--encoder", type=Path, required=True, help="folder of MiniLM")
+    add_arguments(parser)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--name", default="reader")
-    parser.add_argument("--reading", type=Path, default=CACHE / "reading.bin")
-    parser.add_argument("--pairs", type=Path, default=CACHE / "pairs.bin")
     parser.add_argument("--start", type=Path, help="go on from this reader")
     parser.add_argument("--collections", type=Path, help="what `rerank search` wrote")
-    parser.add_argument("--only", default="", choices=("", "reading", "pairs"))
     parser.add_argument("--leave-out", default="", help="sources, with commas between them")
     parser.add_argument(
         "--shares", default="", help="of some sources, and of pairs: NAME=SHARE,…,pairs=SHARE"
@@ -251,8 +247,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--judge-signs", type=int, default=6_000, help="held-out examples in all")
     parser.add_argument("--averages", default="", help="shares of what was learnt, to be tried")
     parser.add_argument("--dtype", default="int8")
-    parser.add_argument("--judge-reranking", type=int, default=1_500, help="held-out queries")
-    parser.add_argument("--processes", type=int, default=1, help="processes that find neighbours")
     parser.add_argument("--workers", type=int, default=0, help="processes that make batches")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
@@ -279,20 +273,6 @@ def make_recipe(given: argparse.Namespace) -> ReaderRecipe:
     )
 
 
-def open_sets(
-    given: argparse.Namespace, inputs: ReaderInputs, device: torch.device
-) -> tuple[ReadingSet, list[Candidates]]:
-    """Open what is trained on, with neighbours as a hybrid finds them, and what is judged."""
-    encoder = load_encoder(given.encoder).to(device).eval()
-    sets, judged = [], []
-    for path in (given.reading, given.pairs):
-        if given.only in ("", path.stem):
-            hybrid = SubwordHybrid(open_reading_set(path), encoder, inputs, device)
-            sets.append(hybrid.add_neighbours(given.processes))
-            judged += hybrid.held_out_candidates(given.judge_reranking)
-    return (sets[0] if len(sets) == 1 else join_sets(*sets)), judged
-
-
 def plan_steps(
     learn: Callable[..., Any], rows: NDArray[np.int64], recipe: ReaderRecipe, minutes: float
 ) -> int:
@@ -308,38 +288,6 @@ def plan_steps(
     minutes -= sum(taken) / 60
     print(f"{1000 * seconds:.0f} ms per step", flush=True)
     return max(1, int(SPARE * 60 * minutes / seconds))
-
-
-def training_rows(reading: ReadingSet, given: argparse.Namespace) -> NDArray[np.int64]:
-    """Choose what is trained on."""
-    left_out = [reading.sources.index(each) for each in given.leave_out.split(",") if each]
-    used = np.flatnonzero(~reading.held_out & ~np.isin(reading.source_ids, left_out))
-    if not given.shares:
-        return used
-    wanted = dict(each.split("=") for each in given.shares.split(",") if each)
-    names = np.array(reading.sources)[reading.source_ids[used]]
-    names = np.where(reading.kinds[used] == PAIR, "pairs", names)
-    parts = [(float(share), used[names == name]) for name, share in wanted.items()]
-    rest = 1.0 - sum(share for share, _rows in parts)
-    others = used[~np.isin(names, list(wanted))]
-    return draw_shares([*parts, (rest, others)], len(used), np.random.default_rng(given.seed))
-
-
-def draw_shares(
-    parts: Sequence[tuple[float, NDArray[np.int64]]], total: int, chance: np.random.Generator
-) -> NDArray[np.int64]:
-    """Draw rows by shares, each part's as evenly as can be: some again, or some not at all.
-
-    >>> parts = [(0.75, np.arange(2)), (0.25, np.arange(5, 9))]
-    >>> np.bincount(draw_shares(parts, 8, np.random.default_rng(0)))[:2].tolist()
-    [3, 3]
-    """
-    drawn = []
-    for share, rows in parts:
-        count = round(share * total)
-        times = range(-(-count // max(1, len(rows))))
-        drawn += [np.concatenate([rows[:0], *(chance.permutation(rows) for _ in times)])[:count]]
-    return np.concatenate(drawn)
 
 
 def measure(
