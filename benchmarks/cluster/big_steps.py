@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cluster.apart import own_megabytes
+from benchmarks.cluster.measure import opened, work_in_turns
 from benchmarks.cluster.rounds import docids_of_round, passages_of_round
 from benchmarks.serve.collection import sample_queries
 from benchmarks.serve.load import quantiles_ms
-from quoth.collection.shards import create_shards, is_sharded
+from quoth.collection.shards import create_shards, is_sharded, open_shards
 from quoth.engine.engine import Engine
 from quoth.shards.engine import ShardedEngine
 from quoth.shards.split_and_merge import merge_shards
@@ -36,13 +37,15 @@ def add_round(
 def search(
     folder: Path, *, data: Path, num_queries: int, searchers: Sequence[str]
 ) -> dict[str, Any]:
-    """Search the same real queries with each searcher, one by one; the first is timed apart."""
-    ir = data / "ir"
-    sets = sorted(path.name for path in ir.iterdir() if path.is_dir())
-    queries = sample_queries(ir, sets, count=num_queries + 1)
+    """Search the same real queries with each searcher, one by one; the first is timed apart.
+
+    Those by vectors are left out where there are none.
+    """
+    queries = _draw_queries(data, num_queries + 1)
+    has_vectors = any(folder.glob("dense/*")) or any(folder.glob("shard-*/dense/*"))
     rows = {}
     with _open(folder) as engine:
-        for searcher in searchers:
+        for searcher in searchers if has_vectors else ("lexical",):
             begun = time.perf_counter()
             engine.search(queries[-1], k=10, syntax=False, searcher=searcher)
             first = time.perf_counter() - begun
@@ -53,6 +56,19 @@ def search(
             }
         documents = engine.status()["documents"]
     return {"documents": documents, "searchers": rows, "parts_mb": weigh_parts(folder)}
+
+
+def work(shards: Path, merged: Path, *, data: Path, num_queries: int) -> dict[str, Any]:
+    """Count the processor time of a search in one piece, in shards, and in shards through Ray."""
+    folders = {"plain": merged, f"shards-{open_shards(shards).count}": shards}
+    queries = _draw_queries(data, num_queries)
+    with opened(folders, through_ray=True) as asks:
+        return {"queries": len(queries), "systems": work_in_turns(asks, folders, queries)}
+
+
+def _draw_queries(data: Path, count: int) -> list[str]:
+    sets = sorted(path.name for path in (data / "ir").iterdir() if path.is_dir())
+    return sample_queries(data / "ir", sets, count=count)
 
 
 def weigh_parts(folder: Path) -> dict[str, float]:

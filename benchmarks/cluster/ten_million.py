@@ -98,6 +98,7 @@ def list_steps(given: argparse.Namespace) -> dict[str, Step]:
         "verify-vectors": partial(big_steps.verify, shards),
         "merge": partial(big_steps.merge, shards, merged),
         "search-merged": partial(find, merged, searchers=BY_VECTORS),
+        "work": partial(big_steps.work, shards, merged, data=data, num_queries=given.queries),
         "verify-merged": partial(big_steps.verify, merged),
     }
 
