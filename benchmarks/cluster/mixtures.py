@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -45,15 +45,20 @@ def encode_sample(
     size = min(SAMPLE, count)
     drawn = islice(passages(data, count), 0, None, count // size)
     texts = [{"text": document.fields["text"]} for document in islice(drawn, size)]
-    encoder = open_encoder(DenseConfig().encoder)
-    found = [
-        encoder.encode_documents(texts[start : start + _ENCODED_AT_ONCE]).vectors
-        for start in range(0, size, _ENCODED_AT_ONCE)
-    ]
-    np.save(folder / "sample.npy", np.concatenate(found))
+    np.save(folder / "sample.npy", encode_texts(texts))
     owners = list_owners(data, count=count, rounds=rounds, num_shards=num_shards)
     np.save(folder / "owners.npy", owners)
     return {"encoded": size}
+
+
+def encode_texts(texts: Sequence[Mapping[str, tuple[str, ...]]]) -> NDArray[np.float32]:
+    """Encode the fields of documents, each as one passage."""
+    encoder = open_encoder(DenseConfig().encoder)
+    found = [
+        encoder.encode_documents(texts[start : start + _ENCODED_AT_ONCE]).vectors
+        for start in range(0, len(texts), _ENCODED_AT_ONCE)
+    ]
+    return np.concatenate(found)
 
 
 def list_owners(data: Path, *, count: int, rounds: int, num_shards: int) -> NDArray[np.uint16]:
@@ -72,7 +77,7 @@ def build_vectors(folder: Path, number: int) -> dict[str, Any]:
     identity = open_encoder(DenseConfig().encoder).identity()
     index = DenseIndex.open(made, model=identity, config=DenseConfig())
     sample = np.load(folder / "sample.npy").astype(np.float32)
-    for some, vectors in _mix(sample, rows, seed=number):
+    for some, vectors in mix(sample, rows, seed=number):
         index.add(some, np.zeros(len(some), dtype=np.int32), vectors)
     index.compact()
     index.build_approximate_if_due()
@@ -135,7 +140,7 @@ def _drop_removed(folder: Path, store: Store) -> None:
     index.remove(sorted(rows - live))
 
 
-def _mix(
+def mix(
     sample: NDArray[np.float32], rows: NDArray[np.int64], *, seed: int
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
     """Yield rows, each with a mixture of two vectors."""

@@ -3,7 +3,8 @@
     python -m benchmarks.serve.clients [--rounds 5] [--seconds 4] [--encoded scifact,cisi]
 
 All sets joined are searched by BM25; sets named by `--encoded` are encoded first, which takes long
-without vectors made elsewhere, and searched by BM25 and vectors. Each round puts every number of
+without vectors made elsewhere, and searched by BM25 and vectors; `--mixed` does so with all sets,
+whose vectors then cost what real ones cost and mean nothing. Each round puts every number of
 clients on the server once, so that a slow minute of the machine hits all; figures are medians over
 rounds, ratios medians of what two neighbours gave. What a request costs the server is told in
 processor time, which a busy machine changes least. Then queries come at four times the best rate,
@@ -26,6 +27,7 @@ from typing import Any
 
 from benchmarks.lexical.quality import read
 from benchmarks.serve.collection import CACHE, make_collection, sample_queries
+from benchmarks.serve.mixed import mixed_collection
 from benchmarks.serve.process import Server, put_load, serving
 from quoth import __version__
 from quoth.engine.engine import Engine
@@ -41,6 +43,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path("../shared/data/ir"))
     parser.add_argument("--encoded", default="")
+    parser.add_argument("--mixed", action="store_true", help="all sets, with made-up vectors")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -51,6 +54,8 @@ def main() -> None:
     served = [("lexical", every, make_collection(given.data, every, vectors=None))]
     if some:
         served.append(("hybrid", some, encoded_collection(given.data, some)))
+    if given.mixed:
+        served.append(("hybrid", every, mixed_collection(given.data, every)))
     rows = []
     for searcher, sets, folder in served:
         documents = sum(1 for name in sets for _document in read(given.data / name))
