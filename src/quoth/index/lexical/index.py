@@ -329,12 +329,16 @@ class LexicalIndex:
             if term not in known:
                 if len(known) >= _MAX_SEEN_TERMS:
                     known.clear()
-                known[term] = frozenset(
-                    view for view in self._names if self.document_frequency(view, term)
-                )
+                known[term] = self._find_views(term)
         if len(terms) == 1:
             return known[terms[0]]
         return frozenset(self._names).intersection(*(known[term] for term in terms))
+
+    def _find_views(self, term: str) -> frozenset[str]:
+        """Look a term up in every view."""
+        count = self._searcher.doc_freq
+        with tantivy_errors(self.path):  # once for all: entering it takes longer than one look
+            return frozenset(view for view, name in self._names.items() if count(name, term))
 
     def _match(self, view: str, terms: tuple[str, ...]) -> tantivy.Query:
         name = self._names[view]
