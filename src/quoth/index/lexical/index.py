@@ -18,7 +18,7 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -44,12 +44,16 @@ UNFINISHED = "unfinished"
 _READ_VERSIONS = (1,)  # which has a field of its own for an only field; nobody asks it
 _OPEN_ATTEMPTS = 10
 _MAX_SEEN_TERMS = 200_000
+_MAX_BUILT_CLAUSES = 5_000  # some 6 MB where documents have 24 fields
 _MAX_TERM_SET = 20_000
 _MANY = 1 << 30
 _FAILURES = (ValueError, OSError, RuntimeError, LookupError, TypeError, OverflowError)
 
 Scored = tuple[int, float]
 """A row and its score."""
+
+Subquery = tuple[tantivy.Occur, tantivy.Query]
+"""A part of a query as tantivy takes it."""
 
 Boost = Callable[[Clause, str], float]
 """Factor on a clause's weight in a view."""
@@ -161,6 +165,7 @@ class LexicalIndex:
         self.path = folder / artifact.config["folder"]
         self._names = view_names(self.fields)
         self._seen_terms: dict[str, frozenset[str]] = {}
+        self._built: dict[Clause, tuple[Subquery, ...]] = {}
         self._meta = str(self.path / META)
         self._settled: tuple[tuple[int, ...], bool] | None = None
         self._mapped = {
@@ -290,7 +295,7 @@ class LexicalIndex:
     def _build(
         self, query: LexicalQuery, boost: Boost | None, allowed: set[int] | None
     ) -> tantivy.Query:
-        parts = [part for clause in query.clauses for part in self._build_clause(clause, boost)]
+        parts = [part for clause in query.clauses for part in self._subqueries(clause, boost)]
         if allowed is not None:
             rows = tantivy.Query.term_set_query(self._schema, ROW, sorted(allowed))
             parts.append((tantivy.Occur.Must, tantivy.Query.const_score_query(rows, 0.0)))
@@ -301,9 +306,18 @@ class LexicalIndex:
                 parts = [(tantivy.Occur.Must, tantivy.Query.boolean_query(wanted)), *others]
         return tantivy.Query.boolean_query(parts)
 
-    def _build_clause(
-        self, clause: Clause, boost: Boost | None
-    ) -> Iterator[tuple[tantivy.Occur, tantivy.Query]]:
+    def _subqueries(self, clause: Clause, boost: Boost | None) -> Iterable[Subquery]:
+        """Build a clause, once where it is not boosted: most words were in queries before."""
+        if boost is not None:
+            return self._build_clause(clause, boost)
+        built = self._built.get(clause)
+        if built is None:
+            if len(self._built) >= _MAX_BUILT_CLAUSES:
+                self._built.clear()
+            built = self._built[clause] = tuple(self._build_clause(clause, boost))
+        return built
+
+    def _build_clause(self, clause: Clause, boost: Boost | None) -> Iterator[Subquery]:
         if clause.occur == "must_not":
             yield tantivy.Occur.MustNot, self._match(clause.view, clause.terms)
             return
