@@ -138,6 +138,8 @@ class KeptRanking:
         using = self._ranking.using
         if isinstance(using, HybridSearcher | RerankingSearcher):
             return using.ranked(k)
+        if isinstance(using, LexicalSearcher) and not self._ranked:
+            return using.ranked(self._ranking.query, k)
         return self._margin * k if self._ranked and using.name in STEADY else k
 
 
@@ -175,7 +177,8 @@ class Finder:
             return using.settle_ties(ranking.query, found, stored)
 
         def signatures(hits: Sequence[Hit]) -> list[bytes]:
-            documents.look_up(kept.known(4 * request.reach))
+            if not isinstance(using, LexicalSearcher):  # whose hits were read for their ties
+                documents.look_up(kept.known(4 * request.reach))
             return documents.signatures(hits)
 
         page = choose_distinct(request, best, signatures=signatures, least=least)

@@ -41,6 +41,9 @@ TOKENIZER = "spaces"
 META = "meta.json"
 UNFINISHED = "unfinished"
 
+MARGIN = 4
+"""Hits that are looked at beyond those asked for: tantivy scores all that match anyway."""
+
 _READ_VERSIONS = (1,)  # which has a field of its own for an only field; nobody asks it
 _OPEN_ATTEMPTS = 10
 _MAX_SEEN_TERMS = 200_000
@@ -242,7 +245,7 @@ class LexicalIndex:
             return []
         few = allowed is not None and len(allowed) <= _MAX_TERM_SET
         built = self._build(query, boost, allowed if few else None)
-        limit = k + 4
+        limit = k + MARGIN
         while True:
             check_interruption()
             if allowed is not None and limit > len(allowed):  # to name them is the shorter way

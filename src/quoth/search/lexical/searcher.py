@@ -21,7 +21,7 @@ from typing import Any
 from quoth.collection.store import Store
 from quoth.collection.store_reader import StoredDocument
 from quoth.errors import IndexMoved
-from quoth.index.lexical.index import LexicalIndex, Scored
+from quoth.index.lexical.index import MARGIN, LexicalIndex, Scored
 from quoth.index.lexical.passage_terms import PassageTerms, PassageTermsFile
 from quoth.index.lexical.query import Clause, LexicalQuery, scale
 from quoth.interruption import check_interruption
@@ -90,6 +90,10 @@ class LexicalSearcher:
     def search(self, queries: Sequence[Query], *, k: int, allowed: set[int] | None) -> Run:
         """Find the k best documents for each query among the allowed rows (None: all)."""
         return Run(self.name, {each.qid: self._search_one(each, k, allowed) for each in queries})
+
+    def ranked(self, query: Query, k: int) -> int:
+        """How many hits can be had where k are asked for: none costs a search more."""
+        return k + MARGIN if self._agreement().holds(self.parse(query)) else k
 
     def propose(
         self, queries: Sequence[Query], *, k: int, allowed: set[int] | None
@@ -309,8 +313,8 @@ class LexicalSearcher:
         check_interruption()
         parsed = self.parse(query)
         self._opened().require_uncut()
-        top = self._top_clean if self._agreement().holds(parsed) else self._top_exact
-        scored = top(parsed, k, allowed)
+        top = self._opened().top_k if self._agreement().holds(parsed) else self._top_exact
+        scored = top(parsed, k, allowed=allowed)
         docids = self._name([row for row, _value in scored])
         hits = [Hit(docids[row], value) for row, value in scored]
         hits.sort(key=lambda hit: (-hit.score, hit.docid))
@@ -352,10 +356,7 @@ class LexicalSearcher:
             self._docids.update(found)
         return self._docids
 
-    def _top_clean(self, query: LexicalQuery, k: int, allowed: set[int] | None) -> list[Scored]:
-        return self._opened().top_k(query, k, allowed=allowed)
-
-    def _top_exact(self, query: LexicalQuery, k: int, allowed: set[int] | None) -> list[Scored]:
+    def _top_exact(self, query: LexicalQuery, k: int, *, allowed: set[int] | None) -> list[Scored]:
         """Find the k best rows, with ties, by statistics that the index does not count with."""
         statistics = self._pinned().of_query(query)
         boost, slack = self._agreement().corrections(query, statistics)
