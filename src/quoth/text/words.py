@@ -13,9 +13,10 @@ import functools
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain, compress
+from operator import not_
 from typing import Annotated, Any, NamedTuple
 
 from quoth.constraints import CheckedConfig, Names
@@ -101,8 +102,7 @@ class Analyser:
             return list(map(self._cache.__getitem__, _split_ascii(text)))
         pattern, is_full = _pattern_for(text)
         if not is_full:
-            split = text.encode().translate(_LOWERED).decode().split()
-            return list(chain.from_iterable(map(self._chunks.__getitem__, split)))
+            return list(chain.from_iterable(map(self._chunks.__getitem__, _lower(text).split())))
         if _unspaced_pattern().search(text):
             return [word.term for word in self._whole_words(text)]
         return list(map(self._cache.__getitem__, pattern.findall(text)))
@@ -139,7 +139,7 @@ class Analyser:
         """Whether white space always parts the words of a text, so that it can be cut there."""
         return not _pattern_for(text)[1]
 
-    def find(self, text: str, wanted: Container[str]) -> list[Word]:
+    def find(self, text: str, wanted: Collection[str]) -> list[Word]:
         """List the words of a text whose terms are wanted.
 
         >>> Analyser(AnalyserConfig()).find("An owl hunts owls", {"owl"})
@@ -147,7 +147,7 @@ class Analyser:
         """
         return [Word(term, start, end) for start, end, term in self.place(text, wanted)]
 
-    def place(self, text: str, wanted: Container[str]) -> list[PlacedTerm]:
+    def place(self, text: str, wanted: Collection[str]) -> list[PlacedTerm]:
         """List what `find` does as plain tuples.
 
         >>> Analyser(AnalyserConfig()).place("An owl hunts owls", {"owl"})
@@ -155,13 +155,9 @@ class Analyser:
         """
         if self._splitter is None and text.isascii():
             return self._place_ascii(text, wanted)
-        pattern, is_full = _pattern_for(text)
-        if is_full or self._splitter is not None:
+        if self._splitter is not None or not self.is_spaced(text):
             return [(start, end, term) for term, start, end in self.words(text) if term in wanted]
-        terms = list(map(self._cache.__getitem__, pattern.findall(text)))
-        pairs = zip(pattern.finditer(text), terms, strict=True)
-        chosen = compress(pairs, map(wanted.__contains__, terms))
-        return [(*match.span(), term) for match, term in chosen]
+        return self._place_european(text, frozenset(wanted))
 
     def _place_ascii(self, text: str, wanted: Container[str]) -> list[PlacedTerm]:
         """Find words in plain text: first which of them are wanted, then where those stand."""
@@ -173,6 +169,23 @@ class Analyser:
             start = lowered.find(f" {word} ", end)  # all of the same word before it were found
             end = start + len(word)
             placed.append((start, end, term))
+        return placed
+
+    def _place_european(self, text: str, wanted: frozenset[str]) -> list[PlacedTerm]:
+        """Find words in text with spaces: first what stands between spaces and holds some."""
+        lowered, end, placed = f" {_lower(text)} ", 0, []
+        chunks = lowered.split(" ")  # at no other white space: they are looked for with spaces
+        found = list(map(self._chunks.__getitem__, chunks))
+        pairs = zip(chunks, found, strict=True)
+        for chunk, terms in compress(pairs, map(not_, map(wanted.isdisjoint, found))):
+            start = lowered.find(f" {chunk} ", end)  # all of the same chunk before it were found
+            end = start + len(chunk)
+            if chunk.isalnum():  # one word, as good as always
+                placed.append((start, end, terms[0]))
+                continue
+            for match, term in zip(_EUROPEAN_WORD.finditer(chunk), terms, strict=True):
+                if term in wanted:
+                    placed.append((start + match.start(), start + match.end(), term))
         return placed
 
     def identity(self) -> dict[str, Any]:
@@ -280,6 +293,15 @@ def _lower_ascii(text: str) -> str:
     """
     if "'" in text:
         text = _LOOSE_APOSTROPHE.sub(" ", text)
+    return _lower(text)
+
+
+def _lower(text: str) -> str:
+    """Put spaces for plain characters that are no part of a word, and plain letters in lower case.
+
+    >>> _lower("The Œuvre's_end")
+    "the Œuvre's end"
+    """
     return text.encode().translate(_LOWERED).decode()
 
 

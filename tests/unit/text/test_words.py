@@ -26,6 +26,13 @@ def test_words_and_terms_agree_and_places_are_real(text: str) -> None:
     assert [word.start for word in words] == sorted(word.start for word in words)
 
 
+@given(TEXTS, st.integers(1, 3))
+def test_wanted_words_are_placed_as_all_words_are(text: str, every: int) -> None:
+    words = list(ENGLISH.words(text))
+    wanted = {word.term for word in words[::every]}
+    assert ENGLISH.find(text, wanted) == [word for word in words if word.term in wanted]
+
+
 @given(TEXTS)
 def test_terms_are_never_empty_and_hold_no_space(text: str) -> None:
     assert all(term and not any(map(str.isspace, term)) for term in ENGLISH.terms(text))
