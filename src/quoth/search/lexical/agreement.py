@@ -41,14 +41,14 @@ class CountAgreement:
         self._counts_others = of_all_shards and num_documents != index.num_documents
         # A writer commits the statistics after the index; in between, tantivy's own are newer.
         self._is_behind = not of_all_shards and statistics.change != index.artifact.change
+        self._last: tuple[LexicalQuery, bool] | None = None
 
     def holds(self, query: LexicalQuery) -> bool:
         """Whether tantivy scores a query with the very counts of the statistics."""
-        if self._index.num_dead or self._counts_others:
-            return False
-        return self._is_behind or not any(
-            self._drifts(view, terms) for view, terms in terms_by_view(query).items()
-        )
+        last = self._last  # other threads may replace it meanwhile
+        if last is None or last[0] is not query:
+            last = self._last = (query, self._compare(query))
+        return last[1]
 
     def corrections(self, query: LexicalQuery, statistics: QueryStatistics) -> tuple[Boost, Slack]:
         """Return the boosts that mend tantivy's idf, and how far its length norm can be off."""
@@ -71,6 +71,13 @@ class CountAgreement:
             return statistics.idf(view, clause.terms) / used[view].idf(view, clause.terms)
 
         return boost, Slack(least / ROUNDING, most * ROUNDING)
+
+    def _compare(self, query: LexicalQuery) -> bool:
+        if self._index.num_dead or self._counts_others:
+            return False
+        return self._is_behind or not any(
+            self._drifts(view, terms) for view, terms in terms_by_view(query).items()
+        )
 
     def _drifts(self, view: str, terms: Iterable[str]) -> bool:
         state = self._state(view, terms)
