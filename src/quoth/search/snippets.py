@@ -48,12 +48,9 @@ class PassageChoice:
         self, document: Document, kept: PassageTerms, *, weigh: bool = False
     ) -> tuple[Passage | None, float]:
         """Choose by the terms that were kept of a document's passages; the earliest of equals."""
-        names, passages = list(document.fields), kept.passages
-        if len(passages) == 1 and not weigh:  # as most documents have
-            return _cut(document, names[passages[0].field], passages[0]), 0.0
-        fit: Sequence[int] = range(len(passages))
-        if self._besides and len(passages) > 1:
-            own = [at for at in fit if names[passages[at].field] not in self._besides]
+        names, fit = list(document.fields), list(range(len(kept)))
+        if self._besides and len(fit) > 1:
+            own = [at for at in fit if names[kept.place(at).field] not in self._besides]
             fit = own or fit
         if not fit:
             return None, 0.0
@@ -62,7 +59,8 @@ class PassageChoice:
             weighed = kept.weigh(self._weights)
             best = fit[_first_best([weighed[at] for at in fit])]
             weight = weighed[best]
-        return _cut(document, names[passages[best].field], passages[best]), weight
+        placed = kept.place(best)
+        return _cut(document, names[placed.field], placed), weight
 
 
 def _first_best(weights: Sequence[float]) -> int:

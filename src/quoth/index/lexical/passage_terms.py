@@ -19,7 +19,7 @@ import zlib
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -96,7 +96,7 @@ def write_record(passages: Sequence[PlacedPassage], terms: Sequence[Sequence[str
 class PassageTerms:
     """The record of one document, read."""
 
-    __slots__ = ("_ends", "_keys", "passages")
+    __slots__ = ("_ends", "_keys", "_places")
 
     def __init__(self, record: bytes) -> None:
         """Read a record; raises ValueError where it is not as it was written."""
@@ -104,15 +104,17 @@ class PassageTerms:
             raise ValueError("its checksum is another")
         count = int.from_bytes(record[_WIDTH : 2 * _WIDTH], "little")
         body = (2 + _PER_PASSAGE * count) * _WIDTH
-        head = array("I", record[2 * _WIDTH : body])
+        self._places = array("I", record[2 * _WIDTH : body])
         self._keys = record[body:]
-        self.passages: list[PlacedPassage] = []
-        self._ends: list[int] = []
-        end = 0
-        for at in range(0, len(head), _PER_PASSAGE):
-            self.passages.append(PlacedPassage(*head[at : at + 4]))
-            end += head[at + 4] * _WIDTH
-            self._ends.append(end)
+        self._ends = list(accumulate(self._places[_PER_PASSAGE - 1 :: _PER_PASSAGE]))
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def place(self, at: int) -> PlacedPassage:
+        """Tell where a passage stands."""
+        start = at * _PER_PASSAGE
+        return PlacedPassage(*self._places[start : start + _PER_PASSAGE - 1])
 
     def weigh(self, weights: Mapping[str, float]) -> list[float]:
         """Weigh every passage by the weighted terms in it, as `weigh_terms` does."""
@@ -125,13 +127,13 @@ class PassageTerms:
                 if at % _WIDTH:  # across two keys
                     at = find(key, at + 1)
                     continue
-                passage = bisect_right(ends, at)
+                passage = bisect_right(ends, at // _WIDTH)
                 tfs[passage] = tfs.get(passage, 0) + 1
                 at = find(key, at + _WIDTH)
             for passage, tf in tfs.items():
                 matched[passage] += weight * saturate(tf, 1.0)
         return [
-            each and each * _share((end - start) // _WIDTH)
+            each and each * _share(end - start)
             for each, start, end in zip(matched, (0, *ends), ends, strict=False)
         ]
 

@@ -23,7 +23,7 @@ def test_weights_are_those_of_counted_terms(passages: list[list[str]]) -> None:
     placed = [PlacedPassage(0, at, 3 * at, 3 * at + 2) for at in range(len(passages))]
     weights = {"night": 0.3, "owl": 2.0, "raven": 1.0, "東京": 0.7}
     read = PassageTerms(write_record(placed, passages))
-    assert read.passages == placed
+    assert [read.place(at) for at in range(len(read))] == placed
     assert read.weigh(weights) == [
         weigh_terms(Counter(own), weights, num_terms=len(own)) for own in passages
     ]
