@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
+import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,11 +62,30 @@ def search(
 
 
 def work(shards: Path, merged: Path, *, data: Path, num_queries: int) -> dict[str, Any]:
-    """Count the processor time of a search in one piece, in shards, and in shards through Ray."""
+    """Count the processor time of a search in one piece, in shards, and in shards through Ray.
+
+    Cores of a machine share what they compute with, so that a search takes more processor time
+    while another core works, as it does where shards are asked at the same time. So all are asked
+    a second time while a loop keeps the other core busy, whoever is asked.
+    """
     folders = {"plain": merged, f"shards-{open_shards(shards).count}": shards}
     queries = _draw_queries(data, num_queries)
     with opened(folders, through_ray=True) as asks:
-        return {"queries": len(queries), "systems": work_in_turns(asks, folders, queries)}
+        alone = work_in_turns(asks, folders, queries)
+        with _busy_core():
+            beside = work_in_turns(asks, folders, queries)
+    return {"queries": len(queries), "systems": alone, "beside_a_loop": beside}
+
+
+@contextlib.contextmanager
+def _busy_core() -> Iterator[None]:
+    """Keep a core busy until the block ends."""
+    loop = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        loop.kill()
+        loop.wait()
 
 
 def _draw_queries(data: Path, count: int) -> list[str]:

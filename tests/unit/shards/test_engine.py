@@ -30,6 +30,7 @@ from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.glow.plain import PlainEncoder
 from quoth.records import Document, OutOfReach, Query, SearchRequest
 from quoth.search.generative.files import save_generative_model
+from quoth.search.lexical import agreement
 from quoth.search.shard_questions import ShardQuestion
 from quoth.shards import split_and_merge
 from quoth.shards.engine import ShardedEngine
@@ -154,6 +155,19 @@ def test_shards_that_are_made_empty_rank_the_same_when_filled(
         report = _documents(40, seed=3)
         assert sharded.add_documents(report) == whole.add_documents(report)
         _assert_same(whole, sharded)
+
+
+@pytest.mark.parametrize("least", [0.0, 10.0])
+def test_words_rank_the_same_whether_an_idf_is_mended_or_counts_as_slack(
+    tmp_path: Path, whole: Engine, monkeypatch: pytest.MonkeyPatch, least: float
+) -> None:
+    monkeypatch.setattr(agreement, "_LEAST_MENDED", least)
+    whole.add_documents(_documents(90))
+    with ShardedEngine.open(split_collection(whole.folder, tmp_path / "s", count=4).folder) as many:
+        _assert_same(whole, many)
+        for engine in (whole, many):
+            engine.remove([f"d{at}" for at in range(0, 90, 7)])
+        _assert_same(whole, many)
 
 
 def test_many_hits_of_one_score_are_cut_by_docid(tmp_path: Path, whole: Engine) -> None:

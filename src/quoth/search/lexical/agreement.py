@@ -20,6 +20,12 @@ _LARGEST_DRIFT = 1e-6
 """Share by which two mean lengths may differ: tantivy divides in single precision."""
 
 
+_LEAST_MENDED = 1e-2
+"""Share by which an idf must be off to be mended: a clause that is boosted takes a quarter longer,
+and the idf of frequent words, which take most of the time, is hardly off where documents are
+many. What is left unmended counts as slack."""
+
+
 @dataclass(frozen=True, slots=True)
 class Slack:
     """A document scores at least and at most so many times what tantivy says."""
@@ -51,7 +57,7 @@ class CountAgreement:
         return last[1]
 
     def corrections(self, query: LexicalQuery, statistics: QueryStatistics) -> tuple[Boost, Slack]:
-        """Return the boosts that mend tantivy's idf, and how far its length norm can be off."""
+        """Return the boosts that mend tantivy's idf, and how far it can be off in spite of them."""
         least, most = 1.0, 1.0
         used: dict[str, QueryStatistics] = {}
         for view, terms in terms_by_view(query).items():
@@ -65,12 +71,22 @@ class CountAgreement:
             counts = {term: self._index.document_frequency(view, term) for term in terms}
             used[view] = QueryStatistics(state.num_documents, {}, {view: counts})
 
-        def boost(clause: Clause, view: str) -> float:
-            if view not in used:
-                return 1.0
-            return statistics.idf(view, clause.terms) / used[view].idf(view, clause.terms)
+        mended: dict[tuple[str, tuple[str, ...]], float] = {}
+        lowest, highest = 1.0, 1.0
+        for clause in query.wanted:
+            for view, _weight in clause.weights:
+                if view not in used:
+                    continue
+                ratio = statistics.idf(view, clause.terms) / used[view].idf(view, clause.terms)
+                if abs(ratio - 1.0) > _LEAST_MENDED:
+                    mended[view, clause.terms] = ratio
+                else:
+                    lowest, highest = min(lowest, ratio), max(highest, ratio)
 
-        return boost, Slack(least / ROUNDING, most * ROUNDING)
+        def boost(clause: Clause, view: str) -> float:
+            return mended.get((view, clause.terms), 1.0)
+
+        return boost, Slack(least * lowest / ROUNDING, most * highest * ROUNDING)
 
     def _compare(self, query: LexicalQuery) -> bool:
         if self._index.num_dead or self._counts_others:
