@@ -64,9 +64,8 @@ def search(
 def work(shards: Path, merged: Path, *, data: Path, num_queries: int) -> dict[str, Any]:
     """Count the processor time of a search in one piece, in shards, and in shards through Ray.
 
-    Cores of a machine share what they compute with, so that a search takes more processor time
-    while another core works, as it does where shards are asked at the same time. So all are asked
-    a second time while a loop keeps the other core busy, whoever is asked.
+    Shards are asked at the same time, and what a search takes may depend on whether another core
+    works. So all are asked a second time, while a loop keeps one busy.
     """
     folders = {"plain": merged, f"shards-{open_shards(shards).count}": shards}
     queries = _draw_queries(data, num_queries)
