@@ -59,7 +59,7 @@ def test_steps_are_done_once_and_the_next_start_goes_on(
 def test_mixtures_have_unit_length_and_every_row_once() -> None:
     sample = np.eye(8, dtype=np.float32)
     rows = np.arange(1, 251)
-    (found,) = mixtures._mix(sample, rows, seed=1)
+    (found,) = mixtures.mix(sample, rows, seed=1)
     assert np.array_equal(found[0], rows)
     assert np.allclose(np.linalg.norm(found[1], axis=1), 1.0)
     assert ((found[1] > 0).sum(axis=1) <= 2).all()
