@@ -11,9 +11,12 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import torch
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from quoth.models.quantised import dequantise, quantise
 from quoth.models.reader.files import CONFIG_FILE, WEIGHTS_FILE
@@ -36,7 +39,7 @@ def main() -> None:
 def average(before: Path, after: Path, out: Path, *, share: float) -> None:
     """Write a reader whose weights lie between those of two others."""
     old, new = (dequantise(load_file(str(each / WEIGHTS_FILE))) for each in (before, after))
-    mixed = {name: (1 - share) * old[name] + share * new[name] for name in sorted(old)}
+    mixed = mix([old, new], [1 - share, share])
     shutil.copytree(after, out)
     save_file(quantise(mixed, dtype="int8"), str(out / WEIGHTS_FILE))
     config = json.loads((out / CONFIG_FILE).read_text())
@@ -46,6 +49,18 @@ def average(before: Path, after: Path, out: Path, *, share: float) -> None:
     pairs = zip(others["weights"], signs["weights"], strict=True)
     signs["weights"] = [round((1 - share) * one + share * two, 4) for one, two in pairs]
     (out / SIGNS_FILE).write_text(json.dumps(signs) + "\n")
+
+
+def mix(readers: Sequence[Mapping[str, Tensor]], shares: Sequence[float]) -> dict[str, Tensor]:
+    """Add up weights by shares.
+
+    >>> mix([{"a": torch.zeros(1)}, {"a": torch.ones(1)}], [0.25, 0.75])
+    {'a': tensor([0.7500])}
+    """
+    return {
+        name: torch.stack([s * each[name] for s, each in zip(shares, readers, strict=True)]).sum(0)
+        for name in sorted(readers[0])
+    }
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +22,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))  # not inst
 import torch
 from safetensors.torch import load_file
 
+from benchmarks.reader.average import mix
 from benchmarks.reader.opening import add_arguments, open_sets
 from benchmarks.reader.train_gpu import Judge, open_network
 from quoth.models.pretrained import DEFAULT_NAME, DEFAULT_SHA256, EncoderSource, load_tokenizer
 from quoth.models.quantised import dequantise
 from quoth.models.reader.config import ReaderConfig
 from quoth.models.reader.files import WEIGHTS_FILE, save_reader
-
-Tensors = Mapping[str, torch.Tensor]
 
 
 def main() -> None:
@@ -67,18 +65,6 @@ def make_soups(given: argparse.Namespace) -> dict[str, Path]:
         found[name] = given.out / name
         save_reader(found[name], mixed, ReaderConfig(), encoder=encoder, dtype="int8")
     return found
-
-
-def mix(readers: Sequence[Tensors], shares: Sequence[float]) -> dict[str, torch.Tensor]:
-    """Add up weights by shares.
-
-    >>> mix([{"a": torch.zeros(1)}, {"a": torch.ones(1)}], [0.25, 0.75])
-    {'a': tensor([0.7500])}
-    """
-    return {
-        name: torch.stack([s * each[name] for s, each in zip(shares, readers, strict=True)]).sum(0)
-        for name in readers[0]
-    }
 
 
 def arguments() -> argparse.Namespace:

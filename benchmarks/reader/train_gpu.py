@@ -32,6 +32,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmarks.reader.average import mix
 from benchmarks.reader.mixing import print_table, save_read
 from benchmarks.reader.opening import add_arguments, open_sets, training_rows
 from benchmarks.reader.rerank import Candidates, read_candidates
@@ -128,7 +129,7 @@ def average(
     shape = read_shape(given.encoder)
     assert shape is not None
     old = own_tensors(before, shape)
-    mixed = {each: (1 - share) * old[each] + share * after[each] for each in old}
+    mixed = mix([old, after], [1 - share, share])
     encoder = EncoderSource(DEFAULT_NAME, DEFAULT_SHA256)
     save_reader(given.out / name, mixed, ReaderConfig(), encoder=encoder, dtype=given.dtype)
 

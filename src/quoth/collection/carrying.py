@@ -7,11 +7,12 @@ altered in the other.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from quoth.collection.content import document_texts, read_content
 from quoth.collection.database import Database
+from quoth.collection.portions import StoredPlace
 from quoth.collection.preparing import Derived, PreparedDocument
 from quoth.text.signatures import make_signature
 
@@ -51,17 +52,16 @@ def stream_carried(database: Database, signature: str, joined: str) -> Iterator[
 
 
 def complete_carried(
-    database: Database, documents: Sequence[CarriedDocument], rows: Sequence[int]
+    database: Database,
+    documents: Sequence[CarriedDocument],
+    passages: Iterable[StoredPlace],
+    rows: Sequence[int],
 ) -> list[Carried]:
     """Add to documents of one store what belongs to them, and the rows that they are to have."""
     asked = (json.dumps([each.row for each in documents]),)
     places: dict[int, list[tuple[str, int, int, int]]] = {}
-    for row, *place in database.all(
-        'SELECT document, name, instance, start, "end" FROM passages'
-        f" JOIN fields ON fields.id = field WHERE document {_AMONG} ORDER BY +passages.row",
-        asked,
-    ):
-        places.setdefault(row, []).append(tuple(place))
+    for row, field, instance, start, end in passages:
+        places.setdefault(row, []).append((field, instance, start, end))
     filters: dict[int, list[tuple[str, int, str | int | float | bool]]] = {}
     for row, *entry in database.all(
         f"SELECT row, key, kind, value FROM filter_values WHERE row {_AMONG}", asked

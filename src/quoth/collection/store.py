@@ -113,7 +113,8 @@ class Store(StoreReader):
         self, documents: Sequence[CarriedDocument], rows: Sequence[int]
     ) -> list[Carried]:
         """Add to documents of this store what belongs to them, and the rows they are to have."""
-        return complete_carried(self._db, documents, rows)
+        places = self._places([each.row for each in documents])
+        return complete_carried(self._db, documents, places, rows)
 
     def carry(self, documents: Sequence[Carried]) -> None:
         """Take in a batch from another store in one transaction, under rows that are free.
