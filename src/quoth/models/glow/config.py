@@ -34,6 +34,9 @@ class GlowConfig(CheckedConfig, title="encoder"):
     num_layers: AtLeastZero = 0
     """Layers kept of the base encoder, from the bottom; 0 keeps all."""
 
+    spread_layers: bool = False
+    """Keep layers at even distances from the first to the last instead of the lowest ones."""
+
     pooling: Pooling = "mean"
     """How token states become a vector: mean, cls or pooler."""
 

@@ -225,7 +225,7 @@ def _load_tower(folder: Path, config: GlowConfig) -> torch.nn.Module:
             f"{folder} is not an encoder in the Hugging Face layout ({reason})"
         ) from error
     if config.num_layers:
-        keep_layers(tower, config.num_layers)
+        keep_layers(tower, config.num_layers, spread=config.spread_layers)
     if config.layout == "fields":
         grow_field_table(tower)
         if (folder / FIELDS_FILE).exists():

@@ -19,7 +19,7 @@ DOCUMENT_TOWER = "document"
 MERGE_FILE = "merge.safetensors"
 FIELDS_FILE = "fields.safetensors"
 PROJECTION_FILE = "projection.safetensors"
-_LATER = ("projection", "query_length")
+_LATER = ("projection", "query_length", "spread_layers")
 
 
 def find_config(folder: Path) -> GlowConfig:
@@ -59,7 +59,7 @@ def published_config(folder: Path) -> GlowConfig:
 def plain_config(config: GlowConfig) -> dict[str, Any]:
     """Return settings as values that JSON can hold.
 
-    Fields that came later are left out at 0: indexes that were made before stay valid.
+    Fields that came later are left out at 0 or false: indexes that were made before stay valid.
     """
     return {
         key: list(value) if isinstance(value, tuple) else value

@@ -167,13 +167,24 @@ def layer_stack(base: Any) -> Any:
     )
 
 
-def keep_layers(base: Any, count: int) -> None:
-    """Keep the lowest layers of an encoder."""
+def keep_layers(base: Any, count: int, *, spread: bool = False) -> None:
+    """Keep the lowest layers of an encoder, or as many at even distances from first to last."""
     stack = layer_stack(base)
     if count > len(stack.layer):
         raise ConfigError(f"the encoder has {len(stack.layer)} layers, {count} were asked for")
-    stack.layer = stack.layer[:count]
+    kept = spread_places(len(stack.layer), count) if spread else range(count)
+    stack.layer = nn.ModuleList([stack.layer[at] for at in kept])
     base.config.num_hidden_layers = count
+
+
+def spread_places(total: int, count: int) -> list[int]:
+    """Choose places at even distances, the first and the last among them where there are two.
+
+    >>> spread_places(6, 3), spread_places(12, 3), spread_places(6, 1)
+    ([0, 2, 5], [0, 6, 11], [0])
+    """
+    step = (total - 1) / max(1, count - 1)
+    return [round(at * step) for at in range(count)]
 
 
 def has_added_fields(base: Any) -> bool:

@@ -192,7 +192,7 @@ def build_network(base: nn.Module, recipe: GlowRecipe) -> GlowNetwork:
     """Make the dual encoder from a copy of the base."""
     own: Any = copy.deepcopy(base)
     if recipe.num_layers:
-        keep_layers(own, recipe.num_layers)
+        keep_layers(own, recipe.num_layers, spread=recipe.spread_layers)
     if recipe.layout == "fields":
         grow_field_table(own)
     network = GlowNetwork(

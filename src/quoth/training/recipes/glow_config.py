@@ -36,6 +36,10 @@ class GlowRecipe(CheckedConfig, title="glow"):
     num_layers: AtLeastZero = 3
     """Layers of the base encoder to keep, from the bottom; 0 keeps all."""
 
+    spread_layers: bool = False
+    """Keep layers at even distances from the first to the last instead, 0, 2 and 5 of six: the
+    lowest three of MiniLM give all texts nearly the same [CLS]."""
+
     pooling: Pooling = "mean"
     """How subword states become a vector: mean, cls or pooler."""
 
@@ -94,7 +98,7 @@ class GlowRecipe(CheckedConfig, title="glow"):
     """Seed of the order of pairs, the new layers, the dropout and the sampled negatives."""
 
 
-SHARED = ("num_layers", "pooling", "towers", "weighting", "layout")
+SHARED = ("num_layers", "spread_layers", "pooling", "towers", "weighting", "layout")
 """Fields that the encoder's settings take from the recipe."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tiny_encoder import make_tokenizer
 from quoth.errors import ConfigError
 from quoth.models.glow.config import GlowConfig
 from quoth.models.glow.encoder import GlowEncoder
-from quoth.models.glow.network import GlowNetwork
+from quoth.models.glow.network import GlowNetwork, layer_stack
 from quoth.training.recipes.glow import (
     GlowPairs,
     GlowRecipe,
@@ -85,6 +86,20 @@ def test_the_base_stays_as_it_was(base: torch.nn.Module, pairs: TrainingSet) -> 
     train_glow(base, pairs, replace(RECIPE, steps=2), device=CPU)
     assert all(torch.equal(tensor, before[name]) for name, tensor in base.state_dict().items())
     assert torch.equal(torch.get_rng_state(), chance)
+
+
+@pytest.mark.parametrize(("spread", "places"), [(False, [0, 1, 2]), (True, [0, 2, 5])])
+def test_layers_are_kept_from_the_bottom_or_spread(
+    base: torch.nn.Module, spread: bool, places: list[int]
+) -> None:
+    deep = copy.deepcopy(base)
+    stack = layer_stack(deep)
+    stack.layer = torch.nn.ModuleList([copy.deepcopy(stack.layer[0]) for _ in range(6)])
+    for at, layer in enumerate(stack.layer):
+        layer.output.dense.bias.data.fill_(at)
+    network = build_network(deep, replace(RECIPE, num_layers=3, spread_layers=spread))
+    kept = layer_stack(network.query_encoder).layer
+    assert [int(layer.output.dense.bias[0]) for layer in kept] == places
 
 
 def test_equal_seeds_give_equal_networks(base: torch.nn.Module, pairs: TrainingSet) -> None:
