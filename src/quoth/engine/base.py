@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from quoth.answer.config import AnswerConfig, DecodingConfig
 from quoth.engine.answering import AnswerInProgress, Asking
 from quoth.engine.finding import CutSnippet
-from quoth.records import Answer, Document, Hit, Passage, SearchRequest, ShownHits, Snippet
+from quoth.engine.passages import BY_VECTORS, nearness
+from quoth.records import Answer, Document, Hit, Passage, Query, SearchRequest, ShownHits, Snippet
 from quoth.search.duplicates import MOST_REACH
 from quoth.search.duplicates_config import DuplicatesConfig
 from quoth.search.searcher import Progress
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from quoth.engine.sync.plan import SyncPlan
     from quoth.engine.sync.reading import SyncSink
     from quoth.engine.sync.sync import SyncOptions, SyncReport
+    from quoth.search.feedback import NearUnits
     from quoth.text.readers.reading import Report
 
 _logger = logging.getLogger(__name__)
@@ -119,6 +121,10 @@ class EngineBase(ABC):
     def decide(self, searcher: str, rerank: bool | None) -> tuple[str, bool]:
         """Return the searcher that a name stands for, and whether its hits are reranked."""
 
+    @abstractmethod
+    def _near(self, query: Query, docids: Sequence[str]) -> Mapping[str, NearUnits]:
+        """Return, of documents that have vectors, the one nearest to a query, and all cosines."""
+
     def choose(self, searcher: str) -> str:
         """Return the best searcher that the collection has for `auto`, else the one named."""
         return self.decide(searcher, False)[0]
@@ -197,23 +203,34 @@ class EngineBase(ABC):
             answer=_with_threshold(config.answer, threshold),
             decoding=_with_phrases(config.decoding, phrases),
         )
-        passages = self._passages(question, hits, config) if self._asking.reads(config) else ()
+        reads = self._asking.reads(config)
+        passages = self._passages(question, hits, found.searcher) if reads else ()
         stream = self._asking.ask(question, hits, config=config, passages=passages)
         return AnswerInProgress(stream, found, self.snippets(question, syntax=False))
 
     def _passages(
-        self, question: str, hits: Sequence[Hit], config: Config
+        self, question: str, hits: Sequence[Hit], searcher: str
     ) -> Sequence[TitledPassage]:
-        """List what is read for a question: the best passages of each hit's document."""
+        """List what is read for a question: the best passages of each hit's document.
+
+        A searcher by vectors knows how near they are to the question.
+        """
         from quoth.answer.passages import passages_to_read
 
+        config = self.config
         documents = {hit.docid: self.document(hit.docid) for hit in hits}
         cut = {
             docid: (document, cut_document(document, config.passages))
             for docid, document in documents.items()
         }
+        known = searcher in BY_VECTORS and bool(hits)
+        units = self._near(Query("", question), list(documents)) if known else {}
         chosen = passages_to_read(
-            question, hits, cut, per_document=config.answer.passages_per_document
+            question,
+            hits,
+            cut,
+            per_document=config.answer.passages_per_document,
+            near=nearness({docid: (*cut[docid], near.cosines) for docid, near in units.items()}),
         )
         return [_with_place(each, documents[each.passage.docid]) for each in chosen]
 

@@ -9,7 +9,7 @@ for hit in engine.search("owls that hunt at dusk"):
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -29,15 +29,8 @@ from quoth.engine.verify import Damage, open_to_verify, unfinished_repairs, veri
 from quoth.engine.writing import after_storing, locked, require_index, require_stored_settings
 from quoth.errors import Busy, CollectionError, Damaged, IndexMoved, NotFound, StorageFailed
 from quoth.portions import kept_workers
-from quoth.records import (
-    Attention,
-    Document,
-    Part,
-    Query,
-    Run,
-    SearchRequest,
-    ShownHits,
-)
+from quoth.records import Attention, Document, Part, Query, Run, SearchRequest, ShownHits
+from quoth.search.feedback import NearUnits
 from quoth.search.hybrid.calibration import Calibration
 from quoth.search.searcher import Progress, Timed, ignore_progress, untimed
 from quoth.settings.config import Config, Values, build_config
@@ -207,12 +200,13 @@ class Engine(EngineBase):
         self, text: str, docids: Sequence[str], *, searcher: str = "dense"
     ) -> tuple[Attention | None, ...]:
         """Say which words of query and document the encoder looked at; None without vectors."""
-        searcher = self.choose(searcher)
+        chosen, query = self.choose(searcher), Query("", text)
+        return self._read(
+            lambda store: self._searchers.attention(chosen, query, newest(store, docids)), chosen
+        )
 
-        def look(store: Store) -> tuple[Attention | None, ...]:
-            return self._searchers.attention(searcher, Query("", text), newest(store, docids))
-
-        return self._read(look, searcher)
+    def _near(self, query: Query, docids: Sequence[str]) -> Mapping[str, NearUnits]:
+        return self._read(lambda _store: self._searchers.near(query, docids), "dense")
 
     def snippets(self, query: str, *, syntax: bool = True, max_chars: int = 240) -> CutSnippet:
         """Return what cuts snippets for a query, also after the collection was closed."""

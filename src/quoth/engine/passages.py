@@ -10,7 +10,9 @@ from quoth.collection.store import Store
 from quoth.errors import IndexMoved
 from quoth.index.lexical.passage_terms import PassageTerms
 from quoth.interruption import check_interruption
+from quoth.models.glow.config import GlowConfig
 from quoth.records import TITLES, Document, Hit, Passage, Query
+from quoth.search.dense.units import body_passages
 from quoth.search.rerank import ReadPassage, read_passage
 from quoth.search.snippets import PassageChoice
 from quoth.text.words import Analyser
@@ -108,3 +110,19 @@ class PassageChooser:
         choice = PassageChoice(weights, analyser=self._analyser, besides=TITLES)
         best, _weight = choice.among(self._cut(document))
         return read_passage(document.title, best)
+
+
+def nearness(
+    documents: Mapping[str, tuple[Document, Sequence[Passage], Sequence[float]]],
+) -> dict[Passage, float]:
+    """Give each passage of documents that has a vector of its own its cosine with a query.
+
+    `documents` holds, by docid, all passages, and cosines in order of the vectors; those of a
+    document that is encoded as a whole, or otherwise than by default, are of no single passage.
+    """
+    found: dict[Passage, float] = {}
+    for document, passages, cosines in documents.values():
+        own = body_passages(document, passages, GlowConfig())
+        if len(own) == len(cosines):
+            found |= zip(own, cosines, strict=True)
+    return found

@@ -27,6 +27,7 @@ from quoth.records import Attention, Document, Query
 from quoth.search.dense.coverage import Stamp, stamp
 from quoth.search.dense.on_disk import VectorsOnDisk
 from quoth.search.dense.unfinished import UnfinishedVectors
+from quoth.search.feedback import NearUnits
 from quoth.search.generative.state import TRIE, find_model, is_index_current
 from quoth.search.hybrid.calibration import Calibration
 from quoth.search.hybrid.searcher import HybridSearcher, SearchTogether
@@ -163,9 +164,9 @@ class Searchers:
         """The share that reranking has in the new score."""
         return share_of(self._config.rerank, self.calibration)
 
-    def near(self, query: Query, docids: Sequence[str]) -> Mapping[str, Any]:
-        """Return the vectors of documents that have one, each of the unit nearest to a query."""
-        return self.dense_side().vectors_near(query, docids)
+    def near(self, query: Query, docids: Sequence[str]) -> Mapping[str, NearUnits]:
+        """Return, of documents that have vectors, the one nearest to a query, and all cosines."""
+        return self.dense_side().near(query, docids)
 
     def rerank(
         self, first: Searcher, read: ReadHits, *, syntax: bool, near: ReadVectors | None

@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from quoth.errors import ShardDown
 from quoth.records import Document, Hit, Part, Query, SearchRequest, ShownHit
 from quoth.search.coverage import HeldVectors
+from quoth.search.feedback import NearUnits
 from quoth.search.shard_questions import ShardHits, ShardQuestion
 
 _T = TypeVar("_T")
@@ -53,8 +54,8 @@ class ShardPort(Protocol):
         """Return what tells near-identical documents; those that are not there are left out."""
         ...
 
-    def near(self, query: Query, docids: Sequence[str]) -> dict[str, Any]:
-        """Return the vectors of documents that have one, each of the unit nearest to a query."""
+    def near(self, query: Query, docids: Sequence[str]) -> dict[str, NearUnits]:
+        """Return, of documents that have vectors, the one nearest to a query, and all cosines."""
         ...
 
     def explain(

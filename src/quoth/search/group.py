@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from quoth.records import Document, Hit, Part, Query, SearchRequest, ShownHit
 from quoth.search.coverage import HeldVectors, join_held
 from quoth.search.fan_out import FanOut, FromGroup, ShardPort
+from quoth.search.feedback import NearUnits
 from quoth.search.merged import MergedSearcher
 from quoth.search.shard_questions import ShardHits, ShardQuestion, as_columns
 
@@ -104,10 +105,10 @@ class GroupPort:
         value = {docid: sign for own in found.value for docid, sign in own.items()}
         return FromGroup(value, found.unreachable)
 
-    def near(self, query: Query, docids: Sequence[str]) -> FromGroup[dict[str, Any]]:
-        """Return the vectors of documents that have one, each of the unit nearest to a query."""
+    def near(self, query: Query, docids: Sequence[str]) -> FromGroup[dict[str, NearUnits]]:
+        """Return, of documents that have vectors, the one nearest to a query, and all cosines."""
         found = self._of(docids, lambda port, own: port.near(query, own))
-        value = {docid: vector for own in found.value for docid, vector in own.items()}
+        value = {docid: units for own in found.value for docid, units in own.items()}
         return FromGroup(value, found.unreachable)
 
     def explain(

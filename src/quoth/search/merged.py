@@ -17,6 +17,7 @@ from quoth.errors import ShardDown
 from quoth.records import Document, Hit, Part, Query, Run, SearchRequest, ShownHit
 from quoth.search.coverage import HeldVectors, join_held
 from quoth.search.fan_out import FanOut, ShardPort
+from quoth.search.feedback import NearUnits
 from quoth.search.shard_questions import ShardHits, ShardQuestion, worth_settling
 
 _T = TypeVar("_T")
@@ -205,11 +206,11 @@ class MergedSearcher:
             docid: signature for found in answers.values() for docid, signature in found.items()
         }
 
-    def near(self, query: Query, docids: Sequence[str]) -> dict[str, Any]:
-        """Return the vectors of documents within reach, each of the unit nearest to a query."""
+    def near(self, query: Query, docids: Sequence[str]) -> dict[str, NearUnits]:
+        """Return, of documents within reach, the vector nearest to a query, and all cosines."""
         own = self._by_shard(docids, str)
         answers = self._ask(lambda port: port.near(query, own[port.number]), own) if own else {}
-        return {docid: vector for found in answers.values() for docid, vector in found.items()}
+        return {docid: units for found in answers.values() for docid, units in found.items()}
 
     def _by_shard(self, things: Iterable[_T], docid_of: Callable[[_T], str]) -> dict[int, list[_T]]:
         own: dict[int, list[_T]] = {}

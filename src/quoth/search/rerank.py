@@ -20,18 +20,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from quoth.records import TITLES, Document, Hit, Part, Passage, Query, RankAndScore, Run
-from quoth.search.feedback import likeness
+from quoth.search.feedback import NearUnits, likeness
 from quoth.search.hybrid.fusion import Scale, min_max
 from quoth.search.hybrid.searcher import HybridSearcher
 from quoth.search.rerank_config import BOTH, LIKELIHOOD
 from quoth.search.searcher import Searcher
 from quoth.text.query_syntax import parse_query
-
-if TYPE_CHECKING:
-    from quoth.search.feedback import Floats
 
 _WHAT = {
     LIKELIHOOD: "log p(query | passage)",
@@ -52,8 +49,8 @@ ScorePairs = Callable[[Sequence[str], Sequence[ReadPassage]], Sequence[float]]
 ReadHits = Callable[[Query, Sequence[Hit]], Sequence[ReadPassage]]
 """Returns what is read of each hit for a query."""
 
-ReadVectors = Callable[[Query, Sequence[str]], Mapping[str, "Floats"]]
-"""Returns vectors of documents by docid, each of the unit nearest to a query; some may lack one."""
+ReadVectors = Callable[[Query, Sequence[str]], Mapping[str, NearUnits]]
+"""Returns what the vectors of documents tell of a query, by docid; some may lack any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +160,7 @@ class RerankingSearcher:
         cosines = likeness(
             docids,
             [each.score for each in mixed[:depth]],
-            how.vectors(query, docids),
+            {docid: near.vector for docid, near in how.vectors(query, docids).items()},
             num_best=how.feedback_hits,
         )
         return (*_raise(mixed[:depth], cosines, weight=how.feedback), *mixed[depth:])

@@ -11,7 +11,7 @@ collection as a whole, opens the folders themselves.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +37,7 @@ from quoth.records import (
     ShownHits,
 )
 from quoth.search.fan_out import FanOut, ShardPort
+from quoth.search.feedback import NearUnits
 from quoth.search.hybrid.calibration import Calibration
 from quoth.search.searcher import Progress, Timed, ignore_progress, untimed
 from quoth.settings.config import Config, Values, build_config
@@ -203,6 +204,10 @@ class ShardedEngine(EngineBase):
 
         with self._timed("search"):
             return self._read(look)
+
+    def _near(self, query: Query, docids: Sequence[str]) -> Mapping[str, NearUnits]:
+        side = self._searchers.sides("dense", where="", syntax=False)["dense"]
+        return self._read(lambda: side.near(query, docids))
 
     def decide(self, searcher: str, rerank: bool | None) -> tuple[str, bool]:
         """Return the searcher that a name stands for, and whether its hits are reranked."""

@@ -27,6 +27,7 @@ from quoth.records import (
     ShownHits,
 )
 from quoth.search.coverage import HeldVectors
+from quoth.search.feedback import NearUnits
 from quoth.search.hybrid.calibration import Calibration
 from quoth.search.searcher import Progress, ScoringSearcher, Timed, ignore_progress, untimed
 from quoth.search.shard_questions import ShardHits, ShardQuestion, as_columns
@@ -325,8 +326,8 @@ class LocalPort:
         with self._lock:
             return self.engine.sign(docids)
 
-    def near(self, query: Query, docids: Sequence[str]) -> dict[str, Any]:
-        """Return the vectors of documents that have one, each of the unit nearest to a query."""
+    def near(self, query: Query, docids: Sequence[str]) -> dict[str, NearUnits]:
+        """Return, of documents that have vectors, the one nearest to a query, and all cosines."""
         with self._having_turn("dense"):
             return self.engine.with_searchers(lambda own: dict(own.near(query, docids)), "dense")
 

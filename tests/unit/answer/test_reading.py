@@ -20,7 +20,7 @@ from quoth.answer.abstain import (
     save_abstention,
 )
 from quoth.answer.config import AnswerConfig
-from quoth.answer.passages import passages_to_read
+from quoth.answer.passages import NEARNESS, add_nearness, passages_to_read
 from quoth.answer.quotations import Quotation, QuotationLimits, choose_quotations, trim
 from quoth.answer.reading import SIGNS, Nearness, find_answer, open_weights, save_weights, softmax
 from quoth.answer.reading_answerer import FittedReader, ReadingAnswerer, TitledPassage
@@ -357,6 +357,23 @@ def test_several_passages_of_a_document_are_read() -> None:
     )
     assert [each.passage.text for each in found] == [texts[0], texts[1], texts[3]]
     assert {each.title for each in found} == {"Owls"}
+
+
+def test_near_passages_are_read_though_they_share_no_word_with_the_question() -> None:
+    texts = ("Owls are birds.", "Hens sleep.", "It preys after dusk.", "Owls, owls and owls.")
+    document = Document("d", {"text": texts})
+    passages = [Passage("d", "text", Span(0, len(text)), text, at) for at, text in enumerate(texts)]
+    hits, documents = [Hit("d", 1.0, passages[0])], {"d": (document, passages)}
+    near = dict(zip(passages[1:], (0.1, 0.9, 0.3), strict=True))
+    for cosines, expected in (({}, [0, 3]), (near, [0, 2])):
+        found = passages_to_read(
+            "When do owls hunt?", hits, documents, per_document=2, near=cosines
+        )
+        assert [each.passage.instance for each in found] == expected
+    assert add_nearness([2.0, 1.0], passages[1:3], {passages[1]: 0.4}) == [
+        1.0 + NEARNESS * 0.4,
+        0.5 + NEARNESS * 0.4,  # not known: the mean of the others
+    ]
 
 
 def test_a_document_that_holds_more_of_the_question_gives_more_passages() -> None:

@@ -18,6 +18,7 @@ from tiny_encoder import WORDS, save_tiny_encoder
 from quoth.artifact import save_artifact
 from quoth.engine.engine import Engine
 from quoth.engine.models import LoadedModels, missing_neural
+from quoth.engine.passages import nearness
 from quoth.errors import CollectionError, ConfigError, IndexMismatch, MissingExtra
 from quoth.index.dense.state import read_state
 from quoth.models.glow.config import GlowConfig
@@ -25,6 +26,7 @@ from quoth.models.glow.encoded import Encoded
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.glow.plain import PlainEncoder
 from quoth.records import Document, Query
+from quoth.text.passages import cut_document
 
 Open = Callable[..., Engine]
 
@@ -361,3 +363,25 @@ def test_query_weights_follow_the_collection_as_it_grows(
     after = vector()
     assert np.linalg.norm(before - after) > 1e-3
     assert engine.verify().is_clean
+
+
+def test_every_passage_with_a_vector_has_its_cosine_with_a_query(open_engine: Open) -> None:
+    engine = open_engine()
+    documents = [*_some(6, words=600), Document("bare", {"title": ("owl barn",)})]
+    engine.add_documents(documents)
+    engine.encode()
+    query = Query("", "owl in the barn")
+    near = engine._near(query, [each.docid for each in documents])
+    cut = {each.docid: cut_document(each, engine.config.passages) for each in documents}
+    found = nearness(
+        {each.docid: (each, cut[each.docid], near[each.docid].cosines) for each in documents}
+    )
+    assert {each.field for each in found} == {"text"}, "a document that is one unit has no passage"
+    hits = {hit.docid: hit for hit in engine.search(query.text, k=10, searcher="dense")}
+    for document in documents[:-1]:
+        own = {each: found[each] for each in cut[document.docid] if each.field == "text"}
+        assert len(own) > 1
+        hit = hits[document.docid]
+        assert hit.score == pytest.approx(max(own.values()), abs=1e-5)
+        assert hit.passage is not None
+        assert own[replace(hit.passage, place="")] == max(own.values())

@@ -153,15 +153,23 @@ class DenseIndex:
         codes = np.concatenate([each.codes for each in blocks])
         return labels["row"], labels["unit"], Quantised(codes, labels["scale"])
 
-    def nearest_units(self, query_vector: Floats, rows: Iterable[int]) -> dict[int, Floats]:
-        """Return, for those of some rows that are held, the vector nearest to a query's."""
+    def nearest_units(
+        self, query_vector: Floats, rows: Iterable[int]
+    ) -> dict[int, tuple[Floats, list[float]]]:
+        """Return, for rows that are held, the vector nearest to a query's, and all cosines with it.
+
+        Cosines are in order of units.
+        """
         owners, units, stored = self.read(np.fromiter(rows, dtype=np.int64))
         if not len(owners):
             return {}
         vectors = dequantise(*stored)
-        order = np.lexsort((units, -(vectors @ query_vector), owners))
-        firsts = order[np.unique(owners[order], return_index=True)[1]]
-        return dict(zip(owners[firsts].tolist(), vectors[firsts], strict=True))
+        cosines, order = vectors @ query_vector, np.lexsort((units, owners))
+        found = {}
+        for own in np.split(order, np.flatnonzero(np.diff(owners[order])) + 1):
+            best = own[cosines[own].argmax()]
+            found[int(owners[best])] = (vectors[best], cosines[own].tolist())
+        return found
 
     def top_k(
         self, query_vectors: Floats, k: int, *, allowed: set[int] | None

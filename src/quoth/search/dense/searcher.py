@@ -32,6 +32,7 @@ from quoth.search.dense.opened import OpenedVectors
 from quoth.search.dense.record import EncodingRecord
 from quoth.search.dense.units import UnitSource, body_passages, cut_units
 from quoth.search.dense.words import OpenCounts, UnitWords
+from quoth.search.feedback import NearUnits
 from quoth.search.searcher import Progress
 from quoth.text.words import Analyser
 
@@ -156,11 +157,11 @@ class DenseSearcher:
                 best[row] = passages[found[row].unit]
         return best
 
-    def vectors_near(self, query: Query, docids: Sequence[str]) -> dict[str, Vectors]:
-        """Return the vectors of documents that have one, each of the unit nearest to a query."""
+    def near(self, query: Query, docids: Sequence[str]) -> dict[str, NearUnits]:
+        """Return, of documents that have vectors, the one nearest to a query, and all cosines."""
         rows = self._store.rows(docids)
         found = self._opened.index.nearest_units(self._encode([query])[0], rows.values())
-        return {docid: found[row] for docid, row in rows.items() if row in found}
+        return {docid: NearUnits(*found[row]) for docid, row in rows.items() if row in found}
 
     def query_vectors(self, queries: Sequence[Query]) -> Vectors:
         """Encode queries that have text."""

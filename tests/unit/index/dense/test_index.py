@@ -105,7 +105,9 @@ def test_of_each_row_that_is_held_the_unit_nearest_to_a_query_is_given(tmp_path:
     vectors = np.float32([[1, 0], [0, 1], [0.6, 0.8], [0, 1], [1, 0]])
     index.add(np.array([4, 4, 7, 9, 9]), np.array([0, 1, 0, 0, 1], dtype=np.int32), vectors)
     found = index.nearest_units(np.float32([0.1, 1.0]), [9, 4, 5])
-    assert {row: vector.tolist() for row, vector in found.items()} == {4: [0, 1], 9: [0, 1]}
+    assert {row: vector.tolist() for row, (vector, _) in found.items()} == {4: [0, 1], 9: [0, 1]}
+    cosines = {row: [round(each, 3) for each in own] for row, (_, own) in found.items()}
+    assert cosines == {4: [0.1, 1.0], 9: [1.0, 0.1]}, "in order of units"
     assert index.nearest_units(np.float32([0.1, 1.0]), []) == {}
     index.remove([4])
     assert set(index.nearest_units(np.float32([0.1, 1.0]), [4, 7])) == {7}
