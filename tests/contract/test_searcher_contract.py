@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import cache, partial
@@ -13,8 +14,11 @@ import pytest
 from tiny_encoder import save_tiny_encoder
 from tiny_generative import tiny_model
 
+from quoth import artifact
+from quoth.collection import portions
 from quoth.collection.store import FILE_NAME, Store
 from quoth.index.dense.config import DenseConfig
+from quoth.index.lexical import index as lexical_index
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.records import Document, Hit, Part, Query
 from quoth.search.dense.searcher import DenseSearcher
@@ -394,3 +398,39 @@ def test_another_history_that_has_grown_longer_is_noticed_and_followed(
     assert setting.finds("owl", "a") and setting.finds("barn", *(f"n{n}" for n in range(5)))
     assert setting.search("owl")[0].docid == "a"
     assert setting.damage() == ()
+
+
+@pytest.mark.parametrize(
+    "altered",
+    [
+        "DELETE FROM documents WHERE docid = 'a'",
+        "UPDATE documents SET row = row + 90 WHERE docid = 'b'",
+        "UPDATE documents SET row = -row WHERE docid = 'a'",
+        "INSERT INTO documents (docid, hash, content, added)"
+        " SELECT 'd', hash, content, added FROM documents WHERE docid = 'c'",
+    ],
+)
+def test_an_index_of_other_documents_than_the_store_holds_is_damaged(
+    setting: Setting, altered: str
+) -> None:
+    setting.add(*(_document(docid, "owl") for docid in "abc"))
+    assert setting.damage() == ()
+    setting.store._db.run(altered)
+    assert any("holds other documents than the store" in each for each in setting.damage())
+
+
+def test_checking_takes_hardly_more_memory_for_more_documents(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lexical_index, "_ROWS_AT_ONCE", 50)
+    monkeypatch.setattr(portions, "MOST_DOCUMENTS", 50)
+    monkeypatch.setattr(artifact, "_BLOCK", 4096)
+    peaks, sizes = [], (500, 1500)
+    for size in sizes:
+        setting.add(*(_document(f"d{n}", "barn owl") for n in range(len(peaks) * 500, size)))
+        assert setting.damage() == ()  # whatever is loaded or cached once, is by now
+        tracemalloc.start()
+        setting.damage()
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] - peaks[0] < 64 * (sizes[1] - sizes[0]), peaks

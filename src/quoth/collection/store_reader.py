@@ -234,10 +234,10 @@ class StoreReader:
         found = "SELECT row FROM documents WHERE removed IS NULL AND added > ?"
         return {row for (row,) in self._db.all(found, (after,))}
 
-    def ordered_rows(self) -> list[int]:
-        """List the rows of all live documents, in order."""
+    def ordered_rows(self) -> Iterator[int]:
+        """Yield the rows of all live documents in order, without holding them."""
         found = "SELECT row FROM documents WHERE removed IS NULL ORDER BY row"
-        return [row for (row,) in self._db.stream(found)]
+        return (row for (row,) in self._db.stream(found))
 
     def live_among(self, rows: Sequence[int]) -> set[int]:
         """Return those of some rows that belong to live documents."""

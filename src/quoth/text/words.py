@@ -23,7 +23,7 @@ from quoth.constraints import CheckedConfig, Names
 from quoth.text.compounds import CompoundSplitter
 
 _MAX_TERM_LENGTH = 100
-_MAX_CACHED_WORDS = 1_000_000
+_MAX_CACHED_WORDS = 300_000  # some 45 MB
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _ASCII_WORD = re.compile(r"[A-Za-z0-9]+(?:'[A-Za-z0-9]+)*")
 _LOOSE_APOSTROPHE = re.compile(r"'(?:(?![A-Za-z0-9])|(?<![A-Za-z0-9]'))")

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quoth.errors import ConfigError
+from quoth.text import words as module
 from quoth.text.words import Analyser, AnalyserConfig, languages
 
 ENGLISH = Analyser(AnalyserConfig())
@@ -84,3 +85,15 @@ def test_identity_tells_settings_apart() -> None:
 def test_a_very_long_word_is_found_by_itself() -> None:
     blob = "x" * 100_000
     assert ENGLISH.terms(blob) == ENGLISH.terms(blob) and len(ENGLISH.terms(blob)[0]) == 100
+
+
+def test_words_at_hand_stay_few_and_terms_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"waiting{at} cafés-{at} an owl's" for at in range(50)]
+    texts += [f"waiters{at} an owl's" for at in range(50)]
+    expected = [ENGLISH.terms(text) for text in texts]
+    monkeypatch.setattr(module, "_MAX_CACHED_WORDS", 10)
+    ENGLISH._cache.clear()
+    ENGLISH._chunks.clear()
+    for text, terms in zip(texts, expected, strict=True):
+        assert ENGLISH.terms(text) == terms
+        assert len(ENGLISH._cache) <= 10 and len(ENGLISH._chunks) <= 10

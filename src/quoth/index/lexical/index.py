@@ -20,6 +20,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -50,6 +51,8 @@ _MAX_SEEN_TERMS = 200_000
 _MAX_BUILT_CLAUSES = 5_000  # some 6 MB where documents have 24 fields
 _MAX_TERM_SET = 20_000
 _MANY = 1 << 30
+_LAST_ROW = (1 << 63) - 1  # as SQLite counts
+_ROWS_AT_ONCE = 65_536  # some 17 MB; each time tantivy looks at all rows, which is soon done
 _FAILURES = (ValueError, OSError, RuntimeError, LookupError, TypeError, OverflowError)
 
 Scored = tuple[int, float]
@@ -230,9 +233,23 @@ class LexicalIndex:
         """Notice a segment that was cut short since it was opened, which tantivy does not."""
         require_uncut(self.folder, self._mapped)
 
-    def rows(self) -> list[int]:
-        """List all live rows, in order."""
-        return sorted(row for row, _score in self._collect(tantivy.Query.all_query(), _MANY))
+    def rows(self, *, first: int = 0, last: int = _LAST_ROW, most: int = _MANY) -> list[int]:
+        """List the live rows from one to another, in order; `most` of them where there are more."""
+        between = tantivy.Query.range_query(
+            self._schema, ROW, tantivy.FieldType.Unsigned, lower_bound=first, upper_bound=last
+        )
+        return sorted(row for row, _score in self._collect(between, most))
+
+    def holds(self, rows: Iterable[int]) -> bool:
+        """Whether the live rows are just these, given in order; some at a time are compared."""
+        remaining, count = iter(rows), 0
+        while some := list(islice(remaining, _ROWS_AT_ONCE)):
+            first, last = some[0], some[-1]
+            # A flipped bit can make a row negative, and tantivy has no such number.
+            if first < 0 or some != self.rows(first=first, last=last, most=len(some) + 1):
+                return False
+            count += len(some)
+        return count == self.num_documents  # so there is none before, between or after them
 
     def top_k(
         self, query: LexicalQuery, k: int, *, allowed: set[int] | None, boost: Boost | None = None

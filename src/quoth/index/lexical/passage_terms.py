@@ -32,6 +32,7 @@ TELLING_LENGTH = 10
 
 _WIDTH = 4  # bytes of a number
 _PER_PASSAGE = 5  # numbers
+_MAX_KEYS = 300_000  # some 25 MB
 _MAX_PENDING = 500
 _MAX_READ_BYTES = 16_000_000
 _RECORDS = "SELECT row, terms FROM records WHERE row IN (SELECT value FROM json_each(?))"
@@ -51,15 +52,16 @@ class PlacedPassage(NamedTuple):
 
 
 class _Keys(dict[str, bytes]):
-    """Term → key, computed once."""
+    """Term → key, computed once; emptied when it grows too large."""
 
     def __missing__(self, term: str) -> bytes:
+        if len(self) >= _MAX_KEYS:
+            self.clear()
         key = self[term] = zlib.crc32(term.encode()).to_bytes(_WIDTH, "little")
         return key
 
 
 _KEYS = _Keys()
-_MAX_KEYS = 1_000_000
 
 
 def weigh_terms(tfs: Mapping[str, int], weights: Mapping[str, float], *, num_terms: int) -> float:
@@ -81,8 +83,6 @@ def _share(num_terms: int) -> float:
 
 def write_record(passages: Sequence[PlacedPassage], terms: Sequence[Sequence[str]]) -> bytes:
     """Write the record of a document from its passages and the terms of each."""
-    if len(_KEYS) > _MAX_KEYS:
-        _KEYS.clear()
     numbers = [len(passages)]
     for placed, own in zip(passages, terms, strict=True):
         numbers += (*placed, len(own))

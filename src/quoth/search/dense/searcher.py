@@ -17,6 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from quoth.collection.preparing import CutDocument
 from quoth.collection.store import Store
 from quoth.errors import CollectionError, IndexMoved, OutOfFiles
@@ -305,7 +307,7 @@ class DenseSearcher:
         if not self._is_of_this_history(index, store):
             return (f"{self.folder} follows another history than the store",)
         is_behind = index.change < store.change
-        if is_behind or set(index.rows().tolist()) == store.live_rows():
+        if is_behind or np.array_equal(index.rows(), np.fromiter(store.ordered_rows(), np.int64)):
             return ()
         return (f"{self.folder} holds other documents than the store",)
 

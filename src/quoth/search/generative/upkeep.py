@@ -130,10 +130,11 @@ class GenerativeUpkeep:
             )
         if not self._is_of_this_history(state):
             return (f"{self._folder} follows another history than the store",)
-        if not set(index.trie.owners.tolist()) <= set(index.rows.tolist()):
+        if not np.isin(index.trie.owners, index.rows).all():
             return (f"{self._folder} names documents that it does not hold",)
-        is_current = state.change == self._basis.change
-        if is_current and set(index.rows.tolist()) != self._store.live_rows():
+        if state.change < self._basis.change:
+            return ()
+        if not np.array_equal(index.rows, np.fromiter(self._store.ordered_rows(), np.int64)):
             return (f"{self._folder} holds other documents than the store",)
         return ()
 

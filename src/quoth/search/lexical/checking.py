@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, islice
 
 from quoth.collection.store import Store
 from quoth.records import Query
@@ -15,10 +15,11 @@ from quoth.search.searcher import ScoringSearcher
 _NUM_CHECKED = 20
 
 
-def find_wrong_scores(using: ScoringSearcher, store: Store) -> Iterator[str]:
+def find_wrong_scores(using: ScoringSearcher, store: Store, *, num_documents: int) -> Iterator[str]:
     """Search for some words of some documents, and compare with what their scores must be."""
-    rows = store.ordered_rows()
-    for row, document in store.documents(rows[:: max(1, len(rows) // _NUM_CHECKED)]).items():
+    step = max(1, num_documents // _NUM_CHECKED)
+    rows = list(islice(store.ordered_rows(), 0, None, step))
+    for row, document in store.documents(rows).items():
         words = re.findall(r"\w+", " ".join(chain(*document.fields.values())))
         query = Query("check", " ".join(words[-4:]))
         hits = using.search([query], k=1, allowed={row}).hits[query.qid]

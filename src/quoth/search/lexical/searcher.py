@@ -290,7 +290,8 @@ class LexicalSearcher:
         problems = tuple(self._upkeep(store, progress).find_damage())
         if problems or not self.is_current(store.change):
             return problems
-        return tuple(f"{self.folder}: {each}" for each in find_wrong_scores(self, store))
+        wrong = find_wrong_scores(self, store, num_documents=self._opened().num_documents)
+        return tuple(f"{self.folder}: {each}" for each in wrong)
 
     def num_behind(self, store: Store) -> int:
         """Count the changes that catching up would bring."""

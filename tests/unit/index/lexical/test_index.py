@@ -255,6 +255,29 @@ def test_a_removed_row_is_found_no_more_and_counted_as_dead(tmp_path: Path) -> N
     assert index.rows() == list(range(1, 30)), "an opened index is one state for good"
 
 
+@pytest.mark.parametrize("at_once", [1, 3, 1000])
+def test_an_index_holds_just_its_live_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(module, "_ROWS_AT_ONCE", at_once)
+    whole = _write(tmp_path, {row: {"text": [["owl"]]} for row in range(1, 30)})
+    index = _write(tmp_path, {90: {"text": [["owl"]]}}, removed=(1, 7, 8), current=whole)
+    rows = [*range(2, 7), *range(9, 30), 90]
+    assert index.holds(iter(rows)) and not index.holds([])
+    for other in (1, 7, 30, 89, 91, 1 << 62):
+        assert not index.holds(sorted([*rows, other]))
+    for row in (2, 9, 17, 90):
+        assert not index.holds([each for each in rows if each != row])
+        assert not index.holds(sorted([*rows, row])), "twice"
+    assert not index.holds([-1, *rows]) and not index.holds([-2, -1])
+    assert index.rows(first=6, last=9) == [6, 9] and len(index.rows(first=9, most=4)) == 4
+
+
+def test_an_empty_index_holds_no_rows(tmp_path: Path) -> None:
+    index = _write(tmp_path, {})
+    assert index.rows() == [] and index.holds([]) and not index.holds([1])
+
+
 def test_an_index_that_fails_to_commit_can_be_written_again_at_once(tmp_path: Path) -> None:
     index = _write(tmp_path, {1: {"text": [["owl"]]}})
     with (

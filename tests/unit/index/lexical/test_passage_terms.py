@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quoth.index.lexical import passage_terms
 from quoth.index.lexical.passage_terms import (
     PassageTerms,
     PlacedPassage,
@@ -36,3 +37,15 @@ def test_a_flipped_bit_is_noticed(at: int) -> None:
     record[at] ^= 4
     with pytest.raises(ValueError, match="checksum"):
         PassageTerms(bytes(record))
+
+
+def test_keys_at_hand_stay_few_whoever_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    terms = [f"t{at}" for at in range(50)]
+    placed = [PlacedPassage(0, 0, 0, 3)]
+    expected = write_record(placed, [terms])
+    monkeypatch.setattr(passage_terms, "_MAX_KEYS", 10)
+    for number in range(50):
+        assert PassageTerms(expected).weigh({f"never {number}": 1.0}) == [0.0]
+        assert PassageTerms(expected).weigh({f"t{number}": 1.0}) != [0.0]
+        assert len(passage_terms._KEYS) <= 10
+    assert write_record(placed, [terms]) == expected
