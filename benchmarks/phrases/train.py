@@ -1,7 +1,8 @@
 """Train phrase vocabularies and subword rivals on the same short texts, and cut the texts again.
 
     python -m benchmarks.phrases.train [--sizes 10000,100000,500000,5000000] [--rivals 10000]
-    python -m benchmarks.phrases.train --generated 10000000 --sizes 1000000 --threads 2
+    python -m benchmarks.phrases.train --generated 10000000 --sizes 1000000
+    python -m benchmarks.phrases.train --generated 25000000 --sizes 5000000
 
 Every vocabulary is trained in a process of its own, so that peak memory is its own, on one core
 unless --threads says otherwise; the rivals (Hugging Face tokenizers) are held to one core too.
@@ -11,7 +12,9 @@ clock; both are kept. A size that the texts do not support at the minimum count 
 vocabulary that they do. Rows of earlier runs are replaced one by one. Writes results/phrases.json.
 
 Generated identifiers: the first words of one short text and the last words of another, both drawn
-and cut at random (seeded); so words and most phrases are real and repeat as often as they do.
+and cut at random (seeded); so words and most phrases are real and repeat as often as they do. The
+last line takes 25 million, about 40 draws of each text, as ten million do not support the size
+at the minimum count; it needs 7 GB of memory and half an hour of processor time.
 """
 
 from __future__ import annotations

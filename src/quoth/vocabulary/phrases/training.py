@@ -48,9 +48,33 @@ def train_phrases(
 
     The result depends on the texts and the configuration alone, not on workers or stops.
     """
-    tell = progress or _tell_nobody
-    corpus = _read(texts, counts, config, folder=folder, progress=tell)
-    candidates = _count(corpus, config, folder=folder, progress=tell, workers=workers)
+    phrases, uses = _choose_phrases(
+        texts,
+        config,
+        counts=counts,
+        folder=folder,
+        progress=progress or _tell_nobody,
+        workers=workers,
+    )
+    return build_vocabulary(phrases, config=config, uses=uses)
+
+
+def _choose_phrases(
+    texts: Iterable[str],
+    config: PhraseConfig,
+    *,
+    counts: Iterable[int] | None,
+    folder: Path | None,
+    progress: Progress,
+    workers: Workers,
+) -> tuple[Strings, Longs]:
+    """Give the phrases chosen, and the uses of the bytes, then of each of them.
+
+    Apart from building the tables, so that the corpus and the candidates, by far the larger part of
+    the memory, are let go before these are made.
+    """
+    corpus = _read(texts, counts, config, folder=folder, progress=progress)
+    candidates = _count(corpus, config, folder=folder, progress=progress, workers=workers)
     pool = choose_pool(candidates, config)
     cutter = PoolCutter(corpus, candidates, pool, config=config, workers=workers)
     stage = Stage(folder, "pruning", asdict(config))
@@ -62,11 +86,10 @@ def train_phrases(
         config,
         alive=alive,
         keep=lambda kept: stage.save({"alive": kept}),
-        progress=tell,
+        progress=progress,
     )
     phrases = _spell_pool(corpus, candidates, pool, np.flatnonzero(left))
-    used = np.concatenate([uses[:NUM_BYTES], uses[NUM_BYTES:][left]])
-    return build_vocabulary(phrases, config=config, uses=used)
+    return phrases, np.concatenate([uses[:NUM_BYTES], uses[NUM_BYTES:][left]])
 
 
 def _tell_nobody(stage: str, done: int, total: int) -> None:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import random
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from quoth.errors import ConfigError
+from quoth.vocabulary.phrases import training
 from quoth.vocabulary.phrases.config import CUTTERS, NUM_BYTES, PhraseConfig
 from quoth.vocabulary.phrases.mining import mine_candidates, read_corpus
 from quoth.vocabulary.phrases.pruning import choose_pool
 from quoth.vocabulary.phrases.report import report_phrases
 from quoth.vocabulary.phrases.training import train_phrases
-from quoth.vocabulary.phrases.vocabulary import PhraseVocabulary
+from quoth.vocabulary.phrases.vocabulary import PhraseVocabulary, build_vocabulary
 from quoth.vocabulary.phrases.workers import Threads
 
 CONFIG = PhraseConfig(size=420, min_count=2, piece_count=2)
@@ -93,6 +96,25 @@ def test_threads_do_not_matter() -> None:
     texts = make_texts()
     one, three = (train_phrases(texts, CONFIG, workers=Threads(threads)) for threads in (1, 3))
     assert one.fingerprint == three.fingerprint
+
+
+def test_the_corpus_is_let_go_before_the_tables_are_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[weakref.ref[Any]] = []
+    gone: list[bool] = []
+
+    def read_and_watch(*given: Any, **more: Any) -> Any:
+        corpus = read_corpus(*given, **more)
+        read.append(weakref.ref(corpus.texts.symbols))
+        return corpus
+
+    def build(*given: Any, **more: Any) -> PhraseVocabulary:
+        gone.extend(each() is None for each in read)
+        return build_vocabulary(*given, **more)
+
+    monkeypatch.setattr(training, "read_corpus", read_and_watch)
+    monkeypatch.setattr(training, "build_vocabulary", build)
+    assert len(train_phrases(make_texts(), CONFIG)) > NUM_BYTES
+    assert gone == [True]
 
 
 def test_no_texts_leave_the_bytes() -> None:
