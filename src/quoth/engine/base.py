@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from quoth.engine.sync.plan import SyncPlan
     from quoth.engine.sync.reading import SyncSink
     from quoth.engine.sync.sync import SyncOptions, SyncReport
-    from quoth.search.feedback import NearUnits
+    from quoth.search.near import NearUnits
     from quoth.text.readers.reading import Report
 
 _logger = logging.getLogger(__name__)

@@ -30,8 +30,8 @@ from quoth.engine.writing import after_storing, locked, require_index, require_s
 from quoth.errors import Busy, CollectionError, Damaged, IndexMoved, NotFound, StorageFailed
 from quoth.portions import kept_workers
 from quoth.records import Attention, Document, Part, Query, Run, SearchRequest, ShownHits
-from quoth.search.feedback import NearUnits
 from quoth.search.hybrid.calibration import Calibration
+from quoth.search.near import NearUnits
 from quoth.search.searcher import Progress, Timed, ignore_progress, untimed
 from quoth.settings.config import Config, Values, build_config
 from quoth.settings.stored import stored_settings

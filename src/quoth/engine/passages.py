@@ -13,6 +13,7 @@ from quoth.interruption import check_interruption
 from quoth.models.glow.config import GlowConfig
 from quoth.records import TITLES, Document, Hit, Passage, Query
 from quoth.search.dense.units import body_passages
+from quoth.search.near import Body
 from quoth.search.rerank import ReadPassage, read_passage
 from quoth.search.snippets import PassageChoice
 from quoth.text.words import Analyser
@@ -23,8 +24,8 @@ BY_VECTORS = ("dense", "hybrid")
 Lexical = Callable[[bool], "TermIndex"]
 """Returns what BM25 knows; the flag says whether the signs of a query mean something."""
 
-Nearest = Callable[[Query, Mapping[int, Document]], Mapping[int, Passage]]
-"""Returns the passages of documents, by row, that are nearest to a query."""
+Near = Callable[[Query, Mapping[int, Document]], Mapping[int, Body]]
+"""Returns how near the passages of documents are to a query, by row."""
 
 
 class TermIndex(Protocol):
@@ -47,13 +48,13 @@ class PassageChooser:
         analyser: Analyser,
         cut: CutDocument,
         lexical: Lexical,
-        nearest: Nearest,
+        near: Near,
     ) -> None:
         self._store = store
         self._analyser = analyser
         self._cut = cut
         self._lexical = lexical
-        self._nearest = nearest
+        self._near = near
 
     def best(
         self,
@@ -66,16 +67,19 @@ class PassageChooser:
     ) -> dict[int, Passage | None]:
         """Choose the passage that each hit shows: where the query's words stand most.
 
-        Hits by vectors show what their score is of, the passage nearest to the query; fused ones do
-        so where none of the query's words stands in the document. Fields named in `besides` are
-        chosen only from documents that have no other.
+        Hits by vectors show what their score is of, the passage nearest to the query; with fused
+        ones, both count. Fields named in `besides` are chosen only from documents that have no
+        other.
         """
         if not stored:
             return {}
         lexical = self._lexical(syntax)
-        near = self._nearest(query, stored) if searcher in BY_VECTORS else {}
+        near = self._near(query, stored) if searcher in BY_VECTORS else {}
         choice = PassageChoice(
-            lexical.term_weights(query), analyser=self._analyser, besides=besides
+            lexical.term_weights(query),
+            analyser=self._analyser,
+            besides=besides,
+            by_words=searcher != "dense",
         )
         chosen: dict[int, Passage | None] = {}
         kept = lexical.passage_terms(stored)
@@ -83,13 +87,12 @@ class PassageChooser:
         cut = self._store.passages_by_row(rest) if rest else {}
         for row, document in stored.items():
             check_interruption()
-            best, weight = (
-                choice.among_kept(document, kept[row], weigh=row in near)
+            own = near.get(row)
+            chosen[row] = (
+                choice.among_kept(document, kept[row], near=own)
                 if row in kept
-                else choice.among(cut[row], weigh=row in near)
+                else choice.among(cut[row], near=own)
             )
-            is_near = row in near and (searcher == "dense" or not weight)
-            chosen[row] = near[row] if is_near else best
         return chosen
 
     def read_hits(
@@ -108,8 +111,7 @@ class PassageChooser:
         """Return what would be read of a document that is not in the collection."""
         weights = self._lexical(False).term_weights(query)
         choice = PassageChoice(weights, analyser=self._analyser, besides=TITLES)
-        best, _weight = choice.among(self._cut(document))
-        return read_passage(document.title, best)
+        return read_passage(document.title, choice.among(self._cut(document)))
 
 
 def nearness(

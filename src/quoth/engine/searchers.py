@@ -27,11 +27,11 @@ from quoth.records import Attention, Document, Query
 from quoth.search.dense.coverage import Stamp, stamp
 from quoth.search.dense.on_disk import VectorsOnDisk
 from quoth.search.dense.unfinished import UnfinishedVectors
-from quoth.search.feedback import NearUnits
 from quoth.search.generative.state import TRIE, find_model, is_index_current
 from quoth.search.hybrid.calibration import Calibration
 from quoth.search.hybrid.searcher import HybridSearcher, SearchTogether
 from quoth.search.lexical.searcher import LexicalSearcher
+from quoth.search.near import NearUnits
 from quoth.search.rerank import ReadHits, ReadVectors, RerankingSearcher, wanted_text
 from quoth.search.searcher import IndexedSearcher, KeptIndex, Progress, Searcher, Timed, untimed
 from quoth.settings.config import Config
@@ -245,7 +245,7 @@ class Searchers:
             analyser=self.analyser,
             cut=functools.partial(cut_document, config=self._config.passages),
             lexical=lambda syntax: self.lexical(syntax=syntax),
-            nearest=lambda query, stored: self.dense().best_passages(query, stored),
+            near=lambda query, stored: self.dense().body_cosines(query, stored),
         )
 
     def attention(

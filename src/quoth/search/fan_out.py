@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from quoth.errors import ShardDown
 from quoth.records import Document, Hit, Part, Query, SearchRequest, ShownHit
 from quoth.search.coverage import HeldVectors
-from quoth.search.feedback import NearUnits
+from quoth.search.near import NearUnits
 from quoth.search.shard_questions import ShardHits, ShardQuestion
 
 _T = TypeVar("_T")

@@ -16,22 +16,12 @@ none of this (`SearchRequest.feedback`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[Any]
-
-
-class NearUnits(NamedTuple):
-    """What vectors tell of a document and a query."""
-
-    vector: Floats
-    """The vector nearest to the query's."""
-
-    cosines: Sequence[float]
-    """The cosine of each of its vectors with the query's, in order of units."""
 
 
 def likeness(

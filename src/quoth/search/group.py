@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 from quoth.records import Document, Hit, Part, Query, SearchRequest, ShownHit
 from quoth.search.coverage import HeldVectors, join_held
 from quoth.search.fan_out import FanOut, FromGroup, ShardPort
-from quoth.search.feedback import NearUnits
 from quoth.search.merged import MergedSearcher
+from quoth.search.near import NearUnits
 from quoth.search.shard_questions import ShardHits, ShardQuestion, as_columns
 
 _T = TypeVar("_T")

@@ -17,7 +17,7 @@ from quoth.errors import ShardDown
 from quoth.records import Document, Hit, Part, Query, Run, SearchRequest, ShownHit
 from quoth.search.coverage import HeldVectors, join_held
 from quoth.search.fan_out import FanOut, ShardPort
-from quoth.search.feedback import NearUnits
+from quoth.search.near import NearUnits
 from quoth.search.shard_questions import ShardHits, ShardQuestion, worth_settling
 
 _T = TypeVar("_T")

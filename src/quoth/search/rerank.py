@@ -23,9 +23,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from quoth.records import TITLES, Document, Hit, Part, Passage, Query, RankAndScore, Run
-from quoth.search.feedback import NearUnits, likeness
+from quoth.search.feedback import likeness
 from quoth.search.hybrid.fusion import Scale, min_max
 from quoth.search.hybrid.searcher import HybridSearcher
+from quoth.search.near import NearUnits
 from quoth.search.rerank_config import BOTH, LIKELIHOOD
 from quoth.search.searcher import Searcher
 from quoth.text.query_syntax import parse_query

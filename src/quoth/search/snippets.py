@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from statistics import fmean
 
 from quoth.index.lexical.passage_terms import PassageTerms, PlacedPassage, weigh_terms
 from quoth.records import Document, Passage, Snippet, Span
+from quoth.search.near import Body
 from quoth.text.words import Analyser, PlacedTerm
+
+NEARNESS = 2.0
+"""What a cosine counts beside words that weigh at most 1 in a document. Chosen on questions that
+readers are trained on, over 60 passages at a time: the one that answers is found first for 82 of
+100 instead of 76 (articles of SQuAD), 75 instead of 71 (forum posts), 51 instead of 49 (papers)."""
 
 _MOST_WORDS = 64
 """So many words may make up a cluster."""
@@ -17,9 +24,8 @@ _MOST_WORDS = 64
 class PassageChoice:
     """Chooses the passage of a document where the weighted terms of a query stand most.
 
-    Fields named in `besides` are chosen only from documents that have no other. Where there is but
-    one passage, it is not weighed unless asked for. The weight is 0 where none of the terms stands
-    in any passage.
+    Where it is known how near passages are to the query, that counts as well, or alone if it is not
+    to go by words. Fields named in `besides` are chosen only from documents that have no other.
     """
 
     def __init__(
@@ -28,43 +34,67 @@ class PassageChoice:
         *,
         analyser: Analyser,
         besides: Collection[str] = (),
+        by_words: bool = True,
     ) -> None:
         self._weights = weights
         self._analyser = analyser
         self._besides = besides
+        self._by_words = by_words
 
-    def among(
-        self, passages: Sequence[Passage], *, weigh: bool = False
-    ) -> tuple[Passage | None, float]:
+    def among(self, passages: Sequence[Passage], *, near: Body | None = None) -> Passage | None:
         """Choose by analysing passages; the earliest of equals."""
-        passages = [each for each in passages if each.field not in self._besides] or passages
-        if len(passages) == 1 and not weigh:
-            return passages[0], 0.0
-        weighed = [_passage_weight(each, self._weights, self._analyser) for each in passages]
-        best = _first_best(weighed)
-        return (passages[best], weighed[best]) if passages else (None, 0.0)
+        best = self._choose(
+            [each.field for each in passages],
+            lambda: [_passage_weight(each, self._weights, self._analyser) for each in passages],
+            near,
+        )
+        return passages[best] if best >= 0 else None
 
     def among_kept(
-        self, document: Document, kept: PassageTerms, *, weigh: bool = False
-    ) -> tuple[Passage | None, float]:
+        self, document: Document, kept: PassageTerms, *, near: Body | None = None
+    ) -> Passage | None:
         """Choose by the terms that were kept of a document's passages; the earliest of equals."""
-        names, fit = list(document.fields), list(range(len(kept)))
-        if self._besides and len(fit) > 1:
-            own = [at for at in fit if names[kept.place(at).field] not in self._besides]
-            fit = own or fit
-        if not fit:
-            return None, 0.0
-        best, weight = fit[0], 0.0
-        if len(fit) > 1 or weigh:
-            weighed = kept.weigh(self._weights)
-            best = fit[_first_best([weighed[at] for at in fit])]
-            weight = weighed[best]
+        names = list(document.fields)
+        if near is None and not self._besides:  # as with BM25: nothing but words counts
+            best = _first_best(kept.weigh(self._weights)) if len(kept) > 1 else len(kept) - 1
+        else:
+            fields = [names[kept.place(at).field] for at in range(len(kept))]
+            best = self._choose(fields, lambda: kept.weigh(self._weights), near)
+        if best < 0:
+            return None
         placed = kept.place(best)
-        return _cut(document, names[placed.field], placed), weight
+        return _cut(document, names[placed.field], placed)
+
+    def _choose(
+        self, fields: Sequence[str], weigh: Callable[[], Sequence[float]], near: Body | None
+    ) -> int:
+        """Choose one of the passages of these fields, -1 where there is none."""
+        cosines = _by_place(fields, near) if near else {}
+        if cosines and not self._by_words:
+            return max(cosines, key=cosines.__getitem__)
+        fit = [at for at, each in enumerate(fields) if each not in self._besides]
+        fit = fit or list(range(len(fields)))
+        if len(fit) < 2:
+            return fit[0] if fit else -1
+        weighed = weigh()
+        most = max(weighed[at] for at in fit) or 1.0
+        usual = fmean(cosines.values()) if cosines else 0.0
+        return max(fit, key=lambda at: weighed[at] / most + NEARNESS * cosines.get(at, usual))
 
 
 def _first_best(weights: Sequence[float]) -> int:
-    return max(range(len(weights)), key=weights.__getitem__, default=0)
+    return max(range(len(weights)), key=weights.__getitem__)
+
+
+def _by_place(fields: Sequence[str], near: Body) -> dict[int, float]:
+    """Give the passages of the body their cosines; none where they were cut otherwise.
+
+    >>> _by_place(["title", "text", "text"], Body("text", [0.5, 0.25]))
+    {1: 0.5, 2: 0.25}
+    """
+    own = [at for at, each in enumerate(fields) if each == near.field]
+    fits = len(own) == len(near.cosines)
+    return dict(zip(own, near.cosines, strict=True)) if fits else {}
 
 
 def _cut(document: Document, field: str, placed: PlacedPassage) -> Passage:

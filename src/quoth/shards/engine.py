@@ -37,8 +37,8 @@ from quoth.records import (
     ShownHits,
 )
 from quoth.search.fan_out import FanOut, ShardPort
-from quoth.search.feedback import NearUnits
 from quoth.search.hybrid.calibration import Calibration
+from quoth.search.near import NearUnits
 from quoth.search.searcher import Progress, Timed, ignore_progress, untimed
 from quoth.settings.config import Config, Values, build_config
 from quoth.shards.encoding import encode_together

@@ -27,8 +27,8 @@ from quoth.records import (
     ShownHits,
 )
 from quoth.search.coverage import HeldVectors
-from quoth.search.feedback import NearUnits
 from quoth.search.hybrid.calibration import Calibration
+from quoth.search.near import NearUnits
 from quoth.search.searcher import Progress, ScoringSearcher, Timed, ignore_progress, untimed
 from quoth.search.shard_questions import ShardHits, ShardQuestion, as_columns
 from quoth.settings.config import Config, Values

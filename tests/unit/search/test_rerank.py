@@ -20,6 +20,7 @@ from quoth.records import Document, Hit, Part, Query, RankAndScore, Run
 from quoth.search.hybrid.calibration import ShareCalibration
 from quoth.search.hybrid.fusion_config import CalibrationConfig, FusionConfig
 from quoth.search.hybrid.searcher import HybridSearcher
+from quoth.search.near import NearUnits
 from quoth.search.rerank import (
     ReadPassage,
     ReadVectors,
@@ -121,7 +122,7 @@ class Setting:
             analyser=Analyser(AnalyserConfig()),
             cut=CUT,
             lexical=lambda _syntax: NoTerms(),
-            nearest=lambda _query, _stored: {},
+            near=lambda _query, _stored: {},
         )
         how = Reranking(
             by=by,
@@ -182,8 +183,8 @@ def test_hits_below_the_depth_are_not_read_and_keep_their_order(
 VECTORS = {"a": [1.0, 0.0], "b": [0.0, 1.0], "c": [3.0, 3.0], "e": [1.0, 0.0]}
 
 
-def _vectors(_query: Query, docids: Sequence[str]) -> dict[str, np.ndarray]:
-    return {each: np.array(VECTORS[each]) for each in docids if each in VECTORS}
+def _vectors(_query: Query, docids: Sequence[str]) -> dict[str, NearUnits]:
+    return {each: NearUnits(np.array(VECTORS[each]), ()) for each in docids if each in VECTORS}
 
 
 def test_hits_that_are_like_the_best_one_are_raised_by_their_cosine(setting: Setting) -> None:
@@ -200,8 +201,8 @@ def test_hits_that_are_like_the_best_one_are_raised_by_their_cosine(setting: Set
 def test_the_least_alike_keeps_its_score_even_where_its_cosine_is_negative(
     setting: Setting,
 ) -> None:
-    def vectors(_query: Query, docids: Sequence[str]) -> dict[str, np.ndarray]:
-        return {each: np.array([-1.0 if each == "b" else 1.0]) for each in docids}
+    def vectors(_query: Query, docids: Sequence[str]) -> dict[str, NearUnits]:
+        return {each: NearUnits(np.array([-1.0 if each == "b" else 1.0]), ()) for each in docids}
 
     plain = _search(setting.searcher(depth=3, vectors=vectors))
     found = _search(setting.searcher(depth=3, vectors=vectors, feedback=0.4))
@@ -220,7 +221,7 @@ def test_raised_scores_are_explained_as_they_are_made(setting: Setting) -> None:
 
 
 def test_no_vector_is_asked_for_where_likeness_counts_nothing(setting: Setting) -> None:
-    def refuse(_query: Query, _docids: Sequence[str]) -> dict[str, np.ndarray]:
+    def refuse(_query: Query, _docids: Sequence[str]) -> dict[str, NearUnits]:
         raise AssertionError("asked for vectors")
 
     assert len(_search(setting.searcher(vectors=refuse))) == 5

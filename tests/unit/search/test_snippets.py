@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quoth.records import Passage, Snippet, Span
+from quoth.search.near import Body
 from quoth.search.snippets import PassageChoice, make_snippet
 from quoth.text.words import Analyser, AnalyserConfig
 
@@ -119,10 +120,27 @@ def test_an_empty_passage_and_no_weights_are_no_obstacle(weights: dict[str, floa
 def test_the_best_passage_holds_most_of_the_weight_and_the_earliest_wins_a_tie() -> None:
     filler = " and so on and so forth for ten words"
     found = [_passage(text + filler) for text in ("nothing", "an owl", "a barn owl", "owl barn")]
-    assert PassageChoice({"owl": 1.0, "barn": 1.0}, analyser=ANALYSER).among(found)[0] == found[2]
-    assert PassageChoice({"owl": 1.0}, analyser=ANALYSER).among(found)[0] == found[1]
-    assert PassageChoice({}, analyser=ANALYSER).among(found) == (found[0], 0.0)
-    assert PassageChoice({"owl": 1.0}, analyser=ANALYSER).among([]) == (None, 0.0)
+    assert PassageChoice({"owl": 1.0, "barn": 1.0}, analyser=ANALYSER).among(found) == found[2]
+    assert PassageChoice({"owl": 1.0}, analyser=ANALYSER).among(found) == found[1]
+    assert PassageChoice({}, analyser=ANALYSER).among(found) == found[0]
+    assert PassageChoice({"owl": 1.0}, analyser=ANALYSER).among([]) is None
+
+
+def test_nearness_counts_beside_words_or_alone() -> None:
+    filler = " and so on and so forth for ten words"
+    found = [_passage(text + filler) for text in ("nothing", "an owl", "a bird", "an owl")]
+    weights = {"owl": 1.0}
+    by_both = PassageChoice(weights, analyser=ANALYSER)
+    by_nearness = PassageChoice(weights, analyser=ANALYSER, by_words=False)
+    for cosines, both, alone in (
+        ([0.1, 0.1, 0.1, 0.4], 3, 3),
+        ([0.0, 0.1, 0.5, 0.1], 1, 2),  # 0.8 nearer or less is worth fewer words than one
+        ([0.0, 0.1, 0.7, 0.1], 2, 2),
+        ([0.3, 0.2], 1, 1),  # vectors of other passages say nothing
+    ):
+        near = Body(found[0].field, cosines)
+        assert by_both.among(found, near=near) == found[both]
+        assert by_nearness.among(found, near=near) == found[alone]
 
 
 def test_a_title_counts_in_proportion_to_its_length() -> None:
@@ -130,4 +148,4 @@ def test_a_title_counts_in_proportion_to_its_length() -> None:
         _passage("owl"),
         _passage("the owl hunts at night over fields and woods and rivers"),
     )
-    assert PassageChoice({"owl": 1.0}, analyser=ANALYSER).among([title, body])[0] == body
+    assert PassageChoice({"owl": 1.0}, analyser=ANALYSER).among([title, body]) == body

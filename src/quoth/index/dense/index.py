@@ -143,7 +143,7 @@ class DenseIndex:
 
     def read(self, rows: Rows) -> tuple[Rows, Units, Quantised]:
         """Return the vectors of some rows as they are stored, each with its row and unit."""
-        places = np.flatnonzero(self._now.live & np.isin(self._now.vectors.rows, rows))
+        places = self._now.live_places(rows)
         size = max(1, len(places))
         blocks = list(self._now.vectors.blocks(places, num_vectors=size))
         if not blocks:
@@ -214,7 +214,7 @@ class DenseIndex:
         if len(gone) == 0:
             return
         removed = np.union1d(self._now.removed, gone)
-        num_vectors = int(np.isin(self._now.vectors.rows, removed).sum())
+        num_vectors = len(self._now.vectors.places_of(removed))
         with self._writing():
             entry = RemovedEntry(self._number(), len(removed), num_vectors)
             seal = self._write(entry.name, [removed], dtype=_ROW, shape=(len(removed),))
@@ -274,7 +274,7 @@ class DenseIndex:
 
     def _require_new(self, rows: Rows, units: Units) -> None:
         """Refuse units that are held already."""
-        places = np.flatnonzero(self._now.live & np.isin(self._now.vectors.rows, rows))
+        places = self._now.live_places(rows)
         blocks = self._now.vectors.blocks(places, num_vectors=max(1, len(places)))
         held = [label for block in blocks for label in block.labels[["row", "unit"]].tolist()]
         if not set(held).isdisjoint(zip(rows.tolist(), units.tolist(), strict=True)):

@@ -20,9 +20,12 @@ from quoth.index.dense.rank import Found
 from quoth.index.dense.scan import top_k_exact
 from quoth.index.dense.state import DenseState, GraphEntry, find_problems
 from quoth.index.dense.storage import Floats
-from quoth.index.dense.vectors import StoredVectors
+from quoth.index.dense.vectors import Places, StoredVectors
 
 _logger = logging.getLogger(__name__)
+
+_FEW_ROWS = 200
+"""So few rows are all scored: they and their vectors are found without a look at others."""
 
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]
@@ -51,6 +54,11 @@ class DenseSnapshot:
         """Live rows, sorted."""
         return np.unique(self.vectors.rows[self.live])
 
+    def live_places(self, rows: Rows) -> Places:
+        """Find the places of the live vectors of some rows."""
+        places = self.vectors.places_of(rows)
+        return places[self.live[places]]
+
     @property
     def removed(self) -> Rows:
         """Rows removed since the last compaction, sorted."""
@@ -72,6 +80,9 @@ class DenseSnapshot:
     ) -> list[list[Found]]:
         """Find the k best rows of each query, approximately where the index is large."""
         require_uncut(self.folder, self._mapped)
+        if allowed is not None and len(allowed) <= _FEW_ROWS:
+            rows = np.fromiter(allowed, dtype=np.int64, count=len(allowed))
+            return top_k_exact(self.vectors, self.live_places(rows), query_vectors, k=k)
         chosen = self._choose(allowed)
         if config.choose_index(self.state.num_vectors) != "exact":
             finder = self.approximate
@@ -120,7 +131,9 @@ class DenseSnapshot:
         if allowed is None:
             return self.live
         rows = np.fromiter(allowed, dtype=np.int64, count=len(allowed))
-        return self.live & np.isin(self.vectors.rows, rows)
+        mask = np.zeros(len(self.vectors), dtype=bool)
+        mask[self.live_places(rows)] = True
+        return mask
 
     def _require_whole(self) -> None:
         """Compare sizes with those recorded; graph and codes can be built again."""

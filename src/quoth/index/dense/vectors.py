@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,11 @@ LABEL = np.dtype([("row", "<i8"), ("unit", "<i4"), ("scale", "<f4")])
 KEPT_BYTES = 1 << 25
 """Vectors that take no more as float32 are kept so once all were searched: a scan needs a third of
 the time then."""
+
+_FEW = 64
+"""Of so many places for each row that is wanted, it is looked for; else all are compared."""
+
+_SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
 Labels = NDArray[Any]
 Places = NDArray[np.int64]
@@ -67,6 +72,26 @@ class StoredVectors:
         """Row of every place, read on first use."""
         parts = [each["row"] for each in self._labels]
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+
+    def places_of(self, rows: NDArray[np.int64]) -> Places:
+        """Find the places of some rows; of few rows, without looking at every place."""
+        if _FEW * len(rows) > len(self):
+            return np.flatnonzero(np.isin(self.rows, rows))
+        by_row, order = self._by_row
+        wanted = np.unique(rows)
+        starts, ends = (np.searchsorted(by_row, wanted, side) for side in _SIDES)
+        counts = ends - starts
+        before = np.cumsum(counts) - counts
+        found = np.arange(counts.sum()) + np.repeat(starts - before, counts)
+        return np.sort(found if order is None else order[found])
+
+    @cached_property
+    def _by_row(self) -> tuple[NDArray[np.int64], Places | None]:
+        """All rows, sorted, and the place of each; None where that is its number, as is usual."""
+        if (self.rows[1:] >= self.rows[:-1]).all():
+            return self.rows, None
+        order = np.argsort(self.rows, kind="stable")
+        return self.rows[order], order
 
     def blocks(self, places: Places, *, num_vectors: int) -> Iterator[Block]:
         """Read the vectors at some places, at most `num_vectors` at a time, in order."""

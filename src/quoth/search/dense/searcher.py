@@ -32,9 +32,9 @@ from quoth.search.coverage import Coverage, HeldVectors
 from quoth.search.dense.filling import EncodeChunks, EncodedChunk, Stage, fill_index
 from quoth.search.dense.opened import OpenedVectors
 from quoth.search.dense.record import EncodingRecord
-from quoth.search.dense.units import UnitSource, body_passages, cut_units
+from quoth.search.dense.units import UnitSource, body_field, body_passages, cut_units
 from quoth.search.dense.words import OpenCounts, UnitWords
-from quoth.search.feedback import NearUnits
+from quoth.search.near import Body, NearUnits
 from quoth.search.searcher import Progress
 from quoth.text.words import Analyser
 
@@ -146,18 +146,17 @@ class DenseSearcher:
             for own, end, vector in zip(units, ends, vectors, strict=True)
         )
 
-    def best_passages(self, query: Query, documents: Mapping[int, Document]) -> dict[int, Passage]:
-        """Find, for documents by row, the passage whose unit is nearest to the query.
+    def body_cosines(self, query: Query, documents: Mapping[int, Document]) -> dict[int, Body]:
+        """Return, for documents by row, which passages have a vector, and how near each is.
 
         A document that has one vector as a whole is left out.
         """
-        found, own = self._nearest(query, set(documents)), self._store.passages_by_row(documents)
-        best = {}
-        for row, document in documents.items():
-            passages = self._body_passages(document, own[row])
-            if row in found and found[row].unit < len(passages):
-                best[row] = passages[found[row].unit]
-        return best
+        config = self._encoder.config
+        if config.unit == "document":
+            return {}
+        bodies = {row: body_field(document, config.fields) for row, document in documents.items()}
+        found = self._opened.index.nearest_units(self._encode([query])[0], bodies)
+        return {row: Body(bodies[row], own) for row, (_, own) in found.items() if bodies[row]}
 
     def near(self, query: Query, docids: Sequence[str]) -> dict[str, NearUnits]:
         """Return, of documents that have vectors, the one nearest to a query, and all cosines."""

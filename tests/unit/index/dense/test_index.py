@@ -113,6 +113,24 @@ def test_of_each_row_that_is_held_the_unit_nearest_to_a_query_is_given(tmp_path:
     assert set(index.nearest_units(np.float32([0.1, 1.0]), [4, 7])) == {7}
 
 
+@pytest.mark.parametrize("is_sorted", [True, False])
+def test_places_of_few_rows_are_those_that_a_look_at_all_finds(
+    tmp_path: Path, is_sorted: bool
+) -> None:
+    chance = np.random.default_rng(0)
+    rows = np.repeat(np.arange(0, 900, 3), 4)  # not all rows are held
+    rows = rows if is_sorted else rows[::-1].copy()
+    units = np.tile(np.arange(4, dtype=np.int32), len(rows) // 4)
+    index = open_index(tmp_path / "dense", DenseConfig(storage="fp32"))
+    index.add(rows, units, chance.normal(size=(len(rows), 3)).astype(np.float32))
+    index.remove([6, 300])
+    for wanted in ([], [3], [4, 5], [0, 3, 6, 897, 3], list(range(0, 900, 7))):
+        found, own, _stored = index.read(np.array(wanted, dtype=np.int64))
+        held = np.isin(rows, wanted) & ~np.isin(rows, [6, 300])
+        assert found.tolist() == rows[held].tolist()
+        assert own.tolist() == units[held].tolist()
+
+
 def test_merging_keeps_each_row_once_and_orders_ties_by_row() -> None:
     first = [Found(4, 0, 2.0), Found(1, 1, 1.0)]
     second = [Found(3, 0, 2.0), Found(1, 0, 1.0), Found(4, 1, 0.5)]

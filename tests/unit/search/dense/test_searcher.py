@@ -179,8 +179,9 @@ def test_a_document_scores_as_its_best_unit_and_is_explained_by_it(setting: Sett
     assert sum(each.value for each in part.parts) == part.value
     assert absent.value == 0.0 and "not encoded" in absent.label
     rows = setting.store.rows(["long"])
-    best = setting.searcher.best_passages(query, {rows["long"]: document})
-    assert best[rows["long"]].text == "owl hunt at night in the barn x."
+    body = setting.searcher.body_cosines(query, {rows["long"]: document})[rows["long"]]
+    assert body.field == "text" and len(body.cosines) == 3
+    assert max(body.cosines) == body.cosines[1] == pytest.approx(hit[1], abs=1e-5)
 
 
 def test_a_document_is_scored_as_if_it_were_in_the_collection(setting: Setting) -> None:
@@ -402,8 +403,8 @@ def test_a_body_under_another_name_stands_in(setting: Setting) -> None:
     setting.catch_up()
     assert [each["text"][0][:4] for each in setting.encoded] == ["owl ", "barn"]
     row = setting.store.rows(["a"])["a"]
-    best = setting.searcher.best_passages(Query("q", "barn barn barn"), {row: document})
-    assert best[row].field == "abstract" and best[row].text.startswith("barn")
+    body = setting.searcher.body_cosines(Query("q", "barn barn barn"), {row: document})[row]
+    assert body.field == "abstract" and body.cosines[1] > body.cosines[0]
 
 
 def test_a_document_of_nothing_but_a_title_is_one_unit(setting: Setting) -> None:
@@ -412,7 +413,7 @@ def test_a_document_of_nothing_but_a_title_is_one_unit(setting: Setting) -> None
     assert setting.catch_up() == 1
     assert setting.search("night owl") == [("a", pytest.approx(1.0, abs=1e-5))]
     row = setting.store.rows(["a"])["a"]
-    assert setting.searcher.best_passages(Query("q", "owl"), {row: document}) == {}
+    assert setting.searcher.body_cosines(Query("q", "owl"), {row: document}) == {}
 
 
 def test_a_document_may_have_one_vector_as_a_whole(tmp_path: Path, tiny: Path) -> None:
@@ -422,7 +423,7 @@ def test_a_document_may_have_one_vector_as_a_whole(tmp_path: Path, tiny: Path) -
     setting.add(document)
     assert setting.catch_up() == 1
     row = setting.store.rows(["a"])["a"]
-    assert setting.searcher.best_passages(Query("q", "owl"), {row: document}) == {}
+    assert setting.searcher.body_cosines(Query("q", "owl"), {row: document}) == {}
     setting.store.close()
 
 
