@@ -21,9 +21,8 @@ _SATURATION, _LENGTH_SHARE = 1.2, 0.75  # k1 and b of BM25
 _MOST_TIMES = 2
 
 NEARNESS = 2.0
-"""What a cosine counts beside BM25 scores of at most 1. Chosen on questions that readers are
-trained on, over 60 passages at a time: the one that answers is among the first three for 92 of 100
-instead of 87 (articles of SQuAD), 66 instead of 60 (papers), 83 instead of 80 (forum posts)."""
+"""What a cosine counts beside BM25 scores of at most 1, chosen on questions that readers are
+trained on (`benchmarks.hybrid.nearness`)."""
 
 
 def passages_to_read(
