@@ -69,14 +69,17 @@ class PassageChoice:
     ) -> int:
         """Choose one of the passages of these fields, -1 where there is none."""
         cosines = _by_place(fields, near) if near else {}
+        nearest = max(cosines, key=cosines.__getitem__, default=-1)
         if cosines and not self._by_words:
-            return max(cosines, key=cosines.__getitem__)
+            return nearest
         fit = [at for at, each in enumerate(fields) if each not in self._besides]
         fit = fit or list(range(len(fields)))
         if len(fit) < 2:
             return fit[0] if fit else -1
         weighed = weigh()
-        most = max(weighed[at] for at in fit) or 1.0
+        most = max(weighed[at] for at in fit)
+        if not most:
+            return nearest if cosines else fit[0]
         usual = fmean(cosines.values()) if cosines else 0.0
         return max(fit, key=lambda at: weighed[at] / most + NEARNESS * cosines.get(at, usual))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -141,6 +143,15 @@ def test_nearness_counts_beside_words_or_alone() -> None:
         near = Body(found[0].field, cosines)
         assert by_both.among(found, near=near) == found[both]
         assert by_nearness.among(found, near=near) == found[alone]
+
+
+def test_where_no_word_stands_the_nearest_passage_is_chosen_not_the_title() -> None:
+    body = _passage("the owl hunts at dusk")
+    title = replace(body, field="title", text="Barn owl")
+    near = Body(body.field, [0.2])
+    choice = PassageChoice({"night": 1.0}, analyser=ANALYSER)
+    assert choice.among([title, body], near=near) == body
+    assert choice.among([title, body]) == title
 
 
 def test_a_title_counts_in_proportion_to_its_length() -> None:

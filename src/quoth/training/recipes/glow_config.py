@@ -38,7 +38,7 @@ class GlowRecipe(CheckedConfig, title="glow"):
 
     spread_layers: bool = False
     """Keep layers at even distances from the first to the last instead, 0, 2 and 5 of six: the
-    lowest three of MiniLM give all texts nearly the same [CLS]."""
+    lowest three of MiniLM give all texts nearly the same vector at their start, CLS."""
 
     pooling: Pooling = "mean"
     """How subword states become a vector: mean, cls or pooler."""
