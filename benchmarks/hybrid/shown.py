@@ -23,7 +23,7 @@ from benchmarks.lexical.quality import read
 from quoth.engine.engine import Engine
 from quoth.evaluation.significance import difference_interval
 from quoth.records import Document
-from quoth.search import snippets
+from quoth.text import passage_scores
 
 RESULTS = Path(__file__).parent / "results" / "shown.json"
 CACHE = Path("benchmarks/.cache/shown/articles.quoth")
@@ -43,7 +43,7 @@ def main() -> None:
     asked = list(questions(given.data / NAME))
     random.Random(SEED).shuffle(asked)
     found: dict[str, list[dict[str, float]]] = {"words": [], "words and nearness": []}
-    weights = {"words": 0.0, "words and nearness": snippets.NEARNESS}
+    weights = {"words": 0.0, "words and nearness": passage_scores.NEARNESS}
     is_made = CACHE.with_suffix(".complete").exists()
     with Engine.open(CACHE) as engine:
         if not is_made:
@@ -53,7 +53,7 @@ def main() -> None:
         num_passages = sum(len(each.fields["text"]) for each in articles)
         for at, (text, answers, docid) in enumerate(asked[: given.questions], start=1):
             for name, weight in weights.items():
-                snippets.NEARNESS = weight
+                passage_scores.NEARNESS = weight
                 found[name].append(judge(engine, text, answers, titles[docid]))
             if at % 50 == 0:
                 print(f"{at} of {given.questions}", flush=True)

@@ -11,18 +11,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 
 from quoth.answer.nearness import count_stems, telling_words
 from quoth.answer.reading_answerer import TitledPassage
 from quoth.records import Document, Hit, Passage
+from quoth.text.passage_scores import add_nearness
 
 _SATURATION, _LENGTH_SHARE = 1.2, 0.75  # k1 and b of BM25
 _MOST_TIMES = 2
-
-NEARNESS = 2.0
-"""What a cosine counts beside BM25 scores of at most 1, chosen on questions that readers are
-trained on (`benchmarks.hybrid.nearness`)."""
 
 
 def passages_to_read(
@@ -48,7 +44,8 @@ def passages_to_read(
     ]
     scores = score_passages(question, [each.text for each in others])
     if near:
-        scores = add_nearness(scores, others, near)
+        known = {at: near[each] for at, each in enumerate(others) if each in near}
+        scores = add_nearness(scores, known)
     room = Counter({docid: _MOST_TIMES * per_document - 1 for docid in shown})
     chosen = {docid: [own] for docid, own in shown.items()}
     left = (per_document - 1) * len(shown)
@@ -58,17 +55,6 @@ def passages_to_read(
             left, room[docid] = left - 1, room[docid] - 1
             chosen[docid].append(others[at])
     return [TitledPassage(each, titles[docid]) for docid, own in chosen.items() for each in own]
-
-
-def add_nearness(
-    scores: Sequence[float], passages: Sequence[Passage], near: Mapping[Passage, float]
-) -> list[float]:
-    """Bring scores to 0 … 1 and add what cosines say; where one lacks, the mean of the others."""
-    most, usual = max(scores, default=0.0) or 1.0, fmean(near.values())
-    return [
-        score / most + NEARNESS * near.get(each, usual)
-        for score, each in zip(scores, passages, strict=True)
-    ]
 
 
 def score_passages(question: str, passages: Sequence[str]) -> list[float]:

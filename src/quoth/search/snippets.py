@@ -5,16 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from statistics import fmean
 
 from quoth.index.lexical.passage_terms import PassageTerms, PlacedPassage, weigh_terms
 from quoth.records import Document, Passage, Snippet, Span
 from quoth.search.near import Body
+from quoth.text.passage_scores import add_nearness
 from quoth.text.words import Analyser, PlacedTerm
-
-NEARNESS = 2.0
-"""What a cosine counts beside words that weigh at most 1 in a document, chosen on questions that
-readers are trained on (`benchmarks.hybrid.nearness`)."""
 
 _MOST_WORDS = 64
 """So many words may make up a cluster."""
@@ -77,11 +73,11 @@ class PassageChoice:
         if len(fit) < 2:
             return fit[0] if fit else -1
         weighed = weigh()
-        most = max(weighed[at] for at in fit)
-        if not most:
+        own = [weighed[at] for at in fit]
+        if not any(own):
             return nearest if cosines else fit[0]
-        usual = fmean(cosines.values()) if cosines else 0.0
-        return max(fit, key=lambda at: weighed[at] / most + NEARNESS * cosines.get(at, usual))
+        known = {number: cosines[at] for number, at in enumerate(fit) if at in cosines}
+        return fit[_first_best(add_nearness(own, known))]
 
 
 def _first_best(weights: Sequence[float]) -> int:

@@ -20,7 +20,7 @@ from quoth.answer.abstain import (
     save_abstention,
 )
 from quoth.answer.config import AnswerConfig
-from quoth.answer.passages import NEARNESS, add_nearness, passages_to_read
+from quoth.answer.passages import passages_to_read
 from quoth.answer.quotations import Quotation, QuotationLimits, choose_quotations, trim
 from quoth.answer.reading import SIGNS, Nearness, find_answer, open_weights, save_weights, softmax
 from quoth.answer.reading_answerer import FittedReader, ReadingAnswerer, TitledPassage
@@ -370,10 +370,6 @@ def test_near_passages_are_read_though_they_share_no_word_with_the_question() ->
             "When do owls hunt?", hits, documents, per_document=2, near=cosines
         )
         assert [each.passage.instance for each in found] == expected
-    assert add_nearness([2.0, 1.0], passages[1:3], {passages[1]: 0.4}) == [
-        1.0 + NEARNESS * 0.4,
-        0.5 + NEARNESS * 0.4,  # not known: the mean of the others
-    ]
 
 
 def test_a_document_that_holds_more_of_the_question_gives_more_passages() -> None:
