@@ -266,6 +266,7 @@ def recipe_for(given: argparse.Namespace, variant: Variant, seed: int) -> GlowRe
         ramp_steps=steps // 2 if variant.ramped else 0,
         centre_queries=given.loss == "bce",  # [CLS] is untrained: no query would have a negative
         temperature=given.temperature,
+        num_layers=0,  # those of the base
         seed=seed,
     )
 
@@ -280,7 +281,9 @@ def judge_untrained(
     """Score the base as it is."""
     chosen = config or GlowConfig()
     _, sets = data.get(chosen)
-    recipe = GlowRecipe(start="pretrained", pooling=given.pooling, layout=chosen.layout)
+    recipe = GlowRecipe(
+        num_layers=0, start="pretrained", pooling=given.pooling, layout=chosen.layout
+    )
     network = build_network(base, recipe).to(device)
     scores = {each.name: judge(network, each, device) for each in sets}
     mean = float(np.mean([np.mean(own["ndcg"]) for own in scores.values()]))

@@ -10,6 +10,9 @@ queries are in the paper; other queries that it wrote for the same passage are t
 and weights are those of the product (`GlowInputs`), with N = 31 times the documents and the mean
 length of the training queries. Two towers of three layers, those numbered 0, 2 and 5 of the
 encoder's; the paper's loss. `prepare` needs the stemmer beside torch and tokenizers.
+
+`train --whole --loss info_nce --towers shared` trains all layers instead, as `quoth learn` would
+if it started from GLOW.
 """
 
 from __future__ import annotations
@@ -75,13 +78,15 @@ def main() -> None:
     trained.add_argument("--encoder", type=Path, required=True)
     trained.add_argument("--from", dest="folder", type=Path, required=True)
     trained.add_argument("--weightings", default=",".join(WEIGHTINGS))
+    trained.add_argument("--whole", action="store_true", help="all layers, as `learn` starts from")
     run_gpu.add_arguments(trained)
     trained.set_defaults(steps=4_500, loss="bce", towers="separate")
     given = parser.parse_args()
     if given.command == "prepare":
         prepare(given)
     else:
-        given.layout, given.idf, given.layers = "fields", "scaled", ",".join(map(str, LAYERS))
+        given.layout, given.idf = "fields", "scaled"
+        given.layers = "all" if given.whole else ",".join(map(str, LAYERS))
         train(given, time.perf_counter() + 60 * given.minutes)
 
 
@@ -338,7 +343,8 @@ def train(given: argparse.Namespace, deadline: float) -> None:
     torch.backends.cuda.matmul.allow_tf32 = True
     data: Any = Prepared(given.folder, device, tiny=given.tiny)
     base = load_base(str(given.encoder))
-    keep_layers(base, len(LAYERS), spread=True)
+    if not given.whole:
+        keep_layers(base, len(LAYERS), spread=True)
     out = describe(given, data, device)
     out["facts"] = {key: value for key, value in data.facts.items() if key != "sets"}
     plain = GlowConfig(layout="fields")
