@@ -91,7 +91,7 @@ def test_a_reference_that_fits_nothing_or_several_is_an_error() -> None:
             look_up(wrong)
     with pytest.raises(LookupError, match="is no figure"):
         read_figure("glow/glow:experiments[0]/device")
-    assert len(look_up("glow/glow:experiments[*]/variants[*variant=none]")) == 6
+    assert len(look_up("glow/glow:experiments[*]/variants[*variant=none]")) == 7
 
 
 def test_the_list_names_all(

@@ -134,8 +134,12 @@ def read_all(questions: Sequence[Question], name: str) -> Iterator[dict[str, Any
     from quoth.models.pretrained import DEFAULT_NAME, find_shipped
 
     folder = Path(name) if Path(name).is_dir() else find_shipped(name)
-    answerer = ReadingAnswerer(FittedReader.open(folder), AnswerConfig(threshold=1.0))
     encoder = open_encoder(DEFAULT_NAME)
+    answerer = ReadingAnswerer(
+        FittedReader.open(folder),
+        AnswerConfig(threshold=1.0),
+        encode=lambda texts: encoder.encode_queries(texts).vectors,
+    )
     for at in range(0, len(questions), READ_AT_ONCE):
         own = questions[at : at + READ_AT_ONCE]
         asked = [each.text for each in own]

@@ -58,10 +58,11 @@ class AnswerConfig(CheckedConfig, title="answer"):
     passages_per_document: AtLeastOne = 3
     """Passages per document that are read for a question."""
 
-    nearness_weight: NonNegative = 0.0
-    """Weight of a sentence's cosine with the question, added to its score.
+    nearness_weight: NonNegative = 1.84
+    """Weight of the cosine of a sentence and the question, added to the reader's score.
 
-    Held-out training questions showed no gain."""
+    Fitted on held-out training questions together with the weights of the reader's scores; 0 goes
+    by the reader alone, and no sentence is encoded."""
 
     most_quotations: AtLeastOne = 3
     """Maximum sentences quoted in an answer."""

@@ -1,9 +1,10 @@
 """Where the answer stands: what a reader says of all passages of a question, weighed together.
 
 Every sentence gets one score, a weighted sum of signs: of the spans that begin in it, of its
-evidence, of its passage's relevance and of "not here" in its passage. The softmax over all
-sentences is how probable it is that the answer stands there, if it stands anywhere. Weights are
-fitted on held-out training questions and stored beside the reader.
+evidence, of its passage's relevance and of "not here" in its passage; nearness to the question adds
+to those of the best. The softmax over all sentences is how probable it is that the answer stands
+there, if it stands anywhere. Weights are fitted on held-out training questions
+(`benchmarks.citations.sentence_signs`), the reader's stored beside it.
 
 Pure: readings in, numbers and places out, but for the two functions that keep the weights.
 """
@@ -80,7 +81,8 @@ class Findings:
     nearest: float = 0.0
     """The highest cosine of the question and a sentence; 0 where nothing encodes sentences."""
     score: float = -np.inf
-    """Of the most probable sentence: its weighted signs, which other questions' compare with."""
+    """Of the most probable sentence: its weighted signs and nearness, which other questions'
+    compare with."""
 
 
 def sentence_signs(
@@ -117,7 +119,8 @@ def find_answer(
     kept = tuple(each for each, is_kept in zip(sentences, readable, strict=True) if is_kept)
     scores = signs[readable] @ np.array(weights)
     cosines = _cosines_of_best(kept, scores, nearness)
-    probabilities = softmax(scores + (nearness.weight if nearness else 0.0) * cosines)
+    scores = scores + (nearness.weight if nearness else 0.0) * cosines
+    probabilities = softmax(scores)
     margins = [
         found.score - reading.silence for reading in readings if (found := best_span(reading))
     ]

@@ -35,16 +35,23 @@ _BYTES = 1_000_000
 class Asking:
     """Answers for one engine; models are opened when first needed, and once only.
 
-    Engines that share models give the way to the shared one (`open_model`).
+    Engines that share language models give the way to the shared one (`open_model`); the encoder of
+    sentences is that of `models`, so that it is loaded once where vectors are searched as well.
     """
 
-    def __init__(self, folder: Path, *, open_model: OpenModel | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        models: LoadedModels | None = None,
+        open_model: OpenModel | None = None,
+    ) -> None:
         self._folder = folder
         self._open_model = open_model
         self._models: dict[str, OpenedModel] = {}
         self._answerers: dict[tuple[Hashable, ...], Answerer] = {}
         self._readers: dict[str, FittedReader | None] = {}
-        self._loaded = LoadedModels()
+        self._loaded = models or LoadedModels()
         self._encode_sentences: EncodeSentences | None = None
 
     def close(self) -> None:

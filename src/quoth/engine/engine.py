@@ -63,7 +63,7 @@ class Engine(EngineBase):
         self._store: Store | None = None
         self._cached_searchers: Searchers | None = None
         self._models = models or LoadedModels()
-        self._asking = Asking(folder, open_model=open_model)
+        self._asking = Asking(folder, models=self._models, open_model=open_model)
         self._timed = timed
         self._seen: set[tuple[int, str]] = set()
 

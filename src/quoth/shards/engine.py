@@ -90,7 +90,7 @@ class ShardedEngine(EngineBase):
         self._asks_once = len(asked) == 1 or any(port.is_costly for port in asked)
         self._fan_out = FanOut(asked)
         self._searchers = ShardSearchers(self.shards, self._local, self._fan_out)
-        self._asking = Asking(folder, open_model=open_model)
+        self._asking = Asking(folder, models=models, open_model=open_model)
 
     @classmethod
     def open(

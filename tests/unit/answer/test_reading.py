@@ -102,6 +102,8 @@ def test_nearness_decides_between_sentences_that_read_alike() -> None:
     found = find_answer([OWLS, SWIFTS], readings, weights=SPANS, nearness=near)
     assert found.sentences[int(found.probabilities.argmax())].text == "They hunt by day."
     assert found.nearest == 0.5 and found.short is not None
+    alone = find_answer([OWLS, SWIFTS], readings, weights=SPANS)
+    assert found.score > alone.score, "what makes a sentence probable speaks for an answer"
     assert found.short.source == Source(1, Span(39, 42)), "the short answer goes with it"
 
 
@@ -337,10 +339,11 @@ def test_the_score_of_the_best_sentence_is_a_sign_whatever_stands_beside_it() ->
 
 def test_sentences_are_encoded_only_where_something_goes_by_it() -> None:
     fitted = FittedReader(cast(Reader, FakeReader({})), SPANS, MARGIN_ALONE)
-    assert not fitted.needs_vectors(AnswerConfig())
-    assert fitted.needs_vectors(AnswerConfig(nearness_weight=1.0))
+    assert fitted.needs_vectors(AnswerConfig())
+    by_reading = AnswerConfig(nearness_weight=0.0)
+    assert not fitted.needs_vectors(by_reading)
     near = Abstention((0.0,) * 4 + (-1.0, 0.0, 0.0), 0.0, READER_FEATURES)
-    assert replace(fitted, abstention=near).needs_vectors(AnswerConfig())
+    assert replace(fitted, abstention=near).needs_vectors(by_reading)
 
 
 # --- passages ------------------------------------------------------------------------------------
