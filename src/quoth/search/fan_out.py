@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -17,6 +18,11 @@ from quoth.search.shard_questions import ShardHits, ShardQuestion
 
 _T = TypeVar("_T")
 
+_WORTH_A_THREAD = 0.005
+"""Seconds of one shard from which on it is worth while to ask the others at the same time."""
+
+_FORGETTING = 0.9  # of the slowest answer, with every other; a search has two or three
+
 
 class ShardPort(Protocol):
     """One shard, in this process or elsewhere; every method may raise `ShardDown`."""
@@ -27,6 +33,9 @@ class ShardPort(Protocol):
 
     is_costly: bool
     """Whether asking once more costs more than showing hits in vain."""
+
+    is_here: bool
+    """Whether it answers by the thread that asks, not somewhere else meanwhile."""
 
     def answer(self, questions: Sequence[ShardQuestion]) -> tuple[tuple[ShardHits, ...], ...]:
         """Find the best documents of the shard by several searchers, for each query of each."""
@@ -98,10 +107,17 @@ class ShardAnswers(Generic[_T]):
 
 
 class FanOut:
-    """Asks all shards at the same time."""
+    """Asks all shards: at the same time, or in turn where they answer faster than threads take.
+
+    Threads of one process wait for each other whenever they are not inside of an index, which costs
+    shards of up to some hundred thousand documents more than it saves. Shards elsewhere are always
+    asked at the same time.
+    """
 
     def __init__(self, ports: Sequence[ShardPort]) -> None:
         self.ports = {port.number: port for port in ports}
+        self._are_here = all(port.is_here for port in ports)
+        self._slowest = 0.0  # seconds that a shard took of late
         self._places = {shard: port.number for port in ports for shard in port.shards}
         self._pool = ThreadPoolExecutor(
             max_workers=max(1, len(ports)), thread_name_prefix="quoth-shard"
@@ -116,18 +132,18 @@ class FanOut:
     ) -> ShardAnswers[_T]:
         """Put a question to some ports, None for all; raises where none of them answers."""
         asked = sorted(self.ports if numbers is None else set(numbers))
+        in_turn = self._are_here and self._slowest < _WORTH_A_THREAD
         waiting: dict[int, Callable[[], _T]] = {
             # Each in the caller's context, so that who stops the caller stops the shards too.
             each: self._pool.submit(copy_context().run, question, self.ports[each]).result
-            for each in asked[1:]
+            for each in ([] if in_turn else asked[1:])
         }
-        for each in asked[:1]:  # by this thread, which has nothing else to do
-            waiting[each] = functools.partial(question, self.ports[each])
+        ask_here = functools.partial(self._ask_here, question, in_turn=in_turn)
         answers: dict[int, _T] = {}
         unreachable: dict[int, str] = {}
         for number in asked:
             try:
-                found = waiting[number]()
+                found = waiting[number]() if number in waiting else ask_here(self.ports[number])
             except ShardDown as error:
                 unreachable |= dict.fromkeys(self.ports[number].shards, error.why)
                 continue
@@ -139,6 +155,16 @@ class FanOut:
             first, why = next(iter(unreachable.items()))
             raise ShardDown(first, f"none of {len(unreachable)} shards can be reached ({why})")
         return ShardAnswers(answers, unreachable)
+
+    def _ask_here(
+        self, question: Callable[[ShardPort], _T], port: ShardPort, *, in_turn: bool
+    ) -> _T:
+        """Ask a port by this thread, and note how long it took, without waiting for others."""
+        clock = time.perf_counter if in_turn else time.thread_time
+        begun = clock()
+        found = question(port)
+        self._slowest = max(clock() - begun, _FORGETTING * self._slowest)
+        return found
 
     def close(self) -> None:
         """Wait for what is under way, and stop the threads; the ports stay as they are."""

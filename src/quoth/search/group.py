@@ -49,6 +49,7 @@ class GroupPort:
         """Stand for ports of shards; `shard_of` says to which shard of all a docid belongs."""
         self.number = number
         self.shards = tuple(each for port in ports for each in port.shards)
+        self.is_here = all(port.is_here for port in ports)
         self._fan_out = FanOut(ports)
         self._shard_of = shard_of
 

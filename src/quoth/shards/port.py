@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -59,6 +60,7 @@ class ShardEngine(Engine):
             raise CollectionError(f"{folder} is a collection of its own, not a shard of another")
         self.number = number
         self._exchanged = folder / EXCHANGED_FILE
+        self._exchange_path = str(self._exchanged)  # looked at several times a search
         self._looked_at: tuple[int, int] | None = None
 
     # For a port ------------------------------------------------------------------------------
@@ -208,7 +210,7 @@ class ShardEngine(Engine):
 
     def _exchange_state(self) -> tuple[int, int] | None:
         try:
-            found = (self.folder / EXCHANGED_FILE).stat()
+            found = os.stat(self._exchange_path)
         except FileNotFoundError:
             return None
         return found.st_ino, found.st_mtime_ns
@@ -260,6 +262,7 @@ class LocalPort:
     """A shard in this process; one question at a time."""
 
     is_costly = False
+    is_here = True
 
     def __init__(
         self, engine: ShardEngine, turn: contextlib.AbstractContextManager[object] | None = None

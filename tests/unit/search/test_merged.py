@@ -13,6 +13,7 @@ import pytest
 from quoth.errors import CollectionError, Interrupted, ShardDown
 from quoth.interruption import Interruption, check_interruption, interruptible
 from quoth.records import Document, Hit, Part, Query, SearchRequest, ShownHit
+from quoth.search import fan_out as fan_out_module
 from quoth.search.coverage import Coverage, HeldVectors
 from quoth.search.fan_out import FanOut
 from quoth.search.merged import (
@@ -32,6 +33,7 @@ class Port:
     """A shard with known scores, or one that is down."""
 
     is_costly = False
+    is_here = True
 
     def __init__(
         self,
@@ -228,11 +230,43 @@ def test_unfinished_vectors_are_counted_over_all_shards_within_reach(fan_out: Op
     assert side.unreachable == {1: "lost"} and side.lacking([]) == frozenset()
 
 
-def test_all_shards_are_asked_at_the_same_time(fan_out: Opened) -> None:
+class Elsewhere(Port):
+    """A shard in another process."""
+
+    is_here = False
+
+
+def test_shards_elsewhere_are_asked_at_the_same_time(fan_out: Opened) -> None:
     meeting = threading.Barrier(3, timeout=30)  # breaks, were they asked one after the other
-    ports = [Port(number, {}) for number in range(3)]
+    ports = [Elsewhere(number, {}) for number in range(3)]
     asked = fan_out(ports).ask(lambda port: (meeting.wait(), port.number)[1])
     assert asked.answers == {0: 0, 1: 1, 2: 2} and asked.unreachable == {}
+
+
+def test_shards_here_are_asked_in_turn_until_one_is_slow(
+    fan_out: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed = [0.0]
+    monkeypatch.setattr(fan_out_module.time, "perf_counter", lambda: passed[0])
+    monkeypatch.setattr(fan_out_module.time, "thread_time", lambda: passed[0])
+    fan, caller = fan_out([Port(number, {}) for number in range(3)]), threading.get_ident()
+
+    def ask(seconds: float) -> list[bool]:
+        """Let every shard take so long; say who was asked by this thread."""
+
+        def question(port: Port) -> bool:
+            is_here = threading.get_ident() == caller
+            passed[0] += seconds * (is_here and port.number == 0)
+            return is_here
+
+        return list(fan.ask(question).answers.values())  # type: ignore[arg-type]
+
+    assert ask(0.002) == [True, True, True]
+    assert ask(1.0) == [True, True, True], "nobody knew"
+    assert ask(0.002) == [True, False, False]
+    for _quick in range(100):
+        last = ask(0.002)
+    assert last == [True, True, True]
 
 
 def test_who_stops_the_caller_stops_the_shards(fan_out: Opened) -> None:

@@ -69,6 +69,7 @@ class _Costly(LocalPort):
     """A shard that is better asked once than twice."""
 
     is_costly = True
+    is_here = False
 
 
 def _assert_same(

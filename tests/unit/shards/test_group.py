@@ -54,6 +54,7 @@ class _Down:
     """A shard that cannot be reached."""
 
     is_costly = False
+    is_here = True
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -154,6 +155,7 @@ class _Near:
     """A shard whose vectors say which shard it is."""
 
     is_costly = False
+    is_here = True
 
     def __init__(self, number: int) -> None:
         self.number = number

@@ -177,6 +177,8 @@ class ShardLine:
 class RemotePort:
     """A shard or a group of them in other processes, as `ShardPort` wants it."""
 
+    is_here = False
+
     def __init__(self, line: ShardLine, *, shards: tuple[int, ...] = ()) -> None:
         """Ask over a line; `shards` are those of a group."""
         self.number = line.number

@@ -278,10 +278,11 @@ class LexicalIndex:
         """Whether the view is indexed on its own."""
         return view in self._names
 
-    def document_frequency(self, view: str, term: str) -> int:
-        """Documents with the term as tantivy counts them, dead ones included."""
+    def document_frequencies(self, view: str, terms: Iterable[str]) -> dict[str, int]:
+        """Documents with each term as tantivy counts them, dead ones included."""
+        name, count = self._names[view], self._searcher.doc_freq
         with tantivy_errors(self.path):
-            return self._searcher.doc_freq(self._names[view], term)
+            return {term: count(name, term) for term in terms}
 
     def state(self, view: str, term: str) -> IndexState | None:
         """Read from an explanation what tantivy scores with, None where it scores nothing."""

@@ -68,7 +68,7 @@ class CountAgreement:
             # A score grows with the mean length, at most as fast, and never the other way.
             ratio = average / state.average_length
             least, most = min(least, ratio), max(most, ratio)
-            counts = {term: self._index.document_frequency(view, term) for term in terms}
+            counts = self._index.document_frequencies(view, terms)
             used[view] = QueryStatistics(state.num_documents, {}, {view: counts})
 
         mended: dict[tuple[str, tuple[str, ...]], float] = {}

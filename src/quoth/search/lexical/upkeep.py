@@ -223,7 +223,7 @@ class LexicalUpkeep:
                 if any(right != found for right, found in pairs):
                     yield f"{path}: document frequencies differ from the documents"
                 elif not index.num_dead and any(
-                    index.document_frequency(view, term) != df
+                    index.document_frequencies(view, (term,)) != {term: df}
                     for view, term, df in recounted.all_frequencies()
                     if index.has_view(view)
                 ):

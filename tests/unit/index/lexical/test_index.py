@@ -112,7 +112,7 @@ def test_the_index_holds_the_rows_it_was_given(
     frequencies = corpora.count_terms(corpus.values()).frequencies
     for view in (EVERYTHING, *FIELDS):
         for term in corpora.TERMS:
-            assert index.document_frequency(view, term) == frequencies[view][term]
+            assert index.document_frequencies(view, [term]) == {term: frequencies[view][term]}
 
 
 def test_phrases_never_cross_from_one_instance_to_the_next(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_a_removed_row_is_found_no_more_and_counted_as_dead(tmp_path: Path) -> N
     index = _write(tmp_path, documents)
     later = _write(tmp_path, {30: {"text": [["owl"]]}}, removed=(2, 3), current=index)
     assert later.rows() == [1, *range(4, 31)] and later.num_dead == 2
-    assert later.document_frequency("text", "owl") == 30, "tantivy counts the dead ones"
+    assert later.document_frequencies("text", ["owl"]) == {"owl": 30}, "the dead ones, too"
     state = later.state("text", "owl")
     assert state is not None and state.num_documents == 30
     assert later.state("text", "never") is None
