@@ -163,7 +163,8 @@ class FanOut:
         clock = time.perf_counter if in_turn else time.thread_time
         begun = clock()
         found = question(port)
-        self._slowest = max(clock() - begun, _FORGETTING * self._slowest)
+        seconds = (clock() - begun) / len(port.shards)
+        self._slowest = max(seconds, _FORGETTING * self._slowest)
         return found
 
     def close(self) -> None:
