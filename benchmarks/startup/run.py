@@ -1,4 +1,4 @@
-"""Processor time of fresh processes: `import quoth`, `quoth --help`, cold searches.
+"""Processor time of fresh processes: `import quoth`, `quoth --help`, cold searches and answers.
 
     python -m benchmarks.startup.run [--rounds 7]
 
@@ -50,7 +50,7 @@ def main() -> None:
             capture_output=True,
         )
         subprocess.run([*quoth, "encode", encoded], check=True, capture_output=True)
-        query = "wait until a task has finished"
+        query, question = "wait until a task has finished", "How do I wait for a task to finish?"
         commands = {
             "python": [sys.executable, "-c", "pass"],
             "import quoth": [sys.executable, "-c", "import quoth"],
@@ -59,6 +59,8 @@ def main() -> None:
             "search by BM25": [*quoth, "search", collection, "walk a directory tree"],
             "hybrid search": [*quoth, "search", encoded, query, "--with", "hybrid"],
             "hybrid search, reranked": [*quoth, "search", encoded, query],
+            "ask by BM25": [*quoth, "ask", collection, question],
+            "ask, reranked": [*quoth, "ask", encoded, question],
         }
         took: dict[str, list[Took]] = {name: [] for name in commands}
         load = []
