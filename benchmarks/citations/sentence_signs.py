@@ -28,12 +28,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from benchmarks.citations.calibrate import Numbers
 from benchmarks.citations.held_out import NAME
 from benchmarks.citations.pack import CACHE, open_questions
+from benchmarks.reader.signs import fit_weights as fit_groups
 from benchmarks.technical.make import OUT as TECHNICAL
 from quoth.answer.nearness import EncodeSentences
 from quoth.answer.reading import SIGNS, open_weights, save_weights, sentence_signs
@@ -49,7 +49,6 @@ ALL_SIGNS = (*SIGNS, "nearness")
 KINDS = ("held out", "documentation")
 PASSAGES = 30_000  # of documentation, about half of which are distinct
 FOLDS = 5
-RIDGE = 1e-3
 
 
 class Asked(NamedTuple):
@@ -218,26 +217,17 @@ def by_folds(asked: Sequence[Asked], used: Sequence[str]) -> list[Numbers]:
 
 
 def fit_weights(asked: Sequence[Asked], used: Sequence[str]) -> Numbers:  # (F,)
-    """Fit by maximum likelihood; both kinds count alike, signs that are not used weigh nothing."""
-    mask = torch.tensor([float(name in used) for name in ALL_SIGNS], dtype=torch.float64)
-    signs = [torch.from_numpy(each.signs.astype(np.float64)) for each in asked]
-    gold = [torch.from_numpy(each.gold) for each in asked]
+    """Fit weights; both kinds count alike, signs that are not used weigh nothing."""
+    columns = [ALL_SIGNS.index(name) for name in used]
     counts = {kind: sum(each.kind == kind for each in asked) for kind in KINDS}
-    shares = [1.0 / counts[each.kind] / len(KINDS) for each in asked]
-    weights = torch.zeros(len(ALL_SIGNS), dtype=torch.float64, requires_grad=True)
-    optimiser = torch.optim.LBFGS([weights], max_iter=200)
-
-    def loss() -> torch.Tensor:
-        optimiser.zero_grad()
-        found = RIDGE * (weights * mask).square().sum()
-        for own, right, share in zip(signs, gold, shares, strict=True):
-            chances = torch.log_softmax(own @ (weights * mask), 0)
-            found = found - share * torch.logsumexp(chances[right], 0)
-        found.backward()  # type: ignore[no-untyped-call]
-        return found
-
-    optimiser.step(loss)  # type: ignore[arg-type]
-    return np.asarray((weights * mask).detach().numpy())
+    found = np.zeros(len(ALL_SIGNS))
+    found[columns] = fit_groups(
+        np.repeat(np.arange(len(asked)), [len(each.gold) for each in asked]),
+        np.concatenate([each.signs[:, columns] for each in asked]).astype(np.float64),
+        np.concatenate([each.gold for each in asked]),
+        np.array([1.0 / counts[each.kind] / len(KINDS) for each in asked]),
+    )
+    return found
 
 
 def judge(asked: Sequence[Asked], weights: Sequence[Numbers], kind: str) -> dict[str, Any]:

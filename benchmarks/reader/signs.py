@@ -52,12 +52,19 @@ def main() -> None:
 
 
 def fit_weights(
-    groups: NDArray[np.int64], signs: NDArray[np.float64], gold: NDArray[np.bool_]
+    groups: NDArray[np.int64],
+    signs: NDArray[np.float64],
+    gold: NDArray[np.bool_],
+    shares: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:  # (F,)
-    """Fit weights by maximum likelihood: the softmax over a group gives its right rows the most."""
+    """Fit weights by maximum likelihood: the softmax over a group gives its right rows the most.
+
+    `shares` says how much each group counts, in the order of their numbers; all alike without.
+    """
     numbers = torch.from_numpy(np.unique(groups, return_inverse=True)[1])
     count, values = int(numbers.max()) + 1, torch.from_numpy(signs)
     right = torch.from_numpy(gold)
+    counted = torch.full((count,), 1 / count) if shares is None else torch.from_numpy(shares)
     weights = torch.zeros(values.shape[1], dtype=torch.float64, requires_grad=True)
     optimiser = torch.optim.LBFGS([weights], max_iter=100, line_search_fn="strong_wolfe")
 
@@ -70,7 +77,8 @@ def fit_weights(
         shifted = (scores - highest[numbers]).exp()
         total = torch.zeros(count, dtype=torch.float64).scatter_add(0, numbers, shifted)
         part = torch.zeros(count, dtype=torch.float64).scatter_add(0, numbers, shifted * right)
-        found = (total.log() - part.clamp_min(1e-30).log()).mean() + RIDGE * weights.square().sum()
+        lost = total.log() - part.clamp_min(1e-30).log()
+        found = (counted * lost).sum() + RIDGE * weights.square().sum()
         found.backward()  # type: ignore[no-untyped-call]
         return found
 

@@ -48,6 +48,7 @@ class Asking:
     ) -> None:
         self._folder = folder
         self._open_model = open_model
+        self._shared = models
         self._models: dict[str, OpenedModel] = {}
         self._answerers: dict[tuple[Hashable, ...], Answerer] = {}
         self._readers: dict[str, FittedReader | None] = {}
@@ -59,7 +60,7 @@ class Asking:
         self._models.clear()
         self._answerers.clear()
         self._readers.clear()
-        self._loaded = LoadedModels()
+        self._loaded = self._shared or LoadedModels()
         self._encode_sentences = None
 
     def ask(

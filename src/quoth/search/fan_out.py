@@ -1,4 +1,4 @@
-"""Ask many shards at the same time, in this process or elsewhere, and note who did not answer."""
+"""Ask many shards, in this process or elsewhere, and note who did not answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from quoth.search.shard_questions import ShardHits, ShardQuestion
 _T = TypeVar("_T")
 
 _WORTH_A_THREAD = 0.005
-"""Seconds of one shard from which on it is worth while to ask the others at the same time."""
+"""Seconds of one shard from which on asking the others at the same time pays."""
 
 _FORGETTING = 0.9  # of the slowest answer, with every other; a search has two or three
 

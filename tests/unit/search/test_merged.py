@@ -6,6 +6,7 @@ import pickle
 import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -247,8 +248,8 @@ def test_shards_here_are_asked_in_turn_until_one_is_slow(
     fan_out: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passed = [0.0]
-    monkeypatch.setattr(fan_out_module.time, "perf_counter", lambda: passed[0])
-    monkeypatch.setattr(fan_out_module.time, "thread_time", lambda: passed[0])
+    clock = SimpleNamespace(perf_counter=lambda: passed[0], thread_time=lambda: passed[0])
+    monkeypatch.setattr(fan_out_module, "time", clock)
     fan, caller = fan_out([Port(number, {}) for number in range(3)]), threading.get_ident()
 
     def ask(seconds: float) -> list[bool]:
