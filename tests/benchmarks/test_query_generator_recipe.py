@@ -23,6 +23,7 @@ from benchmarks.query_generator.recipe import (
     tokenise_pairs,
     train_query_generator,
 )
+from half_precision import needs_bf16
 from tiny_generator import CONFIG, make_generator, save_base, save_foreign
 from transformers.utils import logging
 
@@ -67,6 +68,7 @@ def test_eight_queries_are_learnt_by_heart(start: QueryGenerator, tuned: QueryGe
     assert tuned.generate(passages, method="beam") == queries
 
 
+@needs_bf16
 def test_bf16_writes_what_fp32_writes(
     tuned: QueryGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

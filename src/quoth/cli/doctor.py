@@ -6,6 +6,7 @@ cannot keep the others from being examined; `load` imports them as well.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import json
@@ -142,10 +143,35 @@ def parse_requirement(line: str) -> Requirement | None:
     Requirement(name='rich', versions='>=13', extra='')
     """
     found = _REQUIREMENT.match(line.strip())
-    if found is None:
+    if found is None or not _is_for_this_machine(found[3] or ""):
         return None
     extra = re.search(r"extra\s*==\s*['\"]([\w.-]+)['\"]", found[3] or "")
     return Requirement(found[1], found[2].strip(), extra[1] if extra else _BASE)
+
+
+def _is_for_this_machine(marker: str) -> bool:
+    """Whether a requirement counts here, by its system and processor; other conditions are passed.
+
+    >>> _is_for_this_machine(f"sys_platform != '{sys.platform}' and extra == 'eval'")
+    False
+    >>> _is_for_this_machine("extra == 'eval'"), _is_for_this_machine("")
+    (True, True)
+    """
+    known = {"sys_platform": sys.platform, "platform_machine": platform.machine()}
+
+    def holds(node: ast.expr) -> bool:
+        match node:
+            case ast.BoolOp(ast.And(), values):
+                return all(map(holds, values))
+            case ast.BoolOp(ast.Or(), values):
+                return any(map(holds, values))
+            case ast.Compare(ast.Name(name), [ast.Eq()], [ast.Constant(value)]) if name in known:
+                return known[name] == value
+            case ast.Compare(ast.Name(name), [ast.NotEq()], [ast.Constant(value)]) if name in known:
+                return known[name] != value
+        return True
+
+    return holds(ast.parse(marker.strip() or "True", mode="eval").body)
 
 
 def installed_version(name: str) -> str | None:

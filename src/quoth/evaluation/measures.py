@@ -1,9 +1,9 @@
 """Score a run against qrels, per query and on average.
 
-Measures carry the names of ir-measures (nDCG@10, RR@10, R@100, AP, P(rel=2)@10, Judged@10, …),
-which parses them and has them computed by trec_eval's code. Two are our own: NCG@k as the GLOW
+Measures carry the names of ir-measures (nDCG@10, RR@10, R@100, AP, P(rel=2)@10, Judged@10, …). The
+standard ones are computed here (`evaluation.standard`), two more are our own: NCG@k as the GLOW
 paper defines it, and Hits@k, the name under which the PIXAR paper reports what ir-measures calls
-Success@k.
+Success@k. All others are left to ir-measures and trec_eval's code, where they are installed.
 
 The order of hits is the ranking: a run's own scores are replaced by ones that fall strictly, since
 trec_eval, MS MARCO's script and the others behind ir-measures break ties each in its own way, and
@@ -18,11 +18,14 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from statistics import fmean
 from typing import Any
 
 from quoth.errors import EvaluationError
+from quoth.evaluation import standard
 from quoth.evaluation.escape import escape
 from quoth.evaluation.extra import eval_extra
 from quoth.evaluation.files import MAX_GRADE
@@ -116,6 +119,9 @@ def hits(docids: Sequence[str], grades: Mapping[str, int], *, k: int) -> float:
 
 _OWN: Mapping[str, Callable[..., float]] = {"NCG": ncg, "Hits": hits}
 
+_OWN_NAMES = (*_OWN, *standard.NAMES)
+_WHERE_MORE_ARE = "(ir-measures has more, and is not installed)"
+
 _DocidsByQid = Mapping[str, Sequence[str]]
 
 
@@ -124,28 +130,26 @@ def _score_all(
 ) -> dict[str, dict[str, float]]:
     """Share the measures out between us and ir-measures; keep the order asked for."""
     check_measures(measures)
-    own = {measure: _score_own(docids_by_qid, qrels, measure) for measure in filter(_own, measures)}
-    rest = [measure for measure in measures if measure not in own]
-    others = _score_others(docids_by_qid, qrels, rest) if rest else {}
-    return {measure: (own | others)[measure] for measure in measures}
+    scores: dict[str, dict[str, float]] = {measure: {} for measure in measures}
+    for measure in measures:
+        if (score := _own(measure)) is not None:
+            scores[measure] = {
+                qid: score(docids, qrels.grades[qid]) for qid, docids in docids_by_qid.items()
+            }
+    rest = [measure for measure in measures if _own(measure) is None]
+    return scores | (_score_others(docids_by_qid, qrels, rest) if rest else {})
 
 
-def _own(measure: str) -> tuple[str, int] | None:
-    """Split the name of a measure of ours.
+def _own(measure: str) -> Callable[[Sequence[str], Mapping[str, int]], float] | None:
+    """Find what computes a measure here; None if nothing does.
 
-    >>> _own("NCG@10"), _own("nDCG@10")
-    (('NCG', 10), None)
+    >>> _own("NCG@10")(["a"], {"a": 1}), _own("nDCG@10")(["a"], {"a": 1}), _own("ERR@10")
+    (1.0, 1.0, None)
     """
     match = _CUT_OFF.fullmatch(measure)
-    return (match["name"], int(match["k"])) if match and match["name"] in _OWN else None
-
-
-def _score_own(docids_by_qid: _DocidsByQid, qrels: Qrels, measure: str) -> dict[str, float]:
-    name, _, k = measure.partition("@")
-    return {
-        qid: _OWN[name](docids, qrels.grades[qid], k=int(k))
-        for qid, docids in docids_by_qid.items()
-    }
+    if match and match["name"] in _OWN:
+        return partial(_OWN[match["name"]], k=int(match["k"]))
+    return standard.parse(measure, max_grade=MAX_GRADE)
 
 
 def _score_others(
@@ -223,11 +227,16 @@ def _parse(measure: str) -> Any:
 
 def _find_problem(name: str) -> str | None:
     """Say why a measure cannot be computed, or None."""
-    if _own(name):
-        return None
+    try:
+        if _own(name) is not None:
+            return None
+    except EvaluationError as error:
+        return str(error)
     base = re.split("[@(]", name)[0]
     if base in _OWN:
         return f"{name} is not a measure; expected {base}@k with a whole number k from 1"
+    if find_spec("ir_measures") is None:
+        return f"{name} is not computed here; {_suggest(base, _OWN_NAMES)} {_WHERE_MORE_ARE}"
     if base not in _known_names():
         return f"{name} is not a measure; {_suggest(base, _known_names())}"
     try:
@@ -259,7 +268,7 @@ def _known_names() -> Collection[str]:
     with eval_extra("evaluating a run"):
         import ir_measures
     names: Mapping[str, object] = ir_measures.measures.registry
-    return [*_OWN, *names]
+    return [*_OWN_NAMES, *names]
 
 
 def _suggest(name: str, known: Collection[str]) -> str:
@@ -271,5 +280,5 @@ def _suggest(name: str, known: Collection[str]) -> str:
     spelling_by_lower = {spelling.lower(): spelling for spelling in reversed(list(known))}
     close = get_close_matches(name.lower(), spelling_by_lower, n=3)
     if not close:
-        return f"expected one of {', '.join(sorted(known))}"
+        return f"expected one of {', '.join(sorted(set(known)))}"
     return f"did you mean {', '.join(spelling_by_lower[lower] for lower in close)}?"

@@ -5,20 +5,29 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+import platform
+import re
+import sys
 from pathlib import Path
 
-_INT8 = {"avx512_vnni", "avx_vnni"}  # others add products of int8 in 16 bits, which overflow
+_INT8 = {"avx512_vnni", "avx_vnni", "asimddp"}  # without, x86 adds in 16 bits, which overflow
 _BF16 = {"amx_tile", "avx512_bf16"}
+_APPLE = frozenset({"asimddp"})  # what all of Apple's own processors can do; macOS has no list
 
 
 @functools.cache
 def processor_flags() -> frozenset[str]:
-    """List what the processor says that it can do; nothing where the system does not tell."""
+    """List what the processor says that it can do; nothing where the system does not tell.
+
+    The names are those of Linux, which tells of `flags` on x86 and of `Features` on ARM.
+    """
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
-        return frozenset()
-    return frozenset(next((each for each in lines if each.startswith("flags")), "").split())
+        is_apple = sys.platform == "darwin" and platform.machine() == "arm64"
+        return _APPLE if is_apple else frozenset()
+    found = re.search(r"^(?:flags|Features)\s*:(.*)", text, re.MULTILINE)
+    return frozenset(found[1].split()) if found else frozenset()
 
 
 def has_fast_int8() -> bool:

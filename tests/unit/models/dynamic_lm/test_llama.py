@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from half_precision import needs_bf16
 from safetensors.torch import load_file
 from torch import Tensor
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
@@ -20,7 +21,7 @@ from quoth.models.dynamic_lm.llama import (
     tensor_names,
 )
 
-DTYPES = (torch.float32, torch.bfloat16)
+DTYPES = (torch.float32, pytest.param(torch.bfloat16, marks=needs_bf16))
 
 
 @pytest.fixture(scope="module", params=["tied", "apart"])

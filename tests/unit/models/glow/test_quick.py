@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from half_precision import needs_bf16
 from tiny_encoder import save_tiny_encoder
 from torch import nn
 
@@ -26,6 +27,18 @@ def test_a_quick_layer_equals_the_plain_one(activation: str, bias: bool) -> None
         expected = nn.functional.gelu(expected) if activation == "gelu" else expected
         found = QuickLinear(layer, activation=activation)(states)
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
+@needs_bf16
+@pytest.mark.parametrize("activation", ["none", "gelu"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_quick_layer_in_bf16_nearly_equals_the_plain_one(activation: str, bias: bool) -> None:
+    torch.manual_seed(0)
+    layer = nn.Linear(24, 16, bias=bias)
+    states = torch.randn(3, 5, 24)
+    with torch.inference_mode():
+        expected = layer(states)
+        expected = nn.functional.gelu(expected) if activation == "gelu" else expected
         half = QuickLinear(layer.bfloat16(), activation=activation)(states.bfloat16())
         torch.testing.assert_close(half.float(), expected, atol=5e-2, rtol=5e-2)
 

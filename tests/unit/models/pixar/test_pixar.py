@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from half_precision import needs_bf16
 from safetensors.torch import load_file
 
 from quoth.errors import ConfigError, Damaged
@@ -101,6 +102,7 @@ def test_rows_are_stored_small(start: Start, tmp_path: Path, dtype: str, error: 
     assert stored["rows"].element_size() == (1 if dtype == "int8" else 2)
 
 
+@needs_bf16
 def test_a_model_for_searching_maps_its_head(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from half_precision import needs_bf16
 from tiny_language_model import save_language_model
 from transformers import LlamaForCausalLM
 
@@ -184,6 +185,7 @@ def test_it_is_saved_and_loaded(causal: QueryGenerator, tmp_path: Path) -> None:
     assert {**again.identity(), "name": ""} == {**loaded.identity(), "name": ""}
 
 
+@needs_bf16
 def test_bf16_is_near_and_cannot_be_saved(causal: QueryGenerator, tmp_path: Path) -> None:
     causal.save(tmp_path / "saved")
     loaded = QueryGenerator.load(str(tmp_path / "saved"), fast=False)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from half_precision import needs_bf16
 from tiny_generator import PASSAGES
 
 from quoth.errors import ConfigError
@@ -119,6 +120,7 @@ def test_queries_hold_no_symbols(generator: QueryGenerator) -> None:
     assert not any(unknown in ids for ids in generator.inputs.queries(texts))
 
 
+@needs_bf16
 def test_bf16_scores_nearly_the_same(
     generator: QueryGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

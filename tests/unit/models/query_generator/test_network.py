@@ -143,8 +143,9 @@ def test_steps_equal_the_full_pass(network: QueryGeneratorNetwork, passages: Tex
         shared = network.decode(inputs, states, passages.mask)
         step = network.begin(states, passages.mask, per_passage=2)
         stepped = torch.stack([step(inputs[:, at]) for at in range(7)], dim=1)
-    torch.testing.assert_close(shared, whole, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(stepped, whole, atol=1e-5, rtol=1e-5)
+    close = {"atol": 5e-5, "rtol": 1e-5}  # products of other shapes are added in another order
+    torch.testing.assert_close(shared, whole, **close)
+    torch.testing.assert_close(stepped, whole, **close)
 
 
 def test_rows_can_go_on_from_others(network: QueryGeneratorNetwork, passages: TextBatch) -> None:
