@@ -70,6 +70,7 @@ ARMS: Mapping[str, dict[str, Any]] = {
     "reranker 60 steps, 2e-05, half": {"reranker_learning_rate": 2e-5},
     "reranker 60 steps, 2e-05, whole": {"reranker_learning_rate": 2e-5, "reranker_share": 1.0},
     "reranker 240 steps, 2e-05, half": {"reranker_learning_rate": 2e-5, "reranker_steps": 240},
+    "reranker 60 steps, 6e-05, quarter": {"reranker_share": 0.25},
     "reranker 60 steps, 6e-05, whole": {"reranker_share": 1.0},
     "reranker 240 steps, 6e-05, half": {"reranker_steps": 240},
 }

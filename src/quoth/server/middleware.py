@@ -225,7 +225,13 @@ def _kind_of(error: RequestError | None) -> str:
 
 
 def note_answered(
-    scope: Scope, metrics: Metrics, request_id: str, *, status: int, begun: float
+    scope: Scope,
+    metrics: Metrics,
+    request_id: str,
+    *,
+    status: int,
+    begun: float,
+    is_logged: bool = True,
 ) -> None:
     """Count a request and log it in one record."""
     state = scope["state"]
@@ -233,6 +239,8 @@ def note_answered(
     seconds = time.perf_counter() - begun
     kind = str(state.get("kind", ""))
     metrics.count(method=scope["method"], route=route, status=status, seconds=seconds, kind=kind)
+    if not is_logged:
+        return
     client = scope.get("client")
     log_access(
         {

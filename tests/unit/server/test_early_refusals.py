@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
@@ -16,6 +18,7 @@ from wire import Reply, connected, post, read_last_reply, read_reply, send
 
 from quoth.engine.engine import Engine
 from quoth.records import Document
+from quoth.server import early_refusals
 from quoth.server.access.policy import Access, AccessPolicy
 from quoth.server.errors import Overloaded
 from quoth.server.routes import create_app
@@ -179,3 +182,40 @@ def test_a_pool_counts_those_who_are_about_to_come() -> None:
     with pytest.raises(Overloaded):
         pool.admit(ahead=3)
     pool.close()
+
+
+def test_a_crowd_turned_away_is_logged_in_part(
+    app: FastAPI, crowd: Crowd, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(early_refusals, "LOGGED_A_SECOND", 3)
+    caplog.set_level(logging.INFO, logger="quoth")
+    seconds = list[Callable[[], None]]()
+    monkeypatch.setattr(asyncio.SelectorEventLoop, "call_later", _keeping(seconds))
+    with serving(app) as url, connected(url) as client:
+
+        def ask(times: int) -> None:
+            for _ in range(times):
+                send(client, ASKED)
+                assert read_reply(client).status == 429
+
+        ask(8)
+        (end_second,) = seconds
+        end_second()
+        ask(2)
+    own = [each for each in caplog.records if each.name == "quoth.access"]
+    told = [each.getMessage() for each in caplog.records if "turned away" in each.getMessage()]
+    assert len(own) == 3 + 2
+    assert told == ["5 more requests were turned away in a second for want of room"]
+
+
+def _keeping(seconds: list[Callable[[], None]]) -> Callable[..., object]:
+    """Keep what a second of refusals ends with, and let all else be called when it is due."""
+    call_later = asyncio.SelectorEventLoop.call_later
+
+    def keep(loop: asyncio.SelectorEventLoop, delay: float, call: Any, *given: Any) -> object:
+        if getattr(call, "__name__", "") == "_end_second":
+            seconds.append(call)
+            return None
+        return call_later(loop, delay, call, *given)
+
+    return keep
