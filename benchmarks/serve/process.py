@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,14 +73,18 @@ class Server:
 
 
 @contextmanager
-def serving(collection: Path, log: Path, *settings: str) -> Iterator[Server]:
+def serving(
+    collection: Path, log: Path, *settings: str, program: Sequence[str] = ()
+) -> Iterator[Server]:
     """Serve a collection, writes allowed, until the block ends; it must end by itself when asked.
 
-    Raises SystemExit where the server does not start; its output is in `log`.
+    `program` is what to start instead of the installed `quoth`. Raises SystemExit where the server
+    does not start; its output is in `log`.
     """
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [str(Path(sys.executable).with_name("quoth")), "serve", str(collection)]
+    command = [*(program or [str(Path(sys.executable).with_name("quoth"))])]
+    command += ["serve", str(collection)]
     command += ["--port", str(port), "--allow-writes", *settings]
     with log.open("wb") as stream:
         process = subprocess.Popen(command, stdout=stream, stderr=stream)

@@ -21,6 +21,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -93,8 +94,15 @@ def started(checkout: Path, collection: Path, log: Path) -> Iterator[Server]:
     """Serve by the code of a checkout."""
     with ExitStack() as stack:
         with mock.patch.dict(os.environ, _environment(checkout)):
-            server = stack.enter_context(serving(collection, log))
+            server = stack.enter_context(serving(collection, log, program=program_of(checkout)))
         yield server
+
+
+def program_of(checkout: Path) -> list[str]:
+    """Return what starts `quoth` of a checkout, by the entry that it declares."""
+    declared = tomllib.loads((checkout / "pyproject.toml").read_text())["project"]["scripts"]
+    module, _, function = declared["quoth"].partition(":")
+    return [sys.executable, "-c", f"from {module} import {function}; {function}()"]
 
 
 def ask(server: Server, queries: Path, *, seconds: float) -> dict[str, float]:
