@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import time
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -18,6 +20,9 @@ from quoth.search.hybrid.calibration import Calibration
 MOST_SECONDS = 60.0
 _PASSAGES_PER_SECOND = 28.0
 """Of one core, by the embedded encoder (benchmarks/encode); a pair is read about as fast."""
+
+_PASSAGES_PER_GFLOP = 0.2
+"""On processors that multiply more slowly than that takes."""
 
 _LOADING_SECONDS = 2.0
 
@@ -45,15 +50,33 @@ def encode_if_quick(engine: CanEncode) -> float | None:
     dense = status["indexes"].get("dense")
     if not status["documents"] or (dense is not None and not dense.get("unfinished")):
         return None
-    seconds = remaining_seconds(status, cores=os.cpu_count() or 1)
+    seconds = remaining_seconds(status, rate=passages_per_second())
     if seconds > MOST_SECONDS:
         return seconds
     engine.encode()
     return None
 
 
-def remaining_seconds(status: Mapping[str, Any], *, cores: int) -> float:
-    """Estimate how long encoding takes where some documents may have their vectors already."""
+@functools.cache
+def passages_per_second() -> float:
+    """Estimate how many passages this machine encodes in a second, by how fast it multiplies."""
+    import numpy as np
+
+    states, matrix = np.ones((512, 384), np.float32), np.ones((384, 1536), np.float32)
+    seconds = []
+    for _time in range(5):
+        begun = time.perf_counter()
+        _product = states @ matrix
+        seconds.append(time.perf_counter() - begun)
+    gflops = 2e-9 * states.size * matrix.shape[1] / max(min(seconds), 1e-9)
+    return min(_PASSAGES_PER_SECOND * (os.cpu_count() or 1), _PASSAGES_PER_GFLOP * gflops)
+
+
+def remaining_seconds(status: Mapping[str, Any], *, rate: float) -> float:
+    """Estimate how long encoding takes where some documents may have their vectors already.
+
+    `rate` is the number of passages that are encoded in a second.
+    """
     documents, passages = int(status["documents"]), int(status["passages"])
     if not documents:
         return 0.0
@@ -61,18 +84,17 @@ def remaining_seconds(status: Mapping[str, Any], *, cores: int) -> float:
     held = int(dense.get("documents", 0)) / documents * passages
     if dense.get("unfinished"):  # some documents have no more than their opening
         held = min(int(dense["vectors"]), passages)
-    whole = expected_seconds(documents, passages, cores=cores)
-    return whole - held / (_PASSAGES_PER_SECOND * cores)
+    return expected_seconds(documents, passages, rate=rate) - held / rate
 
 
-def expected_seconds(documents: int, passages: int, *, cores: int) -> float:
+def expected_seconds(documents: int, passages: int, *, rate: float) -> float:
     """Estimate how long encoding takes, with the trial queries that calibrate it.
 
     For each of them a document is encoded once more, and the hits of some are read.
 
-    >>> expected_seconds(1000, 1400, cores=2), expected_seconds(10, 10, cores=1)
+    >>> expected_seconds(1000, 1400, rate=56), expected_seconds(10, 10, rate=28)
     (52.357142857142854, 3.071428571428571)
     """
     trials = min(NUM_QUERIES, 2 * documents) * passages / documents
     pairs = NUM_RERANKED * DEPTH_RERANKED if documents >= LEAST_RERANKED else 0
-    return _LOADING_SECONDS + (passages + trials + pairs) / (_PASSAGES_PER_SECOND * cores)
+    return _LOADING_SECONDS + (passages + trials + pairs) / rate

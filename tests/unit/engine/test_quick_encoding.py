@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, cast
 
 import pytest
@@ -39,13 +40,13 @@ class Collection:
 @pytest.fixture(autouse=True)
 def able(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quick_encoding, "can_encode", lambda: True)
-    monkeypatch.setattr(quick_encoding.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(quick_encoding, "passages_per_second", lambda: 56.0)
 
 
 def test_a_small_collection_is_encoded_and_a_large_one_left_with_what_it_takes() -> None:
     small, large = Collection(100), Collection(10_000)
     assert encode_if_quick(small) is None and small.encoded == 1
-    assert encode_if_quick(large) == expected_seconds(10_000, 20_000, cores=2) > MOST_SECONDS
+    assert encode_if_quick(large) == expected_seconds(10_000, 20_000, rate=56) > MOST_SECONDS
     assert large.encoded == 0
 
 
@@ -61,11 +62,30 @@ def test_nothing_is_done_where_there_is_nothing_to_do(monkeypatch: pytest.Monkey
 
 def test_what_is_encoded_already_takes_no_time() -> None:
     status = {"documents": 1000, "passages": 1400, "indexes": {}}
-    whole = remaining_seconds(status, cores=1)
-    assert whole == expected_seconds(1000, 1400, cores=1)
+    whole = remaining_seconds(status, rate=28)
+    assert whole == expected_seconds(1000, 1400, rate=28)
     half = status | {"indexes": {"dense": {"documents": 500}}}
-    assert remaining_seconds(half, cores=1) == pytest.approx(whole - 700 / 28)
+    assert remaining_seconds(half, rate=28) == pytest.approx(whole - 700 / 28)
     openings = {"documents": 1000, "vectors": 1000, "unfinished": True}
-    left = remaining_seconds(status | {"indexes": {"dense": openings}}, cores=1)
+    left = remaining_seconds(status | {"indexes": {"dense": openings}}, rate=28)
     assert left == pytest.approx(whole - 1000 / 28)
-    assert remaining_seconds({"documents": 0, "passages": 0, "indexes": {}}, cores=1) == 0.0
+    assert remaining_seconds({"documents": 0, "passages": 0, "indexes": {}}, rate=28) == 0.0
+
+
+def test_a_slow_machine_expects_to_take_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(quick_encoding.os, "cpu_count", lambda: 2)
+
+    def rate(seconds: float) -> float:
+        quick_encoding.passages_per_second.cache_clear()
+        clock = itertools.count(0.0, seconds)
+        monkeypatch.setattr(quick_encoding.time, "perf_counter", lambda: next(clock))
+        try:
+            return quick_encoding.passages_per_second()
+        finally:
+            quick_encoding.passages_per_second.cache_clear()
+
+    gflop = 2e-9 * 512 * 384 * 1536
+    assert rate(gflop / 70) == pytest.approx(0.2 * 70)
+    assert rate(gflop / 35) == pytest.approx(0.2 * 35)
+    assert rate(gflop / 1000) == 2 * 28

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -96,9 +95,9 @@ Workers = Annotated[
 
 def _say_how_long(engine: OpenedEngine) -> None:
     """Say beforehand how long encoding will take, where that is worth saying."""
-    from quoth.engine.quick_encoding import MOST_SECONDS, remaining_seconds
+    from quoth.engine.quick_encoding import MOST_SECONDS, passages_per_second, remaining_seconds
 
-    seconds = remaining_seconds(engine.status(), cores=os.cpu_count() or 1)
+    seconds = remaining_seconds(engine.status(), rate=passages_per_second())
     if seconds > MOST_SECONDS:
         show.note(
             f"about {display.duration(seconds)} on this computer's processor, the opening of every"
