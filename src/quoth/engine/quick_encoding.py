@@ -63,8 +63,11 @@ def passages_per_second() -> float:
 
     That is told by processor time, which other work on the machine changes least.
     """
-    import numpy as np
-
+    cores = os.cpu_count() or 1
+    try:
+        import numpy as np
+    except ImportError:  # whoever encodes without it says what to install
+        return _PASSAGES_PER_SECOND * cores
     states, matrix = np.ones((512, 384), np.float32), np.ones((384, 1536), np.float32)
     seconds = []
     for _time in range(5):
@@ -72,7 +75,7 @@ def passages_per_second() -> float:
         _product = states @ matrix
         seconds.append(time.process_time() - begun)
     gflops = 2e-9 * states.size * matrix.shape[1] / max(min(seconds), 1e-9)  # of one core
-    return min(_PASSAGES_PER_SECOND, _PASSAGES_PER_GFLOP * gflops) * (os.cpu_count() or 1)
+    return min(_PASSAGES_PER_SECOND, _PASSAGES_PER_GFLOP * gflops) * cores
 
 
 def remaining_seconds(status: Mapping[str, Any], *, rate: float) -> float:
