@@ -114,7 +114,7 @@ def hits(docids: Sequence[str], grades: Mapping[str, int], *, k: int) -> float:
     >>> [hits(["x", "a"], {"a": 1, "x": 0}, k=k) for k in (1, 2)]
     [0.0, 1.0]
     """
-    return float(any(grades.get(docid, 0) > 0 for docid in docids[:k]))
+    return standard.success(docids, grades, k=k)
 
 
 _OWN: Mapping[str, Callable[..., float]] = {"NCG": ncg, "Hits": hits}

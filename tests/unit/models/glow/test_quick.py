@@ -16,15 +16,21 @@ from quoth.models.glow.quick import QuickLinear, can_quicken, quicken
 pytestmark = pytest.mark.skipif(not can_quicken(), reason="this torch has no oneDNN")
 
 
-@pytest.mark.parametrize("activation", ["none", "gelu"])
-@pytest.mark.parametrize("bias", [True, False])
-def test_a_quick_layer_equals_the_plain_one(activation: str, bias: bool) -> None:
+def plain_layer(activation: str, bias: bool) -> tuple[nn.Linear, torch.Tensor, torch.Tensor]:
+    """Make a layer with what it is given and what it returns."""
     torch.manual_seed(0)
     layer = nn.Linear(24, 16, bias=bias)
     states = torch.randn(3, 5, 24)
     with torch.inference_mode():
         expected = layer(states)
-        expected = nn.functional.gelu(expected) if activation == "gelu" else expected
+        return layer, states, nn.functional.gelu(expected) if activation == "gelu" else expected
+
+
+@pytest.mark.parametrize("activation", ["none", "gelu"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_quick_layer_equals_the_plain_one(activation: str, bias: bool) -> None:
+    layer, states, expected = plain_layer(activation, bias)
+    with torch.inference_mode():
         found = QuickLinear(layer, activation=activation)(states)
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
@@ -33,12 +39,8 @@ def test_a_quick_layer_equals_the_plain_one(activation: str, bias: bool) -> None
 @pytest.mark.parametrize("activation", ["none", "gelu"])
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_quick_layer_in_bf16_nearly_equals_the_plain_one(activation: str, bias: bool) -> None:
-    torch.manual_seed(0)
-    layer = nn.Linear(24, 16, bias=bias)
-    states = torch.randn(3, 5, 24)
+    layer, states, expected = plain_layer(activation, bias)
     with torch.inference_mode():
-        expected = layer(states)
-        expected = nn.functional.gelu(expected) if activation == "gelu" else expected
         half = QuickLinear(layer.bfloat16(), activation=activation)(states.bfloat16())
         torch.testing.assert_close(half.float(), expected, atol=5e-2, rtol=5e-2)
 
