@@ -74,7 +74,7 @@ def draw_tokens(*shape: int) -> Tensor:
 
 
 def close(found: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(found, expected, atol=5e-5, rtol=1e-4)  # processors round sums differently
 
 
 @pytest.mark.parametrize("tuning", ["lora", "full"])
