@@ -74,7 +74,8 @@ def draw_tokens(*shape: int) -> Tensor:
 
 
 def close(found: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(found, expected, atol=5e-5, rtol=1e-4)  # processors round sums differently
+    """Check equality up to the rounding of sums, which differs between processors."""
+    torch.testing.assert_close(found, expected, atol=5e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("tuning", ["lora", "full"])

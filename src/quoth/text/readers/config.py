@@ -27,8 +27,8 @@ class ReaderConfig(CheckedConfig, title="readers"):
     """How files become documents."""
 
     id_key: Text = ""
-    """Key or column that holds the docid. Empty takes the first of _id, id, docid; #line uses
-    path:line."""
+    """Key or column that holds the docid. Empty takes the first of _id, id, docid, or
+    path:line for tables (csv, tsv) that have none of them; #line always uses path:line."""
 
     metadata_keys: tuple[Annotated[str, not_empty("nonempty names")], ...] = ()
     """Keys whose string values are stored for filtering only and not searched."""

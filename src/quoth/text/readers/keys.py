@@ -17,7 +17,7 @@ from quoth.text.readers.config import LINE_ID
 from quoth.text.readers.outcomes import Metadata, Outcome
 
 _T = TypeVar("_T")
-_USUAL_ID_KEYS = ("_id", "id", "docid")
+USUAL_ID_KEYS = ("_id", "id", "docid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def find_id_key(names: Iterable[str], *, keys: Keys) -> str:
     '_id'
     """
     present = set(names)
-    wanted = (keys.id_key,) if keys.id_key else _USUAL_ID_KEYS
+    wanted = (keys.id_key,) if keys.id_key else USUAL_ID_KEYS
     for name in wanted:
         if name in present or name == LINE_ID:
             return name

@@ -1,20 +1,23 @@
 """Comma- and tab-separated tables: the first row names the columns, every other row is a document.
 
 Rows may hold quoted newlines; a problem names the physical line on which its row starts. Malformed
-quoting is a problem rather than a guess (`strict`), and reading resumes on the next line.
+quoting is a problem rather than a guess (`strict`), and reading resumes on the next line. Tables
+that people keep rarely have a column for docids: without one, a row's docid is path:line, and its
+title, unless a column holds it, the first cell that is no number.
 """
 
 from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from quoth.errors import CorpusError
-from quoth.records import Place, Problem
+from quoth.records import TITLES, Place, Problem, Scalar
+from quoth.text.readers.config import LINE_ID
 from quoth.text.readers.decoding import bad_bytes
-from quoth.text.readers.keys import Keys, find_id_key, read_record
+from quoth.text.readers.keys import USUAL_ID_KEYS, Keys, find_id_key, read_record
 from quoth.text.readers.lines import Line
 from quoth.text.readers.outcomes import Outcome
 from quoth.text.readers.scalars import parse_scalar
@@ -86,12 +89,17 @@ def read_table(
     if isinstance(header, Problem):
         yield header
     names = _column_names(header.cells) if isinstance(header, _Row) else []
+    asked, keys = keys, _name_rows(names, keys=keys)
     flaw = _find_header_flaw(names, keys=keys)
     if flaw:
         yield Problem(Place(path), flaw)
         return
+    lacks_title = keys != asked and not {*TITLES} & {*names}
     for row in rows:
-        yield row if isinstance(row, Problem) else _read_row(row, names, path=path, keys=keys)
+        if isinstance(row, Problem):
+            yield row
+        else:
+            yield _read_row(row, names, path=path, keys=keys, lacks_title=lacks_title)
 
 
 def _read_rows(feed: _Feed, *, delimiter: str, max_cell: int) -> Iterator[_Row | Problem]:
@@ -139,6 +147,18 @@ def _column_names(cells: Sequence[str]) -> list[str]:
     return [cell.strip() or f"column_{number}" for number, cell in enumerate(cells, start=1)]
 
 
+def _name_rows(names: Sequence[str], *, keys: Keys) -> Keys:
+    """Let path:line name the rows where no column does and none was asked for.
+
+    >>> _name_rows(["dish", "minutes"], keys=Keys("", frozenset())).id_key
+    '#line'
+    >>> _name_rows(["dish", "id"], keys=Keys("", frozenset())).id_key
+    ''
+    """
+    is_named = bool(keys.id_key) or any(name in USUAL_ID_KEYS for name in names)
+    return keys if is_named else replace(keys, id_key=LINE_ID)
+
+
 def _find_header_flaw(names: Sequence[str], *, keys: Keys) -> str:
     """Say why rows cannot be read under this header, or nothing where they can.
 
@@ -157,7 +177,9 @@ def _find_header_flaw(names: Sequence[str], *, keys: Keys) -> str:
     return ""
 
 
-def _read_row(row: _Row, names: Sequence[str], *, path: str, keys: Keys) -> Outcome:
+def _read_row(
+    row: _Row, names: Sequence[str], *, path: str, keys: Keys, lacks_title: bool
+) -> Outcome:
     """Make a document of a row; cells that are numbers become metadata, empty cells nothing."""
     place = Place(path, row.number)
     if len(row.cells) != len(names):
@@ -167,4 +189,17 @@ def _read_row(row: _Row, names: Sequence[str], *, path: str, keys: Keys) -> Outc
         name: cell if name in always_text or not cell else parse_scalar(cell)
         for name, cell in zip(names, row.cells, strict=True)
     }
+    if lacks_title:
+        record = _title_by_first_text(record)
     return read_record(record, place=place, keys=keys)
+
+
+def _title_by_first_text(record: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Call the first text of a row its title; a row of numbers has none.
+
+    >>> _title_by_first_text({"year": 2024, "town": "Porto", "note": "rain"})
+    {'year': 2024, 'title': 'Porto', 'note': 'rain'}
+    """
+    texts = (name for name, cell in record.items() if isinstance(cell, str) and cell)
+    first = next((name for name in texts if name != "text"), None)
+    return {"title" if name == first else name: cell for name, cell in record.items()}

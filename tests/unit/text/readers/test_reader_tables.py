@@ -45,6 +45,27 @@ def test_line_as_docid(read_bytes):
     assert read_bytes("a.csv", data, id_key="#line").docids == ["a.csv:2", "a.csv:4"]
 
 
+def test_rows_of_a_table_without_docids_are_named_by_their_lines(read_bytes):
+    reading = read_bytes("a.csv", b'dish,minutes,notes\nLasagne,90,"rest\nit"\nFocaccia,200,rise\n')
+    assert reading.docids == ["a.csv:2", "a.csv:4"]
+    first = reading.documents[0]
+    assert (first.fields, first.metadata["minutes"]) == (
+        {"title": ("Lasagne",), "notes": ("rest\nit",)},
+        90,
+    )
+
+
+def test_titles_and_texts_of_a_table_without_docids_keep_their_columns(read_bytes):
+    named = read_bytes("a.csv", b"year,name\n1999,Ada\n").document
+    assert named.fields == {"name": ("Ada",)}
+    text = read_bytes("b.csv", b"text\nonly this\n").document
+    assert text.fields == {"text": ("only this",)}
+
+
+def test_a_column_that_was_asked_for_is_not_replaced_by_lines(read_bytes):
+    assert "docid" in read_bytes("a.csv", b"name,text\n1,a\n", id_key="key").problem
+
+
 def test_unnamed_column_is_called_after_its_position(read_bytes):
     assert read_bytes("a.csv", b",id,text\n0,x,t\n").document.metadata == {"column_1": 0}
 
@@ -63,7 +84,6 @@ def test_wrong_number_of_columns(read_bytes):
         (b"", "no header"),
         (b"\n\n", "no header"),
         (b"id,text,text\n1,a,b\n", 'column "text" appears twice'),
-        (b"name,text\n1,a\n", "docid"),
         (b"id,text\n", "contains no documents"),
     ],
 )
