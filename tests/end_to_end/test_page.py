@@ -247,6 +247,16 @@ def test_the_page_holds_nothing_inline_and_reads_no_markup() -> None:
             assert not re.search(dangerous, text), entry.name
 
 
+def test_the_page_reads_as_many_documents_as_other_clients() -> None:
+    pytest.importorskip("fastapi", reason="fastapi is not installed")
+    from quoth.server.schemas import PostedQuestion
+
+    usual = PostedQuestion(question="owls?").k
+    web = files("quoth.server") / "web"
+    assert f'  k: "{usual}",' in (web / "state.js").read_text("utf-8")
+    assert f'<option value="{usual}" selected>' in (web / "index.html").read_text("utf-8")
+
+
 # The stand-in ------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ const USUAL = {
   searcher: "auto",
   other: "lexical",
   where: "",
-  k: "3",
+  k: "5",
   ...NO_DOCUMENT,
 };
 
