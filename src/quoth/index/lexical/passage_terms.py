@@ -18,8 +18,9 @@ import struct
 import zlib
 from array import array
 from bisect import bisect_right
+from codecs import utf_32_le_decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, chain, repeat
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -32,6 +33,8 @@ TELLING_LENGTH = 10
 
 _WIDTH = 4  # bytes of a number
 _PER_PASSAGE = 5  # numbers
+_LETTER_BITS = 0xFFFFF  # of a key: every such number is a character, and a million of them differ
+_FEW = 3  # occurrences that are sooner visited one by one than counted passage by passage
 _MAX_KEYS = 300_000  # some 25 MB
 _MAX_PENDING = 500
 _MAX_READ_BYTES = 16_000_000
@@ -96,7 +99,7 @@ def write_record(passages: Sequence[PlacedPassage], terms: Sequence[Sequence[str
 class PassageTerms:
     """The record of one document, read."""
 
-    __slots__ = ("_ends", "_keys", "_places")
+    __slots__ = ("_ends", "_keys", "_letters", "_places")
 
     def __init__(self, record: bytes) -> None:
         """Read a record; raises ValueError where it is not as it was written."""
@@ -106,6 +109,7 @@ class PassageTerms:
         body = (2 + _PER_PASSAGE * count) * _WIDTH
         self._places = array("I", record[2 * _WIDTH : body])
         self._keys = record[body:]
+        self._letters = ""  # until it is asked for
         self._ends = list(accumulate(self._places[_PER_PASSAGE - 1 :: _PER_PASSAGE]))
 
     def __len__(self) -> int:
@@ -118,24 +122,69 @@ class PassageTerms:
 
     def weigh(self, weights: Mapping[str, float]) -> list[float]:
         """Weigh every passage by the weighted terms in it, as `weigh_terms` does."""
-        ends, find = self._ends, self._keys.find
+        ends, letters = self._ends, self._letters or _spell(self._keys)
+        self._letters = letters
         matched = [0.0] * len(ends)
         for term, weight in weights.items():
-            key = _KEYS[term]
-            at, tfs = find(key), dict[int, int]()
-            while at >= 0:
-                if at % _WIDTH:  # across two keys
-                    at = find(key, at + 1)
-                    continue
-                passage = bisect_right(ends, at // _WIDTH)
-                tfs[passage] = tfs.get(passage, 0) + 1
-                at = find(key, at + _WIDTH)
-            for passage, tf in tfs.items():
-                matched[passage] += weight * saturate(tf, 1.0)
+            if (letter := _LETTERS[term]) in letters:
+                for passage, tf in self._count(_KEYS[term], letter):
+                    matched[passage] += weight * _SATURATED[tf]
         return [
             each and each * _share(end - start)
             for each, start, end in zip(matched, (0, *ends), ends, strict=False)
         ]
+
+    def _count(self, key: bytes, letter: str) -> Iterable[tuple[int, int]]:
+        """Return the passages that hold a key, and how often each does."""
+        letters, ends = self._letters, self._ends
+        count = letters.count(letter)
+        if count <= _FEW or count != self._keys.count(key):  # few, or another key's, too
+            return self._visit(key, letter)
+        tfs = map(letters.count, repeat(letter), chain((0,), ends), ends)
+        return [each for each in enumerate(tfs) if each[1]]
+
+    def _visit(self, key: bytes, letter: str) -> Iterable[tuple[int, int]]:
+        """Count a key in each passage that holds it, one occurrence after another."""
+        ends, keys, find = self._ends, self._keys, self._letters.find
+        at, tfs = find(letter), dict[int, int]()
+        while at >= 0:
+            if keys[_WIDTH * at : _WIDTH * at + _WIDTH] == key:
+                passage = bisect_right(ends, at)
+                tfs[passage] = tfs.get(passage, 0) + 1
+            at = find(letter, at + 1)
+        return tfs.items()
+
+
+def _spell(keys: bytes) -> str:
+    """Return a text with one character for each key, in which one is counted as fast as can be."""
+    mask = _LETTER_BITS.to_bytes(_WIDTH, "little") * (len(keys) // _WIDTH)
+    letters = int.from_bytes(keys, "little") & int.from_bytes(mask, "little")
+    spelt, _length = utf_32_le_decode(letters.to_bytes(len(keys), "little"), "surrogatepass")
+    return spelt
+
+
+class _Letters(dict[str, str]):
+    """Term → the character of its key, computed once; emptied when it grows too large."""
+
+    def __missing__(self, term: str) -> str:
+        if len(self) >= _MAX_KEYS:
+            self.clear()
+        letter = self[term] = _spell(_KEYS[term])
+        return letter
+
+
+_LETTERS = _Letters()
+
+
+class _Saturated(dict[int, float]):
+    """Number of occurrences → what they count, computed once."""
+
+    def __missing__(self, tf: int) -> float:
+        self[tf] = counted = saturate(tf, 1.0)
+        return counted
+
+
+_SATURATED = _Saturated()
 
 
 class PassageTermsFile(DerivedFile):
