@@ -28,7 +28,6 @@ from quoth.server.access.policy import (
     AccessPolicy,
     EarlyGuards,
     GuardedForeignRoute,
-    GuardedRoute,
     declares,
     require_declared,
 )
@@ -41,6 +40,7 @@ from quoth.server.middleware import Middleware
 from quoth.server.monitoring.exposition import CONTENT_TYPE
 from quoth.server.openapi import STATUSES, describe
 from quoth.server.pages import docs_page, index_of, read_assets
+from quoth.server.quick_route import QuickRoute, takes
 from quoth.server.schemas import (
     ErrorResponse,
     ExplainResponse,
@@ -115,7 +115,7 @@ def create_app(
         redirect_slashes=False,
         responses=_RESPONSES,
     )
-    app.router.route_class = GuardedRoute
+    app.router.route_class = QuickRoute
     _add_pages(app)
     _add_reading(app, service)
     _add_answering(app, service)
@@ -224,6 +224,7 @@ _REVALIDATE = {"Cache-Control": "no-cache"}
 def _add_reading(app: FastAPI, service: Service) -> None:
     @app.post("/search", response_model=SearchResponse)
     @declares("read", admits=service.admit_search)
+    @takes(PostedSearch)
     async def search(posted: PostedSearch) -> Response:
         """Find documents, best first, with the words that matched."""
         return Response(await service.search(posted), media_type="application/json")

@@ -143,6 +143,10 @@ class GuardedRoute(APIRoute):
         """Serve a request that is allowed."""
         if scope.pop(_GUARDED, None) is not self:
             self.guard(scope)
+        await self.serve(scope, receive, send)
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request whose guard was asked."""
         await super().handle(scope, receive, send)
 
     def guard(self, scope: Scope, *, ahead: int = 0) -> None:
