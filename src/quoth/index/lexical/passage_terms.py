@@ -37,7 +37,7 @@ _LETTER_BITS = 0xFFFFF  # of a key: every such number is a character, and a mill
 _FEW = 3  # occurrences that are sooner visited one by one than counted passage by passage
 _MAX_KEYS = 300_000  # some 25 MB
 _MAX_PENDING = 500
-_MAX_READ_BYTES = 16_000_000
+_MAX_READ_BYTES = 16_000_000  # of records; at most as much again for their letters
 _RECORDS = "SELECT row, terms FROM records WHERE row IN (SELECT value FROM json_each(?))"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS records (row INTEGER PRIMARY KEY, terms BLOB NOT NULL);
