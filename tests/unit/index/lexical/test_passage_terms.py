@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 
 import pytest
@@ -28,6 +29,19 @@ def test_weights_are_those_of_counted_terms(passages: list[list[str]]) -> None:
     assert read.weigh(weights) == [
         weigh_terms(Counter(own), weights, num_terms=len(own)) for own in passages
     ]
+
+
+def test_keys_that_share_a_letter_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passage_terms, "_LETTER_BITS", 0x1)
+    monkeypatch.setattr(passage_terms, "_LETTERS", passage_terms._Letters())
+    drawn = random.Random(0)
+    for _each in range(200):
+        passages = [drawn.choices("abcdef", k=drawn.randrange(20)) for _passage in range(4)]
+        placed = [PlacedPassage(0, at, 0, 1) for at in range(len(passages))]
+        weights = dict.fromkeys("abcxyz", 1.0)
+        assert PassageTerms(write_record(placed, passages)).weigh(weights) == [
+            weigh_terms(Counter(own), weights, num_terms=len(own)) for own in passages
+        ]
 
 
 @pytest.mark.parametrize("at", range(32))
