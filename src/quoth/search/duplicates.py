@@ -65,11 +65,12 @@ def group_hits(hits: Sequence[Hit], signatures: Sequence[bytes], *, least: float
     by_hash: dict[int, tuple[Group, ...]] = {}
     for rank, (hit, signature) in enumerate(zip(hits, signatures, strict=True), start=1):
         keys = smallest_hashes(signature, _KEYS)
-        if by_hash.keys().isdisjoint(keys):  # as most hits are
+        shared = list(filter(by_hash.__contains__, keys))
+        if not shared:  # as with most hits
             groups.append(Group(hit, rank, signature))
-            by_hash |= dict.fromkeys(keys, (groups[-1],))
+            by_hash.update(dict.fromkeys(keys, (groups[-1],)))
             continue
-        near = [group for key in keys for group in by_hash.get(key, ())]
+        near = [group for key in shared for group in by_hash[key]]
         compared: Group | None = None
         for group in near:
             if group is not compared and are_similar(group.signature, signature, least=least):
@@ -79,5 +80,6 @@ def group_hits(hits: Sequence[Hit], signatures: Sequence[bytes], *, least: float
         else:
             group = Group(hit, rank, signature)
             groups.append(group)
-            by_hash |= {key: (*by_hash.get(key, ()), group) for key in keys}
+            known = {key: (*by_hash[key], group) for key in shared}
+            by_hash.update(dict.fromkeys(keys, (group,)) | known)
     return groups

@@ -23,6 +23,9 @@ _UNIT = re.compile(
 )
 
 
+_MEANS_SOMETHING = re.compile(r"""[":]|(?<!\S)[+-]""")
+
+
 @dataclass(frozen=True, slots=True)
 class QueryClause:
     """One thing asked for: words or a phrase, in one field or (None) anywhere."""
@@ -44,6 +47,19 @@ def parse_query(text: str, *, fields: Collection[str]) -> tuple[QueryClause, ...
     ['why:', 'state-of-the-art', '"']
     """
     return tuple(_clauses(text, fields))
+
+
+def read_query(text: str, *, fields: Collection[str] | None) -> tuple[QueryClause, ...]:
+    """Read a query for its terms, by `parse_query` where signs of its may mean something.
+
+    Without `fields`, none does.
+
+    >>> [len(read_query(text, fields=())) for text in ("a state-of-the-art C++", "an owl -barn")]
+    [1, 3]
+    """
+    if fields is None or _MEANS_SOMETHING.search(text) is None:
+        return plain_query(text)  # the same terms, sooner
+    return parse_query(text, fields=fields)
 
 
 def plain_query(text: str) -> tuple[QueryClause, ...]:

@@ -102,7 +102,12 @@ def smallest_hashes(signature: bytes, count: int) -> tuple[int, ...]:
     >>> smallest_hashes(_write([3, 5, 8]), 2), smallest_hashes(b"", 2)
     ((3, 5), ())
     """
-    return struct.unpack_from(f"={min(count, len(signature) // 4)}I", signature)
+    return _numbers(min(count, len(signature) // 4)).unpack_from(signature)
+
+
+@functools.cache
+def _numbers(count: int) -> struct.Struct:
+    return struct.Struct(f"={count}I")
 
 
 def read_hashes(signature: bytes) -> array[int]:

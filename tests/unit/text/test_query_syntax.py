@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quoth.text.query_syntax import QueryClause, parse_query, plain_query
+from quoth.text.query_syntax import QueryClause, parse_query, plain_query, read_query
 from quoth.text.words import Analyser, AnalyserConfig
 
 ANALYSER = Analyser(AnalyserConfig())
+SPLITTING = Analyser(AnalyserConfig("german", compounds=("haus", "tür")))
 
 
 @pytest.mark.parametrize(
@@ -46,3 +47,19 @@ def test_no_input_raises_and_no_word_is_lost(text: str) -> None:
 @given(st.text())
 def test_plain_queries_are_words_alone(text: str) -> None:
     assert plain_query(text) == (QueryClause(text),)
+
+
+@pytest.mark.parametrize("analyser", [ANALYSER, SPLITTING])
+@given(text=st.text() | st.text("+-\": title'’_owl\t\x1f\xa0éㄱ東京Haustür\u0301"))
+def test_a_query_read_as_one_text_has_the_terms_of_its_clauses(
+    analyser: Analyser, text: str
+) -> None:
+    read, parsed = read_query(text, fields=["title"]), parse_query(text, fields=["title"])
+    if read != parsed:
+        assert read == plain_query(text)
+        assert {(each.occur, each.field, each.is_phrase) for each in parsed} <= {
+            ("should", None, False)
+        }
+        terms = [term for each in parsed for term in analyser.terms(each.text)]
+        assert analyser.terms(text) == terms
+    assert read_query(text, fields=None) == plain_query(text)

@@ -19,6 +19,10 @@ class Clause:
     weights: tuple[tuple[str, float], ...]
     occur: Occur = "should"
 
+    def __hash__(self) -> int:
+        """Tell clauses apart without their weights, which are many, and mostly the same."""
+        return hash((self.terms, self.occur))
+
     @property
     def view(self) -> str:
         """The view in which the clause is matched."""

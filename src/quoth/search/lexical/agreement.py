@@ -43,6 +43,7 @@ class CountAgreement:
         """Compare an index with its own statistics, or with those of all shards together."""
         self._index = index
         self._states: dict[str, IndexState] = {}
+        self._agreeing: set[str] = set()  # views, each compared once: no query changes it
         num_documents, self._average_lengths = statistics.totals
         self._counts_others = of_all_shards and num_documents != index.num_documents
         # A writer commits the statistics after the index; in between, tantivy's own are newer.
@@ -91,16 +92,20 @@ class CountAgreement:
     def _compare(self, query: LexicalQuery) -> bool:
         if self._index.num_dead or self._counts_others:
             return False
-        return self._is_behind or not any(
-            self._drifts(view, terms) for view, terms in terms_by_view(query).items()
-        )
+        if self._is_behind:
+            return True
+        terms_of_others = terms_by_view(query, besides=self._agreeing)
+        return not any(self._drifts(view, terms) for view, terms in terms_of_others.items())
 
     def _drifts(self, view: str, terms: Iterable[str]) -> bool:
         state = self._state(view, terms)
         if state is None:
             return False
         true = self._average_lengths.get(view, 0.0)
-        return abs(state.average_length - true) > _LARGEST_DRIFT * true
+        if abs(state.average_length - true) > _LARGEST_DRIFT * true:
+            return True
+        self._agreeing.add(view)
+        return False
 
     def _state(self, view: str, terms: Iterable[str]) -> IndexState | None:
         """Find out what tantivy scores with in a view, the same for all terms of it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from quoth.index.lexical.query import Clause, LexicalQuery
@@ -68,13 +68,16 @@ class PinnedStatistics:
         self._last = (query, found)
 
 
-def terms_by_view(query: LexicalQuery) -> dict[str, set[str]]:
-    """Return the terms that scoring looks at in each view."""
+def terms_by_view(
+    query: LexicalQuery, *, besides: Collection[str] = frozenset()
+) -> dict[str, set[str]]:
+    """Return the terms that scoring looks at in each view but some."""
     groups: dict[int, tuple[Clause, set[str]]] = {}  # most clauses share one tuple of weights
     for clause in query.wanted:
         groups.setdefault(id(clause.weights), (clause, set()))[1].update(clause.terms)
     terms: dict[str, set[str]] = {}
     for clause, group in groups.values():
         for view, _weight in clause.weights:
-            terms.setdefault(view, set()).update(group)
+            if view not in besides:
+                terms.setdefault(view, set()).update(group)
     return terms

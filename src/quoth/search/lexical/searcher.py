@@ -39,7 +39,7 @@ from quoth.search.lexical.ties import LEAST_STEP, has_ties, near_ties
 from quoth.search.lexical.upkeep import STATISTICS_FILE, LexicalUpkeep
 from quoth.search.searcher import Progress, ignore_progress
 from quoth.search.shard_questions import ShardHits, as_columns
-from quoth.text.query_syntax import Occur, parse_query, plain_query
+from quoth.text.query_syntax import Occur, read_query
 from quoth.text.words import Analyser
 from quoth.vocabulary.statistics import Statistics
 from quoth.vocabulary.term_counts import EVERYTHING, FieldTerms
@@ -157,7 +157,7 @@ class LexicalSearcher:
 
     def _parse(self, query: Query) -> LexicalQuery:
         fields = self._opened().fields
-        asked = parse_query(query.text, fields=fields) if self._syntax else plain_query(query.text)
+        asked = read_query(query.text, fields=fields if self._syntax else None)
         if self._anywhere is None:
             self._anywhere = self._config.weights(fields)
         anywhere = self._anywhere
