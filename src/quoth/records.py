@@ -200,8 +200,8 @@ class SearchRequest:
     words. With `rerank`, a model that reads puts the best hits into a new order; None leaves that
     to `auto`. Without `feedback`, hits are not raised for being like the best ones. A snippet of 0
     characters is none. Passages are taken from fields in `besides` only where a document has no
-    other. Where `distinct`, near-identical documents are shown once; None leaves that to the
-    settings.
+    other: titles are shown anyway. Where `distinct`, near-identical documents are shown once; None
+    leaves that to the settings.
     """
 
     query: str
@@ -214,7 +214,7 @@ class SearchRequest:
     explain: bool = False
     attention: bool = False
     snippet_chars: int = 240
-    besides: tuple[str, ...] = ()
+    besides: tuple[str, ...] = TITLES
     distinct: bool | None = None
     feedback: bool = True
 

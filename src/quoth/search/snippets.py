@@ -50,11 +50,8 @@ class PassageChoice:
     ) -> Passage | None:
         """Choose by the terms that were kept of a document's passages; the earliest of equals."""
         names = list(document.fields)
-        if near is None and not self._besides:  # as with BM25: nothing but words counts
-            best = _first_best(kept.weigh(self._weights)) if len(kept) > 1 else len(kept) - 1
-        else:
-            fields = [names[kept.place(at).field] for at in range(len(kept))]
-            best = self._choose(fields, lambda: kept.weigh(self._weights), near)
+        fields = [names[number] for number in kept.fields()]
+        best = self._choose(fields, lambda: kept.weigh(self._weights), near)
         if best < 0:
             return None
         placed = kept.place(best)
@@ -76,6 +73,8 @@ class PassageChoice:
         own = [weighed[at] for at in fit]
         if not any(own):
             return nearest if cosines else fit[0]
+        if not cosines:
+            return fit[_first_best(own)]
         known = {number: cosines[at] for number, at in enumerate(fit) if at in cosines}
         return fit[_first_best(add_nearness(own, known))]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from quoth.collection.shards import ShardSet
-from quoth.records import TITLES, Hit, OutOfReach, Query, Run, SearchRequest, ShownHit
+from quoth.records import Hit, OutOfReach, Query, Run, SearchRequest, ShownHit
 from quoth.search.merged import MergedSearcher
 from quoth.search.rerank import ReadHits, ReadPassage, read_passage
 from quoth.shards.global_statistics import read_exchange
@@ -39,9 +39,7 @@ def read_shown(side: MergedSearcher, *, searcher: str, syntax: bool) -> ReadHits
     """Return what reads hits for reranking, each as its own shard would show it."""
 
     def read(query: Query, hits: Sequence[Hit]) -> list[ReadPassage]:
-        request = SearchRequest(
-            query.text, searcher=searcher, syntax=syntax, snippet_chars=0, besides=TITLES
-        )
+        request = SearchRequest(query.text, searcher=searcher, syntax=syntax, snippet_chars=0)
         shown = {each.hit.docid: each for each in side.show(request, hits)}
         gone = ShownHit(0, Hit("", 0.0))  # its shard went out of reach since it was found
         found = (shown.get(hit.docid, gone) for hit in hits)

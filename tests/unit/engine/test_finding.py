@@ -116,6 +116,21 @@ def test_a_hit_comes_with_all_that_is_shown_of_it(engine: Engine) -> None:
     assert first.found_by == {"lexical": RankAndScore(1, first.hit.score)}
 
 
+@pytest.mark.parametrize("searcher", ["lexical", "dense", "hybrid"])
+def test_a_title_is_not_shown_again_below_itself(engine: Engine, searcher: str) -> None:
+    (bird,) = engine.find(SearchRequest("bird 7", k=1, searcher="lexical")).hits
+    assert bird.title == "Bird 7"
+    for each in engine.find(SearchRequest("bird 7", searcher=searcher)).hits:
+        assert each.hit.passage is not None and each.hit.passage.field == "text"
+
+
+def test_a_document_that_is_all_title_shows_it(tmp_path: Path) -> None:
+    with Engine.open(tmp_path / "titles.quoth") as engine:
+        engine.add_documents([Document("d", {"title": ("Barn owl",)})])
+        (hit,) = engine.find(SearchRequest("owl")).hits
+        assert hit.hit.passage is not None and hit.hit.passage.text == "Barn owl"
+
+
 def test_sides_of_a_hybrid_are_asked_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     engine.find(SearchRequest("an owl", searcher="hybrid"))  # the first one opens the searchers
     sides = [engine._searchers.lexical(syntax=True), engine._searchers.dense()]

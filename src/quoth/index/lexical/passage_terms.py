@@ -111,6 +111,10 @@ class PassageTerms:
     def __len__(self) -> int:
         return len(self._ends)
 
+    def fields(self) -> Sequence[int]:
+        """Return the number of the field that each passage stands in."""
+        return self._places[::_PER_PASSAGE]
+
     def place(self, at: int) -> PlacedPassage:
         """Tell where a passage stands."""
         start = at * _PER_PASSAGE
