@@ -44,6 +44,7 @@ from benchmarks.citations.held_out import (
     passages_of,
     questions_of,
     scene_of,
+    standings_of,
 )
 from benchmarks.citations.pack import CACHE, Question, open_questions, save_questions
 from quoth.answer.abstain import (
@@ -185,7 +186,10 @@ def gather_reader(given: argparse.Namespace) -> Gather:
 
     def gather(own: Sequence[Question]) -> tuple[Numbers, Truths]:
         texts = [each.text for each in own]
-        passages = [list(map(TitledPassage, passages_of(each), each.titles)) for each in own]
+        passages = [
+            list(map(TitledPassage, passages_of(each), each.titles, standings_of(each)))
+            for each in own
+        ]
         found = answerer.find(texts, passages)
         answers = answerer.answer_found(texts, passages, found)
         rights = [is_right(*each) for each in zip(own, answers, strict=True)]

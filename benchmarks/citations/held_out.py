@@ -21,11 +21,15 @@ import numpy as np
 from benchmarks.citations.pack import Question
 from benchmarks.citations.unanswerable import NUM_PASSAGES, Asked, Scene, holds, make_cases
 from quoth.answer.nearness import coverage, telling_words
+from quoth.answer.reading import standing_of
 from quoth.records import Passage, Span
 
 NAME = "held-out"
 ANSWERABLE = ("own", "found", "documented")
 SEARCHED = ("found", "absent", "documented", "undocumented")
+RANKED = ("found", "absent")
+"""Kinds of questions whose passages are in the order in which search found them."""
+
 NUM_SCENES = 500
 MAX_ASKED = 3
 MAX_SEARCHED = 70
@@ -198,6 +202,13 @@ def _answered(passage: str, asked: Sequence[Asked]) -> tuple[Asked, ...]:
 def scene_of(question: Question) -> int:
     """Return the number of the passage that a question was made for."""
     return int(question.qid.split(".")[1])
+
+
+def standings_of(question: Question) -> list[float]:
+    """Say where search ranked each passage; 0 for what was put together."""
+    is_ranked = question.set in RANKED
+    ranks = range(1, len(question.passages) + 1)
+    return [standing_of(rank) if is_ranked else 0.0 for rank in ranks]
 
 
 def passages_of(question: Question) -> list[Passage]:

@@ -58,8 +58,9 @@ class AnswerConfig(CheckedConfig, title="answer"):
     passages_per_document: AtLeastOne = 3
     """Passages per document that are read for a question."""
 
-    nearness_weight: NonNegative = 1.84
-    """Weight of the cosine of a sentence and the question, added to the reader's score.
+    nearness_weight: NonNegative = 2.3
+    """Weight of the cosine of the question and a sentence with the one before it, added to the
+    reader's score.
 
     Fitted on held-out training questions together with the weights of the reader's scores; 0 goes
     by the reader alone, and no sentence is encoded."""

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from quoth.answer.nearness import count_stems, telling_words
+from quoth.answer.reading import standing_of
 from quoth.answer.reading_answerer import TitledPassage
 from quoth.records import Document, Hit, Passage
 from quoth.text.passage_scores import add_nearness
@@ -54,7 +55,11 @@ def passages_to_read(
         if left and room[docid]:
             left, room[docid] = left - 1, room[docid] - 1
             chosen[docid].append(others[at])
-    return [TitledPassage(each, titles[docid]) for docid, own in chosen.items() for each in own]
+    return [
+        TitledPassage(each, titles[docid], standing_of(rank))
+        for rank, (docid, own) in enumerate(chosen.items(), start=1)
+        for each in own
+    ]
 
 
 def score_passages(question: str, passages: Sequence[str]) -> list[float]:

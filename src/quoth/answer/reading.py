@@ -1,10 +1,10 @@
 """Where the answer stands: what a reader says of all passages of a question, weighed together.
 
 Every sentence gets one score, a weighted sum of signs: of the spans that begin in it, of its
-evidence, of its passage's relevance and of "not here" in its passage; nearness to the question adds
-to those of the best. The softmax over all sentences is how probable it is that the answer stands
-there, if it stands anywhere. Weights are fitted on held-out training questions
-(`benchmarks.citations.sentence_signs`), the reader's stored beside it.
+evidence, of its passage's relevance, of "not here" in its passage and of where search ranked its
+document; nearness to the question adds to those of the best. The softmax over all sentences is how
+probable it is that the answer stands there, if it stands anywhere. Weights are fitted on held-out
+training questions (`benchmarks.citations.sentence_signs`), the reader's stored beside it.
 
 Pure: readings in, numbers and places out, but for the two functions that keep the weights.
 """
@@ -25,12 +25,13 @@ from quoth.models.reader.spans import Reading, best_span, log_sum_exp, sentence_
 from quoth.records import Span
 from quoth.vocabulary.dynamic import Source
 
-SIGNS = ("spans", "evidence", "relevance", "silence")
+SIGNS = ("spans", "evidence", "relevance", "silence", "standing")
 """What is weighed of a sentence."""
 
 WEIGHTS_FILE = "sentences.json"
-_BY_SPANS = (1.0, 0.0, 0.0, 0.0)
-_ENCODED = 8  # sentences whose nearness is looked at
+_BY_SPANS = (1.0, 0.0, 0.0, 0.0, 0.0)
+MOST_ENCODED = 8
+"""Sentences whose nearness is looked at."""
 
 
 def save_weights(folder: Path, weights: Sequence[float]) -> None:
@@ -40,14 +41,17 @@ def save_weights(folder: Path, weights: Sequence[float]) -> None:
 
 
 def open_weights(folder: Path) -> tuple[float, ...]:
-    """Read the weights of the signs; the spans alone count where a reader has none."""
+    """Read the weights of the signs; the spans alone count where a reader has none.
+
+    A sign that an older fit did not know has no weight.
+    """
     path = folder / WEIGHTS_FILE
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        weights = tuple(map(float, content["weights"]))
-        if tuple(content["signs"]) != SIGNS or not np.isfinite(weights).all():
+        known = dict(zip(content["signs"], map(float, content["weights"]), strict=True))
+        if not known.keys() <= set(SIGNS) or not np.isfinite(list(known.values())).all():
             raise ValueError(f"expected finite weights of {', '.join(SIGNS)}")
-        return weights
+        return tuple(known.get(sign, 0.0) for sign in SIGNS)
     except FileNotFoundError:
         return _BY_SPANS
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -79,28 +83,42 @@ class Findings:
     relevance: float
     """Of the most relevant passage."""
     nearest: float = 0.0
-    """The highest cosine of the question and a sentence; 0 where nothing encodes sentences."""
+    """The highest cosine of the question and a sentence with the one before it; 0 where nothing
+    encodes sentences."""
     score: float = -np.inf
     """Of the most probable sentence: its weighted signs and nearness, which other questions'
     compare with."""
 
 
+def standing_of(rank: int) -> float:
+    """Say how far a document stands below the first that search found, its rank from 1.
+
+    >>> standing_of(1), standing_of(4)
+    (0.0, -0.75)
+    """
+    return 1.0 / rank - 1.0
+
+
 def sentence_signs(
-    passages: Sequence[str], readings: Sequence[Reading]
+    passages: Sequence[str], readings: Sequence[Reading], *, standings: Sequence[float] = ()
 ) -> tuple[list[Sentence], Numbers]:  # (N, F)
-    """Return the sentences of all passages with their signs."""
+    """Return the sentences of all passages with their signs.
+
+    `standings` has that of each passage; without, nothing ranked them.
+    """
     sentences = sentences_of(passages)
     rows = []
     for number, reading in enumerate(readings):
         own = [each.span for each in sentences if each.passage == number]
-        whole = np.array([reading.relevance, reading.silence])
+        standing = standings[number] if standings else 0.0
+        whole = np.array([reading.relevance, reading.silence, standing])
         rows.append(np.column_stack([sentence_scores(reading, own), np.tile(whole, (len(own), 1))]))
     return sentences, np.concatenate([np.zeros((0, len(SIGNS))), *rows])
 
 
 @dataclass(frozen=True, slots=True)
 class Nearness:
-    """How near sentences are to the question, and how much each 1.0 of cosine counts."""
+    """How near stretches are to the question, and how much each 1.0 of cosine counts."""
 
     cosines: Callable[[Sequence[Sentence]], Numbers]
     weight: float
@@ -111,10 +129,11 @@ def find_answer(
     readings: Sequence[Reading],
     *,
     weights: Sequence[float],
+    standings: Sequence[float] = (),
     nearness: Nearness | None = None,
 ) -> Findings:
     """Weigh what a reader says of passages, and how near the best sentences are to the question."""
-    sentences, signs = sentence_signs(passages, readings)
+    sentences, signs = sentence_signs(passages, readings, standings=standings)
     readable = np.asarray(np.isfinite(signs).all(axis=1))
     kept = tuple(each for each, is_kept in zip(sentences, readable, strict=True) if is_kept)
     scores = signs[readable] @ np.array(weights)
@@ -146,11 +165,25 @@ def _cosines_of_best(
     """
     if nearness is None or not len(sentences):
         return np.zeros(len(sentences))
-    best = np.argsort(-scores, kind="stable")[:_ENCODED]
-    own = nearness.cosines([sentences[at] for at in best.tolist()])
+    best = np.argsort(-scores, kind="stable")[:MOST_ENCODED]
+    own = nearness.cosines([with_the_one_before(sentences, at) for at in best.tolist()])
     found = np.full(len(sentences), own.min())
     found[best] = own
     return found
+
+
+def with_the_one_before(sentences: Sequence[Sentence], at: int) -> Sentence:
+    """Put before a sentence the one that stands before it in its passage, which it may lean on.
+
+    >>> [with_the_one_before(sentences_of(["Owls? They hunt."]), at).text for at in (0, 1)]
+    ['Owls?', 'Owls? They hunt.']
+    """
+    own = sentences[at]
+    if at == 0 or sentences[at - 1].passage != own.passage:
+        return own
+    before = sentences[at - 1]
+    span = Span(before.span.start, own.span.end)
+    return Sentence(own.passage, span, f"{before.text} {own.text}")
 
 
 def softmax(scores: Numbers) -> Numbers:

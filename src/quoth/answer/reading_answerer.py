@@ -43,10 +43,13 @@ _LEAST_MARGIN = -60.0  # of passages without any text
 
 @dataclass(frozen=True, slots=True)
 class TitledPassage:
-    """A passage, and the title of its document; empty where it has none."""
+    """A passage, and what is known of its document."""
 
     passage: Passage
     title: str = ""
+    """Empty where it has none."""
+    standing: float = 0.0
+    """How far search ranked it below the first (`standing_of`); 0 where nothing ranked it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,12 +201,13 @@ class ReadingAnswerer:
         readings = self._reader.read_all(questions, texts)
         return [
             find_answer(
-                [each.text for each in own],
+                [each.passage.text for each in own],
                 read,
                 weights=self._weights,
+                standings=[each.standing for each in own],
                 nearness=self._nearness(question),
             )
-            for question, own, read in zip(questions, texts, readings, strict=True)
+            for question, own, read in zip(questions, passages, readings, strict=True)
         ]
 
     def _signs(

@@ -10,6 +10,7 @@ from typing import cast
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from quoth.answer.abstain import (
     MARGIN_ALONE,
@@ -20,9 +21,18 @@ from quoth.answer.abstain import (
     save_abstention,
 )
 from quoth.answer.config import AnswerConfig
+from quoth.answer.nearness import Sentence
 from quoth.answer.passages import passages_to_read
 from quoth.answer.quotations import Quotation, QuotationLimits, choose_quotations, trim
-from quoth.answer.reading import SIGNS, Nearness, find_answer, open_weights, save_weights, softmax
+from quoth.answer.reading import (
+    SIGNS,
+    Nearness,
+    find_answer,
+    open_weights,
+    save_weights,
+    softmax,
+    standing_of,
+)
 from quoth.answer.reading_answerer import FittedReader, ReadingAnswerer, TitledPassage
 from quoth.errors import ConfigError, Damaged
 from quoth.models.reader.inputs import TitledText
@@ -33,7 +43,7 @@ from quoth.vocabulary.dynamic import NO_ANSWER, Source
 
 OWLS = "Barn owls hunt at night. Ravens speak. Hens sleep."
 SWIFTS = "Swifts sleep on the wing. They hunt by day."
-SPANS = (1.0, 0.0, 0.0, 0.0)
+SPANS = (1.0, 0.0, 0.0, 0.0, 0.0)
 LIMITS = QuotationLimits(most=3, share=0.4, words=30, further_words=30, long_words=40)
 
 
@@ -92,7 +102,7 @@ def test_the_most_probable_sentence_holds_the_short_answer() -> None:
 
 def test_weights_decide_what_counts() -> None:
     readings = [read(OWLS, {"night": 4.0}), read(SWIFTS, {"day": 3.0}, silence=2.0)]
-    by_relevance = find_answer([OWLS, SWIFTS], readings, weights=(0.0, 0.0, 5.0, 0.0))
+    by_relevance = find_answer([OWLS, SWIFTS], readings, weights=(0.0, 0.0, 5.0, 0.0, 0.0))
     assert by_relevance.sentences[int(by_relevance.probabilities.argmax())].passage == 1
 
 
@@ -107,6 +117,32 @@ def test_nearness_decides_between_sentences_that_read_alike() -> None:
     assert found.short.source == Source(1, Span(39, 42)), "the short answer goes with it"
 
 
+def test_a_sentence_is_as_near_as_it_is_with_the_one_before_it() -> None:
+    seen: list[str] = []
+
+    def cosines(sentences: Sequence[Sentence]) -> NDArray[np.float64]:
+        seen.extend(each.text for each in sentences)
+        return np.zeros(len(sentences))
+
+    texts = ["Swifts sleep. They hunt.", "Hens sleep."]
+    readings = [read(each, {}) for each in texts]
+    find_answer(texts, readings, weights=SPANS, nearness=Nearness(cosines, 1.0))
+    assert sorted(seen) == ["Hens sleep.", "Swifts sleep.", "Swifts sleep. They hunt."]
+
+
+def test_a_document_that_search_ranked_higher_speaks_for_its_sentences() -> None:
+    texts, readings = [SWIFTS, OWLS], [read(SWIFTS, {"day": 4.0}), read(OWLS, {"night": 4.1})]
+    weights = (1.0, 0.0, 0.0, 0.0, 0.5)
+    for standings, expected in (((), 1), ((0.0, 0.0), 1), ((0.0, standing_of(2)), 0)):
+        found = find_answer(texts, readings, weights=weights, standings=standings)
+        assert found.sentences[int(found.probabilities.argmax())].passage == expected
+    ranked = [replace(titled(text)[0], standing=-at / 2) for at, text in enumerate(texts)]
+    fake = cast(Reader, FakeReader({"day": 4.0, "night": 4.1}))
+    answerer = ReadingAnswerer(FittedReader(fake, weights, MARGIN_ALONE), AnswerConfig())
+    (found,) = answerer.find(["When do they hunt?"], [ranked])
+    assert found.sentences[int(found.probabilities.argmax())].passage == 0
+
+
 def test_without_text_nothing_is_found() -> None:
     found = find_answer([""], [read("", {})], weights=SPANS)
     assert found.sentences == () and found.short is None and found.margin == -np.inf
@@ -115,8 +151,11 @@ def test_without_text_nothing_is_found() -> None:
 
 def test_weights_are_kept_with_the_reader(tmp_path: Path) -> None:
     assert open_weights(tmp_path) == SPANS
-    save_weights(tmp_path, (0.25, 0.5, 0.0, -0.125))
-    assert open_weights(tmp_path) == (0.25, 0.5, 0.0, -0.125) and len(SIGNS) == 4
+    save_weights(tmp_path, (0.25, 0.5, 0.0, -0.125, 0.5))
+    assert open_weights(tmp_path) == (0.25, 0.5, 0.0, -0.125, 0.5) and len(SIGNS) == 5
+    older = {"signs": SIGNS[:2], "weights": [0.5, 1.5]}
+    (tmp_path / "sentences.json").write_text(json.dumps(older))
+    assert open_weights(tmp_path) == (0.5, 1.5, 0.0, 0.0, 0.0)
     (tmp_path / "sentences.json").write_text('{"signs": ["owl"], "weights": [1]}')
     with pytest.raises(Damaged, match="expected finite weights of spans, evidence"):
         open_weights(tmp_path)
@@ -359,7 +398,7 @@ def test_several_passages_of_a_document_are_read() -> None:
         "When does the barn owl hunt?", hits, {"d": (document, [title, *passages])}, per_document=3
     )
     assert [each.passage.text for each in found] == [texts[0], texts[1], texts[3]]
-    assert {each.title for each in found} == {"Owls"}
+    assert {(each.title, each.standing) for each in found} == {("Owls", 0.0)}
 
 
 def test_near_passages_are_read_though_they_share_no_word_with_the_question() -> None:
@@ -383,3 +422,4 @@ def test_a_document_that_holds_more_of_the_question_gives_more_passages() -> Non
     found = passages_to_read("Do owls hunt?", hits, documents, per_document=3)
     assert [each.passage.docid for each in found] == ["h", *["o"] * 5]
     assert found[1].passage == owls[4], "what was shown comes first"
+    assert [each.standing for each in found] == [0.0] + [-0.5] * 5

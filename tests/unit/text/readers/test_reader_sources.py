@@ -149,6 +149,16 @@ def test_standard_input(read):
     assert read("-", stdin=b'{"text": "x"}', id_key="#line").docids == ["-:1"]
 
 
+def test_words_that_man_parts_are_joined_where_no_hyphen_is_their_own(read):
+    page = "By hand\u2010\n       book or\r\n line: dis\u2010\r\ncussion."
+    parted = [page, page + " A well\u2010known one.", "5\u2010\n6", "-\u2010\n  x"]
+    parted.append("counter\u2010\n  revolu\u2010\n  tion")
+    found = [read("-", stdin=each.encode()).document.fields["text"] for each in parted]
+    assert found[0] == ("By handbook\n or\r\n line: discussion.\r\n",)
+    assert [text.count("\n") for (text,) in found] == [text.count("\n") for text in parted]
+    assert found[1:] == [(each,) for each in parted[1:]]
+
+
 @pytest.mark.parametrize("stdin", [b"", b" \n ", b"\xff", b"x" * 20])
 def test_bad_standard_input(read, stdin):
     assert read("-", stdin=stdin, max_file_bytes=19).problem.startswith("-")
