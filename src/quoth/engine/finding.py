@@ -49,6 +49,9 @@ _Content = tuple[Hit, str, Mapping[str, Scalar | tuple[Scalar, ...]], Snippet | 
 CutSnippet = Callable[[Passage], Snippet]
 """Cuts what is shown of a passage, around the words of a query."""
 
+_TEXTS = 5
+"""Documents that are asked how a correction is written."""
+
 _MAX_CORRECTIONS = 1_000
 
 STEADY = ("lexical", "dense")
@@ -231,8 +234,18 @@ class Finder:
                 scan=counts.terms_from,
                 look_up=functools.partial(counts.document_frequencies, EVERYTHING),
                 is_word=searchers.dense_side().has_word if has_encoder else lambda _word: False,
+                holding=self._texts_with,
             )
         return known[asked]
+
+    def _texts_with(self, word: str) -> list[str]:
+        """Return passages in which a word stands, of the first documents that hold it."""
+        query = Query("", word)
+        found = self._searchers.lexical(syntax=False).search([query], k=_TEXTS, allowed=None)
+        stored = stored_hits(self._store, found.hits[query.qid])
+        documents = {each.row: each.document for each in stored.values()}
+        chosen = self._searchers.passages.best("lexical", query, documents, syntax=False)
+        return [passage.text for passage in chosen.values() if passage is not None]
 
     def show(self, request: SearchRequest, hits: Sequence[Hit]) -> tuple[ShownHit, ...]:
         """Show hits that were found among other shards'; what is gone is left out."""

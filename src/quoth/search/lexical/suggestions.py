@@ -4,7 +4,8 @@ All terms one edit away are looked up; for longer words, terms that begin with t
 are compared as well, up to two edits. One edit is a letter more, less or other, or two neighbours
 exchanged (optimal string alignment). A frequent term may be farther away than a rare one: two edits
 against one need a hundred times the documents. A word that the encoder's vocabulary contains whole
-is rarely a typo, so it stays.
+is rarely a typo, so it stays. A correction is written as documents write it: of the words with its
+term, the one nearest to what was typed.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ LookUp = Callable[[Sequence[str]], Mapping[str, int]]
 IsWord = Callable[[str], bool]
 """Says whether a word is known to be one, whatever the collection holds."""
 
+Holding = Callable[[str], Iterable[str]]
+"""Returns texts of the collection in which the term of a word stands."""
+
 
 def correct_query(
     text: str,
@@ -40,6 +44,7 @@ def correct_query(
     scan: Scan,
     look_up: LookUp,
     is_word: IsWord = lambda _written: False,
+    holding: Holding = lambda _word: (),
 ) -> str:
     """Write a query with corrections for its unknown terms; empty where there are none."""
     missing, corrected, at = set(unknown), [], 0
@@ -49,6 +54,8 @@ def correct_query(
         if word.term in missing and is_new and not is_word(text[word.start : word.end].casefold()):
             better = _correct_word(word, text, analyser=analyser, scan=scan, look_up=look_up)
         if better:
+            typed = text[word.start : word.end].casefold()
+            better = _as_written(better, typed, holding(better), analyser)
             corrected += [text[at : word.start], better]
             at = word.end
     return "".join((*corrected, text[at:])) if corrected else ""
@@ -176,3 +183,22 @@ def _spell(term: str, wrong: str, written: str, analyser: Analyser) -> str:
         if analyser.terms(term + ending) == [term]:
             return term + ending
     return term
+
+
+def _as_written(word: str, typed: str, texts: Iterable[str], analyser: Analyser) -> str:
+    """Return the word of these texts that has the same term and is nearest to what was typed.
+
+    >>> from quoth.text.words import AnalyserConfig
+    >>> texts = ["The renewal of a passport.", "Renewing takes weeks."]
+    >>> _as_written("renew", "renewall", texts, Analyser(AnalyserConfig()))
+    'renewal'
+    """
+    (term,) = analyser.terms(word)
+    found = {
+        text[each.start : each.end].casefold()
+        for text in texts
+        for each in analyser.words(text)
+        if each.term == term
+    }
+    by_distance = {each: edit_distance(typed, each, most=len(typed)) for each in found}
+    return min(sorted(found), key=by_distance.__getitem__, default=word)

@@ -111,6 +111,27 @@ def test_unknown_words_are_corrected(engine: Engine, typed: str, meant: str) -> 
         assert engine.find(SearchRequest(typed)).suggestion == meant
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("renewall", "renewal"),
+        ("renewwing", "renewing"),
+        ("Mülltone", "mülltonnen"),
+        ("waschmaschinem", "waschmaschine"),
+    ],
+)
+def test_corrections_are_written_as_documents_write_them(
+    tmp_path: Path, typed: str, meant: str
+) -> None:
+    texts = ["The renewal of a passport.", "Renewing it takes weeks.", "Die Waschmaschine läuft."]
+    with Engine.open(tmp_path / "written.quoth") as engine:
+        engine.add_documents(
+            Document(str(at), {"text": (text,)})
+            for at, text in enumerate([*texts, "Mülltonnen werden geleert."])
+        )
+        assert engine.find(SearchRequest(typed)).suggestion == meant
+
+
 def test_shards_offer_the_words_of_all(engine: Engine, tmp_path: Path) -> None:
     engine.close()
     split_collection(engine.folder, tmp_path / "s", count=3)
