@@ -28,6 +28,13 @@ Near = Callable[[Query, Mapping[int, Document]], Mapping[int, Body]]
 """Returns how near the passages of documents are to a query, by row."""
 
 
+class Plain(Protocol):
+    """Returns what a query asks for in words alone."""
+
+    def __call__(self, query: Query, *, syntax: bool) -> Query:
+        """Leave out the signs if they mean something."""
+
+
 class TermIndex(Protocol):
     """What BM25's index knows of queries and of the passages of documents."""
 
@@ -49,12 +56,14 @@ class PassageChooser:
         cut: CutDocument,
         lexical: Lexical,
         near: Near,
+        plain: Plain,
     ) -> None:
         self._store = store
         self._analyser = analyser
         self._cut = cut
         self._lexical = lexical
         self._near = near
+        self._plain = plain
 
     def best(
         self,
@@ -74,7 +83,8 @@ class PassageChooser:
         if not stored:
             return {}
         lexical = self._lexical(syntax)
-        near = self._near(query, stored) if searcher in BY_VECTORS else {}
+        plain = self._plain(query, syntax=syntax)
+        near = self._near(plain, stored) if searcher in BY_VECTORS else {}
         choice = PassageChoice(
             lexical.term_weights(query),
             analyser=self._analyser,

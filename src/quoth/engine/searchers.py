@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from quoth.collection.store import Store
 from quoth.engine.calibrating import RerankingTrial
@@ -21,7 +21,7 @@ from quoth.engine.naming import LoadGenerative, LoadGenerator, open_generative
 from quoth.engine.passages import BY_VECTORS, PassageChooser
 from quoth.engine.reranking import LoadReranker, arrange, find_reranker, make_trial, share_of
 from quoth.engine.writing import follow_if_possible
-from quoth.errors import CollectionError, ConfigError, MissingExtra
+from quoth.errors import CollectionError, ConfigError
 from quoth.portions import count_workers
 from quoth.records import Attention, Document, Query
 from quoth.search.dense.coverage import Stamp, stamp
@@ -32,10 +32,12 @@ from quoth.search.hybrid.calibration import Calibration
 from quoth.search.hybrid.searcher import HybridSearcher, SearchTogether
 from quoth.search.lexical.searcher import LexicalSearcher
 from quoth.search.near import NearUnits
-from quoth.search.rerank import ReadHits, ReadVectors, RerankingSearcher, wanted_text
-from quoth.search.searcher import IndexedSearcher, KeptIndex, Progress, Searcher, Timed, untimed
+from quoth.search.rerank import ReadHits, ReadVectors, RerankingSearcher
+from quoth.search.searcher import KeptIndex, Progress, Searcher, Timed, untimed
+from quoth.search.signed import SignedSearcher
 from quoth.settings.config import Config
 from quoth.text.passages import cut_document
+from quoth.text.query_syntax import has_signs, wanted_text
 from quoth.text.words import Analyser
 
 if TYPE_CHECKING:
@@ -108,12 +110,12 @@ class Searchers:
             near = self.near if feedback else None
             make = functools.partial(self.rerank, first, read, syntax=syntax, near=near)
             return self._once(f"{name} reranked, {feedback}", syntax, make)
-        if name == "dense":
-            return self.dense()
-        if name == "generative":
-            return self.generative()
         if name == "hybrid":
-            return self._once(name, syntax, lambda: self._make_hybrid(syntax=syntax))
+            side = functools.partial(self.get, syntax=syntax)
+            return self._once(name, syntax, lambda: self.fuse(side))
+        if name in ("dense", "generative"):
+            own: Searcher = self.dense() if name == "dense" else self.generative()
+            return self._once(name, True, lambda: self._keep_to_signs(own)) if syntax else own
         raise ConfigError(f"there is no searcher {name!r}; choose one of {', '.join(NAMES)}")
 
     def lexical(self, *, syntax: bool) -> LexicalSearcher:
@@ -164,6 +166,16 @@ class Searchers:
         """The share that reranking has in the new score."""
         return share_of(self._config.rerank, self.calibration)
 
+    def plain(self, query: Query, *, syntax: bool) -> Query:
+        """Return what a query asks for in words alone; with `syntax`, without its signs."""
+        if not (syntax and has_signs(query.text)):
+            return query
+        return Query(query.qid, wanted_text(query.text, fields=self._store.fields()))
+
+    def _keep_to_signs(self, side: Searcher) -> SignedSearcher:
+        plain = functools.partial(self.plain, syntax=True)
+        return SignedSearcher(side, plain=plain, fitting=self.lexical(syntax=True).fitting)
+
     def near(self, query: Query, docids: Sequence[str]) -> Mapping[str, NearUnits]:
         """Return, of documents that have vectors, the one nearest to a query, and all cosines."""
         return self.dense_side().near(query, docids)
@@ -177,9 +189,7 @@ class Searchers:
             share=self.rerank_share,
             load=self.load_reranker,
             read=read,
-            words=lambda query: (
-                wanted_text(query.text, self._store.fields()) if syntax else query.text
-            ),
+            words=lambda query: self.plain(query, syntax=syntax).text,
             is_fused=isinstance(first, HybridSearcher),
             near=near,
         )
@@ -227,16 +237,6 @@ class Searchers:
         if self.has_generative and not self._has_current_names(store.change):
             follow_if_possible("identifiers", self.generative, store, progress)
 
-    def describe(self) -> dict[str, dict[str, Any]]:
-        """Describe every index that is kept."""
-        described = {"lexical": self.lexical(syntax=True).describe()}
-        if self.has_vectors:
-            unfinished = {} if self.is_encoded else {"unfinished": True}
-            described["dense"] = _describe(self.dense_side) | unfinished
-        if self.has_generative:
-            described["generative"] = _describe(self.generative)
-        return described
-
     @functools.cached_property
     def passages(self) -> PassageChooser:
         """What chooses the passages of hits that are shown and read."""
@@ -246,6 +246,7 @@ class Searchers:
             cut=functools.partial(cut_document, config=self._config.passages),
             lexical=lambda syntax: self.lexical(syntax=syntax),
             near=lambda query, stored: self.dense().body_cosines(query, stored),
+            plain=self.plain,
         )
 
     def attention(
@@ -370,9 +371,6 @@ class Searchers:
             turn=self._turn,
         )
 
-    def _make_hybrid(self, *, syntax: bool) -> HybridSearcher:
-        return self.fuse(lambda name: self.get(name, syntax=syntax))
-
     def fuse(
         self, side: Callable[[str], Searcher], *, together: SearchTogether | None = None
     ) -> HybridSearcher:
@@ -391,10 +389,3 @@ class Searchers:
         return HybridSearcher(
             sides, config=config, weights=weights, ranges=ranges, timed=timed, together=together
         )
-
-
-def _describe(give: Callable[[], IndexedSearcher]) -> dict[str, Any]:
-    try:
-        return give().describe()
-    except MissingExtra as error:
-        return {"unavailable": str(error)}

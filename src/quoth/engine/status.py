@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from quoth.collection.sources import read_sources
 from quoth.collection.store import FILE_NAME, Store
 from quoth.engine.searchers import Searchers
+from quoth.errors import MissingExtra
+from quoth.search.searcher import IndexedSearcher
 from quoth.settings.config import STORED_SECTIONS, Config, as_values
 
 _PARTS = (FILE_NAME, "lexical", "dense", "generative")
@@ -26,7 +29,7 @@ def describe(folder: Path, store: Store, searchers: Searchers, *, config: Config
         "sources": [each.name for each in read_sources(store).folders],
         "change": store.change,
         "bytes": {name: _size(folder / name) for name in _PARTS},
-        "indexes": searchers.describe(),
+        "indexes": _describe_indexes(searchers),
         "settings": as_values(config, STORED_SECTIONS),
     }
 
@@ -43,3 +46,21 @@ def _size(path: Path) -> int:
     if path.is_dir():
         return sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
     return path.stat().st_size if path.exists() else 0
+
+
+def _describe_indexes(searchers: Searchers) -> dict[str, dict[str, Any]]:
+    """Describe every index that is kept."""
+    described = {"lexical": searchers.lexical(syntax=True).describe()}
+    if searchers.has_vectors:
+        unfinished = {} if searchers.is_encoded else {"unfinished": True}
+        described["dense"] = _describe_index(searchers.dense_side) | unfinished
+    if searchers.has_generative:
+        described["generative"] = _describe_index(searchers.generative)
+    return described
+
+
+def _describe_index(give: Callable[[], IndexedSearcher]) -> dict[str, Any]:
+    try:
+        return give().describe()
+    except MissingExtra as error:
+        return {"unavailable": str(error)}

@@ -29,7 +29,6 @@ from quoth.search.hybrid.searcher import HybridSearcher
 from quoth.search.near import NearUnits
 from quoth.search.rerank_config import BOTH, LIKELIHOOD
 from quoth.search.searcher import Searcher
-from quoth.text.query_syntax import parse_query
 
 _WHAT = {
     LIKELIHOOD: "log p(query | passage)",
@@ -158,10 +157,11 @@ class RerankingSearcher:
         if how.vectors is None or not how.feedback or depth < 2:
             return mixed
         docids = [hit.docid for hit in hits[:depth]]
+        asked = Query(query.qid, how.words(query))
         cosines = likeness(
             docids,
             [each.score for each in mixed[:depth]],
-            {docid: near.vector for docid, near in how.vectors(query, docids).items()},
+            {docid: near.vector for docid, near in how.vectors(asked, docids).items()},
             num_best=how.feedback_hits,
         )
         return (*_raise(mixed[:depth], cosines, weight=how.feedback), *mixed[depth:])
@@ -356,15 +356,3 @@ def join_passage(passage: ReadPassage) -> str:
     'Owls\nThey hunt at night.'
     """
     return f"{passage.title}\n{passage.text}" if passage.title else passage.text
-
-
-def wanted_text(text: str, fields: Sequence[str]) -> str:
-    """Return the words that a query with signs asks for, without the signs.
-
-    >>> wanted_text('title:owl -barn "night bird" +dusk', ["title"])
-    'owl night bird dusk'
-    >>> wanted_text("state-of-the-art: why?", ["title"])
-    'state-of-the-art: why?'
-    """
-    clauses = parse_query(text, fields=fields)
-    return " ".join(each.text for each in clauses if each.occur != "must_not")

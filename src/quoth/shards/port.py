@@ -17,16 +17,7 @@ from quoth.engine.lookup import HitDocuments, allowed_rows, find_newest, newest
 from quoth.engine.models import LoadedModels
 from quoth.engine.searchers import Searchers
 from quoth.errors import Busy, CollectionError
-from quoth.records import (
-    Attention,
-    Document,
-    Hit,
-    Part,
-    Query,
-    SearchRequest,
-    ShownHit,
-    ShownHits,
-)
+from quoth.records import Attention, Document, Hit, Part, Query, SearchRequest, ShownHit, ShownHits
 from quoth.search.coverage import HeldVectors
 from quoth.search.hybrid.calibration import Calibration
 from quoth.search.near import NearUnits
@@ -95,7 +86,7 @@ class ShardEngine(Engine):
         def look(store: Store) -> tuple[ShardHits, ...]:
             own, queries, k = self._searchers, question.queries, question.k
             if question.prepared is not None:
-                asked = [query for query in queries if query.text.strip()]
+                asked = _asked_of(own, question.searcher, queries, question.syntax)
                 _PREPARED[question.searcher][1](own, asked, question)
             allowed = allowed_rows(store, question.where)
             if question.searcher == "lexical" and not question.exactly:
@@ -237,6 +228,13 @@ class ShardEngine(Engine):
             return True
 
 
+def _asked_of(own: Searchers, searcher: str, queries: Sequence[Query], syntax: bool) -> list[Query]:
+    """Return the queries that ask a searcher for anything, as it reads them."""
+    if searcher != "lexical":
+        queries = [own.plain(query, syntax=syntax) for query in queries]
+    return [query for query in queries if query.text.strip()]
+
+
 _Make = Callable[[Searchers, Sequence[Query], bool], Any]
 _Take = Callable[[Searchers, Sequence[Query], ShardQuestion], None]
 _PREPARED: Mapping[str, tuple[_Make, _Take]] = {
@@ -281,12 +279,15 @@ class LocalPort:
 
     def prepare(self, searcher: str, queries: Sequence[Query], syntax: bool) -> Any:
         """Make of queries what every shard would make of them before it looks into itself."""
-        asked = [query for query in queries if query.text.strip()]
-        if not asked or searcher not in _PREPARED:
+        if searcher not in _PREPARED:
             return None
+
+        def make(own: Searchers) -> Any:
+            asked = _asked_of(own, searcher, queries, syntax)
+            return _PREPARED[searcher][0](own, asked, syntax) if asked else None
+
         with self._having_turn(searcher):
-            make = _PREPARED[searcher][0]
-            return self.engine.with_searchers(lambda own: make(own, asked, syntax), searcher)
+            return self.engine.with_searchers(make, searcher)
 
     def answer(self, questions: Sequence[ShardQuestion]) -> tuple[tuple[ShardHits, ...], ...]:
         """Find the best documents of the shard by several searchers, for each query of each."""

@@ -36,6 +36,15 @@ class QueryClause:
     is_phrase: bool = False
 
 
+def has_signs(text: str) -> bool:
+    """Whether anything in a query may mean more than words; what has none needs no parsing.
+
+    >>> has_signs("a state-of-the-art C++"), has_signs("owl -barn"), has_signs("why: nobody knows")
+    (False, True, True)
+    """
+    return _MEANS_SOMETHING.search(text) is not None
+
+
 def parse_query(text: str, *, fields: Collection[str]) -> tuple[QueryClause, ...]:
     """Read a query; `fields` are the names that may stand before a colon.
 
@@ -57,9 +66,21 @@ def read_query(text: str, *, fields: Collection[str] | None) -> tuple[QueryClaus
     >>> [len(read_query(text, fields=())) for text in ("a state-of-the-art C++", "an owl -barn")]
     [1, 3]
     """
-    if fields is None or _MEANS_SOMETHING.search(text) is None:
+    if fields is None or not has_signs(text):
         return plain_query(text)  # the same terms, sooner
     return parse_query(text, fields=fields)
+
+
+def wanted_text(text: str, *, fields: Collection[str]) -> str:
+    """Return the words that a query with signs asks for, without the signs.
+
+    >>> wanted_text('title:owl -barn "night bird" +dusk', fields=["title"])
+    'owl night bird dusk'
+    >>> wanted_text("state-of-the-art: why?", fields=["title"])
+    'state-of-the-art: why?'
+    """
+    clauses = parse_query(text, fields=fields)
+    return " ".join(each.text for each in clauses if each.occur != "must_not")
 
 
 def plain_query(text: str) -> tuple[QueryClause, ...]:

@@ -30,11 +30,11 @@ from quoth.search.rerank import (
     join_passage,
     mix,
     read_passage,
-    wanted_text,
 )
 from quoth.search.rerank_config import BOTH, LIKELIHOOD, RerankConfig
 from quoth.search.rerank_share import RerankTrial, calibrate_share
 from quoth.text.passages import PassageConfig, cut_document
+from quoth.text.query_syntax import wanted_text
 from quoth.text.words import Analyser, AnalyserConfig
 
 CUT = partial(cut_document, config=PassageConfig())
@@ -123,6 +123,7 @@ class Setting:
             cut=CUT,
             lexical=lambda _syntax: NoTerms(),
             near=lambda _query, _stored: {},
+            plain=lambda query, *, syntax: query,
         )
         how = Reranking(
             by=by,
@@ -131,7 +132,7 @@ class Setting:
             load=self._load,
             read=partial(passages.read_hits, "lexical", syntax=syntax),
             words=lambda query: (
-                wanted_text(query.text, self.store.fields()) if syntax else query.text
+                wanted_text(query.text, fields=self.store.fields()) if syntax else query.text
             ),
             width=None if vectors is None else 16.0,
             vectors=vectors,

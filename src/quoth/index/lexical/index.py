@@ -274,6 +274,17 @@ class LexicalIndex:
                 return [hit for hit in kept if hit[1] >= last]
             limit *= 4
 
+    def fitting(self, query: LexicalQuery) -> set[int] | None:
+        """Return the rows that hold what must occur and not what must not; None where all may."""
+        occurs = {"must": tantivy.Occur.Must, "must_not": tantivy.Occur.MustNot}
+        signed = [each for each in query.clauses if each.occur in occurs]
+        if not signed:
+            return None
+        parts = [(tantivy.Occur.Must, tantivy.Query.all_query())]
+        parts += [(occurs[each.occur], self._match(each.view, each.terms)) for each in signed]
+        found = self._collect(tantivy.Query.boolean_query(parts), _MANY)
+        return {row for row, _score in found}
+
     def has_view(self, view: str) -> bool:
         """Whether the view is indexed on its own."""
         return view in self._names

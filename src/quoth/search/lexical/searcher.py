@@ -136,8 +136,8 @@ class LexicalSearcher:
         parts = []
         for document in documents:
             check_interruption()
-            found = contributions(parsed, self.analyse(document), statistics)
-            parts.append(explain_parts(list(found)))
+            found = list(contributions(parsed, self.analyse(document), statistics))
+            parts.append(explain_parts(found))
         return tuple(parts)
 
     def score(self, queries: Sequence[Query], documents: Sequence[Document]) -> tuple[float, ...]:
@@ -174,6 +174,10 @@ class LexicalSearcher:
                 for (group, name, occur), times in repeats.items()
             )
         )
+
+    def fitting(self, query: Query) -> set[int] | None:
+        """Return the rows that a query's signs leave; None where it has none."""
+        return self._opened().fitting(self.parse(query))
 
     def term_weights(self, query: Query) -> dict[str, float]:
         """Return the idf of each wanted term, to choose passages and highlights by."""
@@ -318,8 +322,7 @@ class LexicalSearcher:
         scored = top(parsed, k, allowed=allowed)
         docids = self._name([row for row, _value in scored])
         hits = [Hit(docids[row], value) for row, value in scored]
-        hits.sort(key=lambda hit: (-hit.score, hit.docid))
-        return tuple(hits[:k])
+        return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.docid))[:k])
 
     def _propose_one(self, query: Query, k: int, allowed: set[int] | None) -> ShardHits:
         parsed = self.parse(query)
@@ -340,9 +343,8 @@ class LexicalSearcher:
 
     def _agreement(self) -> CountAgreement:
         if self._agreed is None:
-            self._agreed = CountAgreement(
-                self._opened(), self._pinned(), of_all_shards=self._exchanged is not None
-            )
+            is_shard = self._exchanged is not None
+            self._agreed = CountAgreement(self._opened(), self._pinned(), of_all_shards=is_shard)
         return self._agreed
 
     def _name(self, rows: Sequence[int]) -> dict[int, str]:
@@ -361,19 +363,17 @@ class LexicalSearcher:
         """Find the k best rows, with ties, by statistics that the index does not count with."""
         statistics = self._pinned().of_query(query)
         boost, slack = self._agreement().corrections(query, statistics)
+        most = slack.most  # times what was proposed, a document scores
         scored: dict[int, float] = {}
         floor, depth = float("-inf"), 2 * k
         while True:
             proposed = self._opened().top_k(query, depth, allowed=allowed, boost=boost)
             for part in (proposed[:k], proposed[k:]):  # the first say what the others must reach
-                # A document scores at most `slack.most` times what was proposed.
-                worth = [
-                    row for row, value in part if value * slack.most >= floor and row not in scored
-                ]
+                worth = [row for row, value in part if value * most >= floor and row not in scored]
                 scored.update(self._exact.score(query, worth, statistics))
                 best = sorted(scored.values(), reverse=True)
                 floor = best[k - 1] if len(best) >= k else floor
-            if len(proposed) < depth or proposed[-1][1] * slack.most < floor:
+            if len(proposed) < depth or proposed[-1][1] * most < floor:
                 return list(scored.items())
             depth *= 4
 

@@ -4,8 +4,8 @@ All terms one edit away are looked up; for longer words, terms that begin with t
 are compared as well, up to two edits. One edit is a letter more, less or other, or two neighbours
 exchanged (optimal string alignment). A frequent term may be farther away than a rare one: two edits
 against one need a hundred times the documents. A word that the encoder's vocabulary contains whole
-is rarely a typo, so it stays. A correction is written as documents write it: of the words with its
-term, the one nearest to what was typed.
+is rarely a typo, so it stays. A correction is written as documents or that vocabulary write it: of
+the words with its term, the one nearest to what was typed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def correct_query(
             better = _correct_word(word, text, analyser=analyser, scan=scan, look_up=look_up)
         if better:
             typed = text[word.start : word.end].casefold()
-            better = _as_written(better, typed, holding(better), analyser)
+            known = (better,) if is_word(better) else ()
+            better = _as_written(better, typed, (*holding(better), *known), analyser)
             corrected += [text[at : word.start], better]
             at = word.end
     return "".join((*corrected, text[at:])) if corrected else ""
