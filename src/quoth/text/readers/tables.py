@@ -1,4 +1,4 @@
-"""Comma- and tab-separated tables: the first row names the columns, every other row is a document.
+"""Tables as text, parted by commas, tabs or semicolons: a row of names, then a document per row.
 
 Rows may hold quoted newlines; a problem names the physical line on which its row starts. Malformed
 quoting is a problem rather than a guess (`strict`), and reading resumes on the next line. Tables
@@ -12,6 +12,7 @@ import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from quoth.errors import CorpusError
 from quoth.records import TITLES, Place, Problem, Scalar
@@ -83,7 +84,10 @@ def read_table(
     lines: Iterable[Line | Problem], *, path: str, delimiter: str, keys: Keys, max_line_bytes: int
 ) -> Iterator[Outcome]:
     """Read one document from every row below the header."""
-    feed = _Feed(iter(lines), path=path, max_row_bytes=max_line_bytes)
+    remaining = iter(lines)
+    opening = list(_take_header(remaining))
+    feed = _Feed(chain(opening, remaining), path=path, max_row_bytes=max_line_bytes)
+    delimiter = _find_delimiter(opening, usual=delimiter)
     rows = _read_rows(feed, delimiter=delimiter, max_cell=max_line_bytes)
     header = next(rows, None)
     if isinstance(header, Problem):
@@ -100,6 +104,30 @@ def read_table(
             yield row
         else:
             yield _read_row(row, names, path=path, keys=keys, lacks_title=lacks_title)
+
+
+def _take_header(lines: Iterator[Line | Problem]) -> Iterator[Line | Problem]:
+    """Take lines up to the first that is not blank."""
+    for line in lines:
+        yield line
+        if isinstance(line, Line) and not line.is_blank:
+            return
+
+
+def _find_delimiter(opening: Sequence[Line | Problem], *, usual: str) -> str:
+    r"""Tell what parts the columns: semicolons or tabs where the header has no comma.
+
+    Spreadsheets write semicolons where a comma is the decimal mark.
+
+    >>> headers = (b"name;town", b"name,a;b", b"name\ttown", b"name")
+    >>> [_find_delimiter([Line(1, each, "utf-8")], usual=",") for each in headers]
+    [';', ',', '\t', ',']
+    """
+    header = opening[-1] if opening else None
+    if not isinstance(header, Line):
+        return usual
+    text = header.data.decode(header.encoding, errors="replace")
+    return next((each for each in (usual, ";", "\t") if each in text), usual)
 
 
 def _read_rows(feed: _Feed, *, delimiter: str, max_cell: int) -> Iterator[_Row | Problem]:

@@ -62,6 +62,19 @@ def test_titles_and_texts_of_a_table_without_docids_keep_their_columns(read_byte
     assert text.fields == {"text": ("only this",)}
 
 
+@pytest.mark.parametrize("separator", [b";", b"\t"])
+def test_tables_of_spreadsheets_are_parted_as_their_header_is(read_bytes, separator):
+    data = b"\nid;text;price\n1;one, two;3\n2;three;4\n".replace(b";", separator)
+    reading = read_bytes("a.csv", data)
+    assert reading.docids == ["1", "2"]
+    first = reading.documents[0]
+    assert (first.fields["text"], first.metadata["price"]) == (("one, two",), 3)
+
+
+def test_semicolons_beside_commas_part_nothing(read_bytes):
+    assert read_bytes("a.csv", b"id,text;note\n1,a;b\n").document.fields == {"text;note": ("a;b",)}
+
+
 def test_a_column_that_was_asked_for_is_not_replaced_by_lines(read_bytes):
     assert "docid" in read_bytes("a.csv", b"name,text\n1,a\n", id_key="key").problem
 
