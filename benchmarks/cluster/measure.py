@@ -49,18 +49,22 @@ def _timed(ask: Ask, text: str) -> float:
 @contextmanager
 def opened(folders: dict[str, Path], *, through_ray: bool) -> Iterator[dict[str, Ask]]:
     """Open all collections: searched in this process, and those in shards through Ray as well."""
+
+    def by_words(engine: Engine | ShardedEngine) -> Ask:
+        return functools.partial(engine.search, k=10, syntax=False, searcher="lexical")
+
     with ExitStack() as stack:
         asks: dict[str, Ask] = {}
         for name, folder in folders.items():
             kind = Engine if name == "plain" else ShardedEngine
             engine = stack.enter_context(kind.open(folder))
-            asks[name] = functools.partial(engine.search, k=10, syntax=False)
+            asks[name] = by_words(engine)
         for name, folder in folders.items():
             if name != "plain" and through_ray:
                 served = stack.enter_context(
                     open_from_cluster(folder, "local", settings=[{"cluster": {"cpus": 0.1}}])
                 )
-                asks[f"{name}-ray"] = functools.partial(served.search, k=10, syntax=False)
+                asks[f"{name}-ray"] = by_words(served)
         yield asks
 
 
