@@ -83,12 +83,18 @@ def _parse_page(whole: Whole, page: bytes) -> Outcome:
 
 
 def _main_text(tree: Any) -> str:
-    """Extract the main content, nothing where there is none or trafilatura stumbles."""
+    """Extract the main content, nothing where there is none or trafilatura stumbles.
+
+    Where in doubt, text is kept: by default, trafilatura drops the headings and lists of a page
+    with few paragraphs, and a line too many does less harm than a missing one.
+    """
     import trafilatura
     from lxml import etree
 
     try:
-        text = trafilatura.extract(tree, include_comments=False, include_tables=True)
+        text = trafilatura.extract(
+            tree, include_comments=False, include_tables=True, favor_recall=True
+        )
     except (etree.LxmlError, *PARSER_FAILURES):
         return ""
     return text if text and text.strip() else ""
