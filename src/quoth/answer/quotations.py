@@ -30,7 +30,7 @@ _LEANING = re.compile(
     r"|(?:in|by|for|after|with) (?:this|that|these|those|which))\b",
     re.IGNORECASE,
 )
-_EDGES = " ,;:\n\t"
+_EDGES = " ,;:\r\n\t"
 _NUMBER = re.compile(r"\d[\d.,]*")
 # Of the questions that begin so in our training sets, 15 % or more have answers of 8 words or more.
 _AT_LENGTH = re.compile(
