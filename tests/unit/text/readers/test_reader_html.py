@@ -33,6 +33,7 @@ def test_headings_and_lists_of_a_short_page_are_kept(read_bytes):
     wanted = ("twelve items", "Renewals", "renewed twice", "Fees", "Lost card")
     assert [each for each in wanted if each not in text] == []
     assert "Home" not in text
+    assert "\n## Renewals\n" in f"\n{text}\n"
     assert "Children under 16 pay no overdue fees." in text and "Students pay half." in text
 
 
