@@ -374,6 +374,13 @@ def test_search_filters(quoth: Quoth, birds: Path) -> None:
     assert {hit["docid"] for hit in found["hits"]} == {"hen", "swift"}
 
 
+def test_a_misspelt_key_of_a_condition_is_told_the_keys_there_are(
+    quoth: Quoth, birds: Path
+) -> None:
+    advice = quoth("search", birds, "owl", "--where", "yaer > 2000").err
+    assert advice.rstrip().endswith("or drop --where; some keys to filter by: year")
+
+
 @pytest.mark.parametrize(
     ("arguments", "advice"),
     [

@@ -204,6 +204,7 @@ def test_hostile_documents_are_shown_harmlessly(browsing: Browsing, shoot: Shoot
     expect(first.locator(".title")).to_have_text("<script>window.attacked = 3</script> \ufffdeltit")
     expect(first.locator(".snippet")).to_contain_text("<img src=x onerror='window.attacked = 2'>")
     expect(first.locator(".snippet")).to_contain_text("\ufffdgnp.exe\ufffd \ufffdisolated\ufffd")
+    expect(first.locator(".snippet")).to_contain_text("\ufffd[31mred \U0001f989")
     first.locator(".title").click()
     expect(page.locator("#document-body .origin")).to_have_text('<b onclick="x">&amp;../hostile')
     shoot(page, "hostile")

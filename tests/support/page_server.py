@@ -45,7 +45,7 @@ HEARING = (
 )
 HOSTILE = (
     "<script>window.attacked = 1</script><img src=x onerror='window.attacked = 2'>"
-    " owl \u202egnp.exe\u202c \u2066isolated\u2069 \x1b[31mred \U0001f989\U0001f989 owl end"
+    " owl \u202egnp.exe\u202c \u2066isolated\u2069 \x1b[31mred\f\r\n\U0001f989\U0001f989 owl end"
 )
 LONG = "owl " + "very long indeed " * 60_000
 DOCUMENTS: dict[str, dict[str, Any]] = {

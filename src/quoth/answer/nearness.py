@@ -26,7 +26,7 @@ EncodeSentences = Callable[[Sequence[str]], NDArray[np.float32]]
 Numbers = NDArray[np.float64]
 
 _WORD = re.compile(r"[^\W_]+")
-_BLOCK = re.compile(r"\S(?:(?!\n[ \t]*(?:\n|\||#{1,6}\s))[\s\S])*")
+_BLOCK = re.compile(r"#{1,6}[ \t][^\n]*|\S(?:(?!\n[ \t\r]*(?:\n|\||#{1,6}\s))[\s\S])*")
 _TABLE_RULE = re.compile(r"[ \t\r]*\n[ \t]*\|[ \t:|]*-[ \t:|-]*(?:[\r\n]|$)")  # under its head
 _STEM = 6
 
@@ -98,6 +98,10 @@ def sentences_of(passages: Sequence[str]) -> list[Sentence]:
 
     >>> [each.text for each in sentences_of(["# Owls\n\nOwls hunt. Hens sleep.", "Ravens speak."])]
     ['# Owls', 'Owls hunt.', 'Hens sleep.', 'Ravens speak.']
+    >>> [each.text for each in sentences_of(["# Owls\nOwls hunt."])]
+    ['# Owls', 'Owls hunt.']
+    >>> [each.text for each in sentences_of(["Owls\r\n\r\nThey hunt.\r\n"])]
+    ['Owls', 'They hunt.']
     >>> [each.text for each in sentences_of(["Eggs:\n| owl | hen |\n|---|---|\n| 5 | 300 |"])]
     ['Eggs:', '| 5 | 300 |']
     """

@@ -30,7 +30,8 @@ _LEANING = re.compile(
     r"|(?:in|by|for|after|with) (?:this|that|these|those|which))\b",
     re.IGNORECASE,
 )
-_EDGES = " ,;:\n\t"
+_LINES = re.compile(r"\n|\A(?:[-*+•|]|#{1,6}|\d{1,9}[.)])\s")
+_EDGES = " ,;:\r\n\t"
 _NUMBER = re.compile(r"\d[\d.,]*")
 # Of the questions that begin so in our training sets, 15 % or more have answers of 8 words or more.
 _AT_LENGTH = re.compile(
@@ -103,6 +104,17 @@ def asks_at_length(question: str) -> bool:
     (True, False)
     """
     return _AT_LENGTH.match(question.strip()) is not None
+
+
+def gap_between(before: str, after: str) -> str:
+    r"""Return what parts two quotations: a line end where one has lines or is an item of a list.
+
+    >>> gap_between("Owls hunt.", "Hens sleep."), gap_between("Owls hunt.", "- Hens sleep.")
+    (' ', '\n')
+    >>> gap_between("$ cargo new owl\n$ cd owl", "Hens sleep.")
+    '\n'
+    """
+    return "\n" if _LINES.search(before) or _LINES.search(after) else " "
 
 
 def disagree(question: str, short_answers: Sequence[str]) -> bool:

@@ -27,7 +27,7 @@ from quoth.answer.cite import Piece, cite
 from quoth.answer.config import AnswerConfig
 from quoth.answer.guidance import Guide, best_passages, find_short
 from quoth.answer.nearness import EncodeSentences, Numbers, sentence_cosines
-from quoth.answer.quotations import QuotationLimits, choose_quotations, disagree
+from quoth.answer.quotations import QuotationLimits, choose_quotations, disagree, gap_between
 from quoth.answer.reading import Findings, Nearness, Place, find_answer, open_weights
 from quoth.answer.stream import AnswerStream
 from quoth.models.reader.inputs import TitledText
@@ -181,14 +181,15 @@ class ReadingAnswerer:
         chosen = choose_quotations(stream.question, findings, limits)
         stream.disagrees = disagree(stream.question, [each.short for each in chosen])
         numbers = {passage: at for at, passage in enumerate(stream.passages)}
-        begin = 0
+        begin, before = 0, ""
         for source in (each.source for each in chosen):
             passage = passages[source.passage].passage
-            gap = " " if begin else ""
-            text = gap + passage.text[source.span.start : source.span.end]
+            quoted = passage.text[source.span.start : source.span.end]
+            gap = gap_between(before, quoted) if before else ""
+            text = gap + quoted
             short = _short(findings.short, source, begin + len(gap), stream, passage)
             stream.short = stream.short or short
-            begin += len(text)
+            begin, before = begin + len(text), quoted
             yield Piece(text, (Source(numbers[passage], source.span),))
 
     def find(

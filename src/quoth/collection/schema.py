@@ -8,7 +8,7 @@ application_id`). A format older than this one is migrated if a step for it is l
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from quoth.errors import CollectionError, Damaged, FormatMismatch, NoCollection
@@ -19,6 +19,12 @@ APPLICATION_ID = 0x51_55_4F_54  # "QUOT"
 
 SET_FILE = "shards.json"
 """Stands in a folder of shards, which holds no documents itself."""
+
+_BEGUN = ("collection.db", "sources.db", "writer.lock", "lost+found")
+"""How the names begin that may stand where no collection is yet: what a killed writer left, and
+what a file system keeps at its root."""
+
+_MOST_NAMED = 3
 
 MIGRATIONS: dict[int, str] = {}
 """Format version → SQL that lifts a collection to the next one."""
@@ -88,6 +94,19 @@ def require_collection(folder: Path, file_name: str) -> None:
         raise _nothing_at(folder)
 
 
+def require_free(folder: Path, file_name: str) -> None:
+    """Complain where a new collection would stand among files that are not its own."""
+    if any((folder / name).exists() for name in (file_name, SET_FILE, "lexical")):
+        return
+    others = _others_in(folder)
+    if others:
+        raise CollectionError(
+            f"{folder} is a folder with other files ({_name_few(others)}), and no collection is"
+            f" made among them; name it first, and then what to add:"
+            f' "quoth add notes.quoth {folder}"'
+        )
+
+
 def require_not_lost(path: Path) -> None:
     """Complain where an index is left of a collection, but not its documents, or only shards."""
     if (path.parent / SET_FILE).is_file():
@@ -101,9 +120,33 @@ def require_not_lost(path: Path) -> None:
 
 
 def _nothing_at(folder: Path) -> NoCollection:
+    others = _others_in(folder)
+    if others:
+        return NoCollection(
+            f"there is no collection at {folder}, a folder with other files ({_name_few(others)});"
+            f' make one of them with "quoth add notes.quoth {folder}"'
+        )
     return NoCollection(
         f'there is no collection at {folder}; make one with "quoth add {folder} SOURCE"'
     )
+
+
+def _others_in(folder: Path) -> list[str]:
+    """List what is in a folder and no beginning of a collection; hidden files do not count."""
+    try:
+        names = sorted(each.name for each in folder.iterdir())
+    except OSError:  # whoever uses it next says why
+        return []
+    return [name for name in names if not name.startswith((".", *_BEGUN))]
+
+
+def _name_few(names: Sequence[str]) -> str:
+    """Name the first few.
+
+    >>> _name_few(["a.md", "b.md", "c.md", "d.md"]), _name_few(["a.md"])
+    ('a.md, b.md, c.md, …', 'a.md')
+    """
+    return ", ".join((*names[:_MOST_NAMED], *("…",) * (len(names) > _MOST_NAMED)))
 
 
 def _lost(path: Path) -> Damaged:

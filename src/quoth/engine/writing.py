@@ -10,6 +10,7 @@ from reprlib import repr as shorten
 
 from quoth.artifact import FILE_NAME as ARTIFACT
 from quoth.artifact import seal_folder
+from quoth.collection import schema
 from quoth.collection.lock import hold_writer_lock
 from quoth.collection.store import FILE_NAME, Store
 from quoth.errors import (
@@ -40,6 +41,7 @@ def locked(folder: Path, *, wait_seconds: float) -> Iterator[None]:
     """
     check_interruption()
     try:
+        schema.require_free(folder, FILE_NAME)
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CollectionError(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 
 from quoth.errors import (
@@ -154,3 +156,42 @@ def headers_of(status: int, error: Exception | None = None) -> dict[str, str]:
         return {}
     wanted = error.retry_seconds if isinstance(error, Overloaded) else _RETRY_SECONDS
     return {"Retry-After": str(min(max(1, math.ceil(wanted)), _MOST_RETRY_SECONDS))}
+
+
+def describe_invalid(problem: Mapping[str, Any]) -> str:
+    """Say what is wrong with a field, or with a body that is no JSON.
+
+    >>> describe_invalid({"type": "missing", "loc": ("body", "query"), "msg": "Field required"})
+    'query: Field required'
+    >>> problem = {"type": "json_invalid", "loc": ("body", 7), "ctx": {"error": "Expecting value"}}
+    >>> describe_invalid(problem)
+    'the body is no valid JSON: Expecting value at character 7'
+    """
+    if problem["type"] == "json_invalid":
+        reason, at = problem["ctx"]["error"], problem["loc"][-1]
+        return f"the body is no valid JSON: {reason} at character {at}"
+    return f"{_place(problem['loc'])}: {problem['msg']}"
+
+
+def describe_refusal(method: str, status: int, *, detail: str, allowed: str) -> str:
+    """Say more than the name of a status where no route takes a request.
+
+    >>> describe_refusal("PUT", 405, detail="Method Not Allowed", allowed="POST")
+    'found PUT, expected POST; /docs lists the routes'
+    """
+    if detail != HTTPStatus(status).phrase:
+        return detail
+    if status == HTTPStatus.NOT_FOUND:
+        return "there is nothing at this path; /docs lists the routes"
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        return f"found {method}, expected {allowed or 'another method'}; /docs lists the routes"
+    return detail
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    """Name the field that a problem is in.
+
+    >>> _place(("body", "documents", 2, "docid"))
+    'documents.2.docid'
+    """
+    return ".".join(str(each) for each in location[1:] or location)

@@ -34,7 +34,14 @@ from quoth.server.access.policy import (
 )
 from quoth.server.background.runner import JobRunner
 from quoth.server.early_refusals import EarlyRefusals
-from quoth.server.errors import RequestError, error_record, headers_of, status_of
+from quoth.server.errors import (
+    RequestError,
+    describe_invalid,
+    describe_refusal,
+    error_record,
+    headers_of,
+    status_of,
+)
 from quoth.server.managing import add_managing
 from quoth.server.mcp.server import create_mcp, make_routes
 from quoth.server.middleware import Middleware
@@ -371,22 +378,20 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        problems = (f"{_place(each['loc'])}: {each['msg']}" for each in error.errors()[:20])
+        problems = (describe_invalid(each) for each in error.errors()[:20])
         return respond(request, 422, "ValidationError", "; ".join(problems), error)
 
     @app.exception_handler(HTTPException)
     async def other(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         kind = _KINDS.get(error.status_code, "HTTPError")
-        response = respond(request, error.status_code, kind, str(error.detail), error)
-        response.headers.update(error.headers or {})
+        headers = error.headers or {}
+        message = describe_refusal(
+            request.method,
+            error.status_code,
+            detail=str(error.detail),
+            allowed=headers.get("Allow", ""),
+        )
+        response = respond(request, error.status_code, kind, message, error)
+        response.headers.update(headers)
         return response
-
-
-def _place(location: tuple[int | str, ...]) -> str:
-    """Name the field that a problem is in.
-
-    >>> _place(("body", "documents", 2, "docid"))
-    'documents.2.docid'
-    """
-    return ".".join(str(each) for each in location[1:] or location)

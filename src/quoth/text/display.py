@@ -23,12 +23,14 @@ def count(number: int, noun: str, plural: str = "") -> str:
 
 
 def make_safe(text: str) -> str:
-    r"""Replace what could command a terminal or reorder the line; form feeds become spaces.
+    r"""Replace what could command a terminal or reorder the line, character by character.
 
-    >>> make_safe("red\x1b[31m"), make_safe("one\ftwo")
-    ('red�[31m', 'one two')
+    Form feeds and carriage returns, which end lines on Windows with a line feed, become spaces.
+
+    >>> make_safe("red\x1b[31m"), make_safe("one\ftwo"), make_safe("one\r\ntwo")
+    ('red�[31m', 'one two', 'one \ntwo')
     """
-    return UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text.replace("\f", " "))
+    return UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text.replace("\f", " ").replace("\r", " "))
 
 
 def one_line(text: str, *, max_chars: int) -> str:

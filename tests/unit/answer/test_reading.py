@@ -224,6 +224,15 @@ def test_what_announces_something_goes_with_what_follows(question: str) -> None:
     assert found == ["Owls are of the following kinds. Some hoot. Some do not."]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_heading_is_not_part_of_the_sentence_below_it(end: str) -> None:
+    text = f"# Rain{end}Rain fell on 611 days.{end}{end}```{end}print(rain){end}```"
+    found = quoted({"611": 9.0}, LIMITS, "How many days did it rain?", (text,))
+    assert found == ["Rain fell on 611 days."]
+    text = f"Rain{end}{end}Rain fell on 611 days.{end}{end}print(rain)"
+    assert quoted({"611": 9.0}, LIMITS, "How often?", (text,)) == ["Rain fell on 611 days."]
+
+
 def test_what_leans_on_the_sentence_before_is_quoted_with_it() -> None:
     both = quoted({"night": 9.0, "day": 8.9}, LIMITS)
     assert both == ["Barn owls hunt at night.", SWIFTS], "they are not the owls"
@@ -286,6 +295,15 @@ def test_an_answer_quotes_exactly_and_marks_the_short_answer() -> None:
     first, second = "Barn owls hunt at night.", " Swifts sleep on the wing."
     assert [piece.text for piece in stream] == [first, second]
     assert stream.answer() == answer
+
+
+def test_quotations_that_have_lines_stand_on_lines_of_their_own() -> None:
+    passages = titled("| owl | at night |\n| swift | by day |", OWLS)
+    asked = ["When do they hunt?"]
+    (answer,) = make({"night": 9.0, "day": 8.9}).answer(asked, [passages])
+    assert answer.text == "| owl | at night |\n| swift | by day |"
+    (answer,) = make({"day": 9.0, "speak": 8.9}).answer(asked, [passages])
+    assert answer.text == "| swift | by day |\nRavens speak."
 
 
 def test_where_nothing_beats_not_here_quoth_says_so() -> None:

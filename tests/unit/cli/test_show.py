@@ -102,6 +102,13 @@ def test_highlights_stay_on_their_words_beside_replaced_characters() -> None:
     assert printed.count("\x1b[1;33mowl\x1b[0m") == 2
 
 
+def test_line_ends_of_windows_show_as_spaces() -> None:
+    text = "The boiler.\r\n\r\nThe pump."
+    shown = _print(_hit_text("t", "d", text, highlights=(Span(15, 18),)), colour=True)
+    assert display.UNSAFE.sub("", text) != text and "\N{REPLACEMENT CHARACTER}" not in shown
+    assert "\x1b[1;33mThe\x1b[0m" in shown
+
+
 def test_a_title_is_one_line_and_a_long_docid_loses_its_middle() -> None:
     printed = _print(_hit_text("a\n b\t\tc", "start" + "x" * 500 + "end", "text"), width=150)
     head, body = printed.splitlines()

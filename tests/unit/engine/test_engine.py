@@ -320,6 +320,30 @@ def test_what_is_not_there(engine: Engine, tmp_path: Path) -> None:
     assert not (tmp_path / "none.quoth").exists(), "looking must not make anything"
 
 
+def test_no_collection_is_made_among_other_files(tmp_path: Path) -> None:
+    """Whoever names them before the collection finds them as they were."""
+    names = ["a.md", "b.md", "c.md", "d.md"]
+    for name in names:
+        (tmp_path / name).write_text("An owl.")
+    with pytest.raises(
+        CollectionError, match=r"other files \(a\.md, b\.md, c\.md, …\).*name it first"
+    ):
+        Engine.open(tmp_path).add([])
+    with pytest.raises(NoCollection, match=r"with other files \(a\.md"):
+        Engine.open(tmp_path).search("owl")
+    assert sorted(each.name for each in tmp_path.iterdir()) == names
+
+
+@pytest.mark.parametrize("left", ["writer.lock", "collection.db-wal", ".hidden", "lost+found"])
+def test_what_a_killed_writer_or_a_file_system_leaves_is_no_obstacle(
+    tmp_path: Path, left: str
+) -> None:
+    (tmp_path / left).touch()
+    with Engine.open(tmp_path) as engine:
+        engine.add_documents([Document("owl", {"text": ("An owl.",)})])
+        assert [hit.docid for hit in engine.search("owl")] == ["owl"]
+
+
 @pytest.mark.parametrize("path", ["birds.jsonl", "birds.jsonl/below"])
 def test_a_file_cannot_hold_a_collection(folder: Path, path: str) -> None:
     with pytest.raises(CollectionError, match=r"cannot hold a collection \(.*name another folder"):

@@ -182,6 +182,14 @@ def test_broken_bodies_are_refused(client: TestClient, body: bytes) -> None:
     _error(response, 400 if body == b"\xff" else 422)
 
 
+def test_where_no_route_takes_a_request_it_says_what_would(client: TestClient) -> None:
+    assert "/docs lists the routes" in _error(client.get("/nothing"), 404)["message"]
+    assert "found PUT, expected POST" in _error(client.put("/search"), 405)["message"]
+    json = {"Content-Type": "application/json"}
+    broken = _error(client.post("/search", content=b'{"query": }', headers=json), 422)
+    assert "no valid JSON: Expecting value at character 10" in broken["message"]
+
+
 def test_explain_says_the_same_as_the_engine(client: TestClient, engine: Engine) -> None:
     docids = ["raven", "birds/owl"]
     response = client.post("/explain", json={"query": "owl", "docids": docids})

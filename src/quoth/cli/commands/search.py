@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -82,6 +82,8 @@ def search(
     )
     with open_engine(collection, config, settings) as engine:
         answered = _find(engine, request, fix=fix, asks=not as_json and is_interactive())
+        is_misled = answered is not None and not answered[1].hits and where.strip() and not as_json
+        keys = list(engine.status()["filters"]) if is_misled else []
     if answered is None:
         return
     request, found = answered
@@ -89,7 +91,7 @@ def search(
     if as_json:
         _print_json(request, found)
     else:
-        _print_hits(request, found)
+        _print_hits(request, found, keys=keys)
         _note_suggestion(found)
 
 
@@ -119,14 +121,14 @@ def _note_suggestion(found: ShownHits) -> None:
         show.note(f"did you mean: {found.suggestion} (--fix searches for it)")
 
 
-def _print_hits(request: SearchRequest, found: ShownHits) -> None:
-    """Print hits, and what to do where there are none."""
+def _print_hits(request: SearchRequest, found: ShownHits, *, keys: Sequence[str] = ()) -> None:
+    """Print hits, and what to do where there are none; `keys` are some to filter by."""
     _note_unreachable(found)
     console = show.out()
     for each in found.hits:
         show.print_hit(each, console)
     if not found.hits:
-        show.note(_advise_on_nothing(request.query, request.where))
+        show.note(_advise_on_nothing(request.query, request.where, keys))
 
 
 def _print_json(request: SearchRequest, found: ShownHits) -> None:
@@ -157,9 +159,10 @@ def demo(
     play(collection)
 
 
-def _advise_on_nothing(query: str, where: str) -> str:
+def _advise_on_nothing(query: str, where: str, keys: Sequence[str]) -> str:
     if not query.strip():
         return "nothing found; the query is empty"
     if where.strip():
-        return f"nothing found where {where}; try other words, or drop --where"
+        known = f"; some keys to filter by: {', '.join(keys)}" if keys else ""
+        return f"nothing found where {where}; try other words, or drop --where{known}"
     return "nothing found; try other words"

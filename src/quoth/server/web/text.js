@@ -3,9 +3,11 @@
 const UNSAFE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g;
 const PAIRS = /[\ud800-\udbff][\udc00-\udfff]/;
 
-/** Replace, one for one, what could command or reorder the line it stands in. */
+/** Replace, one for one, what could command or reorder the line it stands in.
+ *
+ *  Form feeds, which part pages, and the carriage returns of Windows become spaces. */
 export function makeSafe(text) {
-  return String(text).replace(UNSAFE, "\ufffd");
+  return String(text).replace(/[\f\r]/g, " ").replace(UNSAFE, "\ufffd");
 }
 
 /** Put text on one line; what is too long loses its end. */

@@ -23,6 +23,7 @@ _CHARSET = re.compile(
 _CHARSET_WITHIN = 4096  # bytes; browsers look at the first 1024
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _HIDDEN = ("script", "style", "noscript", "template", "head", "svg")
+_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 _BLOCKS = (
     *("address", "article", "aside", "blockquote", "br", "dd", "div", "dl", "dt", "figcaption"),
     *("footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "li", "main", "nav"),
@@ -78,17 +79,24 @@ def _decode(whole: Whole) -> str | Problem:
 
 def _parse_page(whole: Whole, page: bytes) -> Outcome:
     title = _find_title(_parse_tree(page))
-    text = _main_text(_parse_tree(page)) or _visible_text(_parse_tree(page))
+    text = _main_text(_mark_headings(_parse_tree(page)))
+    text = text or _visible_text(_mark_headings(_parse_tree(page)))
     return file_document(whole, format="html", text=text, title=title)
 
 
 def _main_text(tree: Any) -> str:
-    """Extract the main content, nothing where there is none or trafilatura stumbles."""
+    """Extract the main content, nothing where there is none or trafilatura stumbles.
+
+    Where in doubt, text is kept: by default, trafilatura drops the headings and lists of a page
+    with few paragraphs, and a line too many does less harm than a missing one.
+    """
     import trafilatura
     from lxml import etree
 
     try:
-        text = trafilatura.extract(tree, include_comments=False, include_tables=True)
+        text = trafilatura.extract(
+            tree, include_comments=False, include_tables=True, favor_recall=True
+        )
     except (etree.LxmlError, *PARSER_FAILURES):
         return ""
     return text if text and text.strip() else ""
@@ -99,6 +107,17 @@ def _parse_tree(page: bytes) -> Any:
     from lxml import html
 
     return html.document_fromstring(page, parser=html.HTMLParser(encoding="utf-8"))
+
+
+def _mark_headings(tree: Any) -> Any:
+    """Write headings as `# Heading` lines, as all readers do; what holds blocks is none."""
+    for element in tree.iter(*_HEADINGS):
+        words = " ".join(element.text_content().split())
+        if words and next(element.iterdescendants(*_BLOCKS), None) is None:
+            tail = element.tail
+            element.clear(keep_tail=False)
+            element.text, element.tail = f"{'#' * int(element.tag[1])} {words}", tail
+    return tree
 
 
 def _find_title(tree: Any) -> str:

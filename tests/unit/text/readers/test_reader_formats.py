@@ -30,6 +30,12 @@ def _place(document: Document, words: str) -> str:
     return find_place(document, passage)
 
 
+def test_a_heading_of_windows_is_a_place_without_its_line_end() -> None:
+    text = "# Aims\r\n\r\nWe count owls."
+    document = Document("a.md", {"text": (text,)}, {"format": "md"})
+    assert _place(document, "We count") == "§ Aims"
+
+
 def test_odt_keeps_headings_and_tables() -> None:
     (document,) = _read("report.odt")
     assert document.title == "Owls of the north"

@@ -22,6 +22,21 @@ def test_main_content(read_bytes):
     assert document.metadata == {"path": "a.html", "format": "html"}
 
 
+def test_headings_and_lists_of_a_short_page_are_kept(read_bytes):
+    page = """<title>Borrowing rules</title><body><nav><a href="/">Home</a></nav>
+<h1>Borrowing rules</h1><p>Adults may borrow up to twelve items at once.</p>
+<h2>Renewals</h2><p>A loan can be renewed twice, unless someone else has reserved the item.</p>
+<h2>Fees</h2><table><tr><th>what</th><th>fee</th></tr><tr><td>Lost card</td><td>£2.50</td></tr>
+<tr><td>Day late</td><td>£0.20</td></tr></table>
+<ul><li>Children under 16 pay no overdue fees.</li><li>Students pay half.</li></ul>"""
+    [text] = read_bytes("a.html", page.encode()).document.fields["text"]
+    wanted = ("twelve items", "Renewals", "renewed twice", "Fees", "Lost card")
+    assert [each for each in wanted if each not in text] == []
+    assert "Home" not in text
+    assert "\n## Renewals\n" in f"\n{text}\n"
+    assert "Children under 16 pay no overdue fees." in text and "Students pay half." in text
+
+
 def test_title_from_heading(read_bytes):
     page = f"<h1>The <b>Heading</b></h1><p>{SENTENCE}</p>"
     assert read_bytes("a.htm", page.encode()).document.fields["title"] == ("The Heading",)
