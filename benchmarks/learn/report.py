@@ -30,8 +30,8 @@ from quoth.engine.engine import Engine
 from quoth.evaluation.compare import compare
 from quoth.records import Hit, Qrels, Query, Run
 from quoth.search.hybrid.fusion import convex, measure_ranges
-from quoth.search.rerank import mix
 from quoth.search.rerank_config import RerankConfig
+from quoth.search.standings import mix
 
 RESULTS = Path(__file__).parent / "results" / "learn.json"
 TESTS = Path("benchmarks/.cache/learn/tests.json")

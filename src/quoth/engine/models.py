@@ -6,25 +6,33 @@ import functools
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quoth.artifact import require_sealed
+from quoth.collection.store import Store
 from quoth.errors import MissingExtra
 from quoth.search.generative.state import identify_model
 from quoth.search.likelihood import add_likelihood
 from quoth.search.rerank import ReadPassage, ScorePairs, join_passage
 from quoth.search.rerank_config import BOTH, CROSS_ENCODER, LIKELIHOOD, RerankConfig
+from quoth.settings.config import Config
+from quoth.text.passages import cut_document
+from quoth.text.words import Analyser
+from quoth.vocabulary.statistics import Statistics
 
 if TYPE_CHECKING:
     from quoth.answer.nearness import EncodeSentences
     from quoth.models.glow.encoded import Encoder
     from quoth.models.query_generator.generator import QueryGenerator
     from quoth.models.reader.reader import Reader
+    from quoth.search.dense.searcher import DenseSearcher
     from quoth.search.generative.files import GenerativeModel
+
+LoadEncoder = Callable[[Config], "Encoder"]
 
 
 class LoadedModels:
@@ -138,6 +146,34 @@ class LoadedModels:
             model = open_generative_model(folder, threads=torch.get_num_threads())
             self._generative[identity] = model
         return self._generative[identity]
+
+
+def open_dense(
+    folder: Path,
+    store: Store,
+    config: Config,
+    *,
+    load_encoder: LoadEncoder,
+    counts: Callable[[], Statistics],
+    analyser: Analyser,
+) -> DenseSearcher:
+    """Search by the vectors in a folder; the encoder is loaded when there is something to encode.
+
+    `counts` opens the statistics that weigh words.
+    """
+    try:
+        from quoth.search.dense.searcher import DenseSearcher
+    except ImportError as error:
+        raise missing_neural(error) from error
+    return DenseSearcher(
+        folder,
+        store,
+        load_encoder=functools.partial(load_encoder, config),
+        config=config.dense,
+        counts=counts,
+        analyser=analyser,
+        cut=functools.partial(cut_document, config=config.passages),
+    )
 
 
 def be_quiet() -> None:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from quoth.collection.store import Store
 from quoth.engine.models import missing_neural
-from quoth.errors import ConfigError
+from quoth.errors import CollectionError, ConfigError
 from quoth.records import Document
 from quoth.search.generative.config import NO_GENERATOR
-from quoth.search.generative.state import TRIE
+from quoth.search.generative.state import TRIE, find_model
 from quoth.settings.config import Config
 from quoth.settings.stored import stored_build
 from quoth.text.passages import cut_document
@@ -31,7 +31,7 @@ _logger = logging.getLogger(__name__)
 
 
 def open_generative(
-    folder: Path,
+    collection: Path,
     store: Store,
     config: Config,
     *,
@@ -39,7 +39,13 @@ def open_generative(
     load_generator: LoadGenerator,
     turn: AbstractContextManager[object] | None,
 ) -> GenerativeSearcher:
-    """Search by the model in a folder; `turn` is held while one that engines share is at work."""
+    """Search by a collection's model; `turn` is held while one that engines share is at work."""
+    folder = find_model(collection, config.generative.model)
+    if folder is None:
+        name = config.generative.model or "for generative search"
+        raise CollectionError(
+            f'{collection} has no model {name} yet; run "quoth train pixar {collection}"'
+        )
     try:
         from quoth.search.generative.searcher import GenerativeSearcher
     except ImportError as error:

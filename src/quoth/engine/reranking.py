@@ -12,7 +12,7 @@ from quoth.engine.calibrating import ReadDocument, RerankingTrial
 from quoth.errors import ConfigError
 from quoth.records import Query
 from quoth.search.hybrid.calibration import Calibration
-from quoth.search.rerank import ReadHits, ReadVectors, Reranking, ScorePairs
+from quoth.search.rerank import ReadHits, Reranking, ScorePairs, Similarity
 from quoth.search.rerank_config import BOTH, CROSS_ENCODER, LIKELIHOOD, NONE, RerankConfig
 from quoth.settings.config import Config
 
@@ -69,9 +69,12 @@ def arrange(
     read: ReadHits,
     words: Callable[[Query], str],
     is_fused: bool,
-    near: ReadVectors | None,
+    similarity: Similarity | None,
 ) -> Reranking:
-    """Say how hits are reranked; a cross-encoder's order of a fused search also by likeness."""
+    """Say how hits are reranked.
+
+    The cross-encoder's order of a fused search also goes by late interaction and likeness.
+    """
     own = config.rerank
     refuse_none(own)
     width = usual_width(config) if is_fused else None
@@ -83,7 +86,9 @@ def arrange(
         read=read,
         words=words,
         width=width,
-        vectors=near if width is not None else None,
+        similarity=similarity if width is not None else None,
+        late=own.late_interaction,
+        late_hits=own.late_hits,
         feedback=own.feedback,
         feedback_hits=own.feedback_hits,
     )

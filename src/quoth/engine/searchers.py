@@ -16,7 +16,7 @@ from quoth.engine.calibration_file import (
     read_calibration,
     save_calibration,
 )
-from quoth.engine.models import can_encode, missing_neural
+from quoth.engine.models import LoadEncoder, can_encode, open_dense
 from quoth.engine.naming import LoadGenerative, LoadGenerator, open_generative
 from quoth.engine.passages import BY_VECTORS, PassageChooser
 from quoth.engine.reranking import LoadReranker, arrange, find_reranker, make_trial, share_of
@@ -32,7 +32,7 @@ from quoth.search.hybrid.calibration import Calibration
 from quoth.search.hybrid.searcher import HybridSearcher, SearchTogether
 from quoth.search.lexical.searcher import LexicalSearcher
 from quoth.search.near import NearUnits
-from quoth.search.rerank import ReadHits, ReadVectors, RerankingSearcher
+from quoth.search.rerank import ReadHits, ReadPassage, RerankingSearcher, Similarity
 from quoth.search.searcher import KeptIndex, Progress, Searcher, Timed, untimed
 from quoth.search.signed import SignedSearcher
 from quoth.settings.config import Config
@@ -41,7 +41,6 @@ from quoth.text.query_syntax import has_signs, wanted_text
 from quoth.text.words import Analyser
 
 if TYPE_CHECKING:
-    from quoth.models.glow.encoded import Encoder
     from quoth.search.dense.searcher import DenseSearcher
     from quoth.search.generative.searcher import GenerativeSearcher
 
@@ -50,8 +49,6 @@ NAMES = ("lexical", "dense", "hybrid", "generative")
 
 AUTO = "auto"
 """The searcher to name where the collection may choose."""
-
-LoadEncoder = Callable[[Config], "Encoder"]
 
 _S = TypeVar("_S", bound=Searcher)
 
@@ -107,8 +104,8 @@ class Searchers:
         if rerank:
             read = functools.partial(self.passages.read_hits, name, syntax=syntax)
             first = self.get(name, syntax=syntax)
-            near = self.near if feedback else None
-            make = functools.partial(self.rerank, first, read, syntax=syntax, near=near)
+            similarity = self._similarity(syntax=syntax) if feedback else None
+            make = functools.partial(self.rerank, first, read, syntax=syntax, similarity=similarity)
             return self._once(f"{name} reranked, {feedback}", syntax, make)
         if name == "hybrid":
             side = functools.partial(self.get, syntax=syntax)
@@ -172,6 +169,9 @@ class Searchers:
             return query
         return Query(query.qid, wanted_text(query.text, fields=self._store.fields()))
 
+    def _similarity(self, *, syntax: bool) -> Similarity:
+        return Similarity(functools.partial(self.compare, syntax=syntax), self.near)
+
     def _keep_to_signs(self, side: Searcher) -> SignedSearcher:
         plain = functools.partial(self.plain, syntax=True)
         return SignedSearcher(side, plain=plain, fitting=self.lexical(syntax=True).fitting)
@@ -180,8 +180,22 @@ class Searchers:
         """Return, of documents that have vectors, the one nearest to a query, and all cosines."""
         return self.dense_side().near(query, docids)
 
+    def compare(
+        self, query: Query, passages: Sequence[ReadPassage], *, syntax: bool
+    ) -> Sequence[float] | None:
+        """Compare a query with passages by late interaction, its words weighted by their idf."""
+        from quoth.search.late import compare_subwords
+
+        return compare_subwords(
+            self._load_encoder(self._config),
+            self.plain(query, syntax=syntax).text,
+            passages,
+            weights=self.lexical(syntax=syntax).term_weights(query),
+            analyser=self.analyser,
+        )
+
     def rerank(
-        self, first: Searcher, read: ReadHits, *, syntax: bool, near: ReadVectors | None
+        self, first: Searcher, read: ReadHits, *, syntax: bool, similarity: Similarity | None
     ) -> RerankingSearcher:
         """Let the best hits of a searcher be read, and put into a new order."""
         how = arrange(
@@ -191,7 +205,7 @@ class Searchers:
             read=read,
             words=lambda query: self.plain(query, syntax=syntax).text,
             is_fused=isinstance(first, HybridSearcher),
-            near=near,
+            similarity=similarity,
         )
         return RerankingSearcher(first, how)
 
@@ -341,29 +355,18 @@ class Searchers:
         )
 
     def _make_dense(self) -> DenseSearcher:
-        try:
-            from quoth.search.dense.searcher import DenseSearcher
-        except ImportError as error:
-            raise missing_neural(error) from error
-        return DenseSearcher(
+        return open_dense(
             self._vectors.folder,
             self._store,
-            load_encoder=functools.partial(self._load_encoder, self._config),
-            config=self._config.dense,
+            self._config,
+            load_encoder=self._load_encoder,
             counts=self.lexical(syntax=False).counts,
             analyser=self.analyser,
-            cut=functools.partial(cut_document, config=self._config.passages),
         )
 
     def _make_generative(self) -> GenerativeSearcher:
-        folder, config = self._find_generative(), self._config.generative
-        if folder is None:
-            raise CollectionError(
-                f"{self._folder} has no model {config.model or 'for generative search'} yet; run"
-                f' "quoth train pixar {self._folder}"'
-            )
         return open_generative(
-            folder,
+            self._folder,
             self._store,
             self._config,
             load=self._load_generative,

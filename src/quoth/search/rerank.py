@@ -10,25 +10,26 @@ Fused scores stay as they are, and what is read counts from the least of the que
 of its usual range: hits that a reader hardly tells apart then keep their order. Scores of other
 searches have no such footing; there, both are brought to 0 … 1 over the hits reranked.
 
-Fused hits that are like the best ones by this score are raised then (feedback.py). Hits below the
-depth are not read and come after it in the order they had. Whatever searches first, the model is
-loaded when there is a first hit to read.
+Of fused hits, the best few are lifted by late interaction with the query (late.py), and then those
+that are like the best ones are raised (feedback.py). Hits below the depth are not read and come
+after it in the order they had. Whatever searches first, the model is loaded when there is a first
+hit to read.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from quoth.records import TITLES, Document, Hit, Part, Passage, Query, RankAndScore, Run
 from quoth.search.feedback import likeness
-from quoth.search.hybrid.fusion import Scale, min_max
 from quoth.search.hybrid.searcher import HybridSearcher
 from quoth.search.near import NearUnits
 from quoth.search.rerank_config import BOTH, LIKELIHOOD
 from quoth.search.searcher import Searcher
+from quoth.search.standings import MixedStanding, lift, mix, raise_alike
 
 _WHAT = {
     LIKELIHOOD: "log p(query | passage)",
@@ -49,8 +50,19 @@ ScorePairs = Callable[[Sequence[str], Sequence[ReadPassage]], Sequence[float]]
 ReadHits = Callable[[Query, Sequence[Hit]], Sequence[ReadPassage]]
 """Returns what is read of each hit for a query."""
 
+CompareLate = Callable[[Query, Sequence[ReadPassage]], Sequence[float] | None]
+"""Returns the similarity of a query and each passage by late interaction; None where it says
+nothing."""
+
 ReadVectors = Callable[[Query, Sequence[str]], Mapping[str, NearUnits]]
 """Returns what the vectors of documents tell of a query, by docid; some may lack any."""
+
+
+class Similarity(NamedTuple):
+    """What tells how similar hits are: to a query subword by subword, to each other by vectors."""
+
+    compare: CompareLate
+    near: ReadVectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +79,14 @@ class Reranking:
     width: float | None = None
     """The usual range of what is read; None brings both scores to 0 … 1, query by query."""
 
-    vectors: ReadVectors | None = None
-    """Where the vectors are that tell which hits are alike; without, none is raised for that."""
+    similarity: Similarity | None = None
+    """What tells which hits are similar; without, none is lifted or raised for that."""
+
+    late: float = 0.0
+    """How much a hit is lifted that is similar to the query."""
+
+    late_hits: int = 8
+    """How many of the best hits are compared."""
 
     feedback: float = 0.0
     """How much a hit is raised that is like the best ones."""
@@ -86,6 +104,7 @@ class RerankingSearcher:
         self._how = how
         self._score: ScorePairs | None = None
         self._last: dict[_Pair, float] = {}
+        self._compared: tuple[str, dict[_Pair, float]] = ("", {})
 
     def search(self, queries: Sequence[Query], *, k: int, allowed: set[int] | None) -> Run:
         """Find the k best documents for each query by the mixed score; passages of all are read."""
@@ -122,7 +141,7 @@ class RerankingSearcher:
             wanted |= self._first.found_by(query, docids, k=reach, allowed=allowed)
         else:
             _note(wanted, self._first.name, hits)
-        scored = [Hit(hit.docid, score) for hit, score in zip(hits, read, strict=False)]
+        scored = [Hit(hit.docid, each.score) for hit, each in zip(hits, read, strict=False)]
         _note(wanted, self.by, sorted(scored, key=lambda hit: (-hit.score, hit.docid)))
         return wanted
 
@@ -150,21 +169,39 @@ class RerankingSearcher:
         """Nothing is open here; the first searcher is closed by whoever made it."""
 
     def _mix(
-        self, query: Query, hits: Sequence[Hit], scores: Sequence[float]
+        self, query: Query, hits: Sequence[Hit], read: Sequence[_Read]
     ) -> tuple[MixedStanding, ...]:
-        how, depth = self._how, len(scores)
+        how, depth = self._how, len(read)
+        scores = [each.score for each in read]
         mixed = mix(hits, scores, weight=how.weight, width=how.width)
-        if how.vectors is None or not how.feedback or depth < 2:
+        mixed = lift(mixed, self._compare(query, mixed, read), weight=how.late)
+        if how.similarity is None or not how.feedback or depth < 2:
             return mixed
         docids = [hit.docid for hit in hits[:depth]]
         asked = Query(query.qid, how.words(query))
         cosines = likeness(
             docids,
             [each.score for each in mixed[:depth]],
-            {docid: near.vector for docid, near in how.vectors(asked, docids).items()},
+            {docid: near.vector for docid, near in how.similarity.near(asked, docids).items()},
             num_best=how.feedback_hits,
         )
-        return (*_raise(mixed[:depth], cosines, weight=how.feedback), *mixed[depth:])
+        return (*raise_alike(mixed[:depth], cosines, weight=how.feedback), *mixed[depth:])
+
+    def _compare(
+        self, query: Query, mixed: Sequence[MixedStanding], read: Sequence[_Read]
+    ) -> dict[int, float]:
+        """Return the similarity of a query and its best hits so far, by place."""
+        how = self._how
+        if how.similarity is None or not how.late or len(read) < 2:
+            return {}
+        best = sorted(range(len(read)), key=lambda at: -mixed[at].score)[: how.late_hits]
+        pairs = [read[at].pair for at in best]
+        known = self._compared[1] if self._compared[0] == query.text else {}
+        if not all(pair in known for pair in pairs):
+            found = how.similarity.compare(query, [pair.passage for pair in pairs])
+            known = {} if found is None else dict(zip(pairs, map(float, found), strict=True))
+            self._compared = (query.text, known)
+        return {at: known[read[at].pair] for at in best} if known else {}
 
     def _search_first(
         self, queries: Sequence[Query], *, k: int, allowed: set[int] | None
@@ -173,8 +210,8 @@ class RerankingSearcher:
 
     def _read(
         self, queries: Sequence[Query], found: Mapping[str, tuple[Hit, ...]]
-    ) -> dict[str, list[float]]:
-        """Return the scores of each query's best hits, all read in one go."""
+    ) -> dict[str, list[_Read]]:
+        """Return what is read of each query's best hits and its score, all in one go."""
         pairs = {query.qid: self._pairs(query, found[query.qid]) for query in queries}
         flat = [pair for own in pairs.values() for pair in own]
         known = self._last
@@ -184,7 +221,7 @@ class RerankingSearcher:
         if missing:
             known = known | dict(zip(missing, self._score_pairs(missing), strict=True))
         self._last = {pair: known[pair] for pair in flat} if len(queries) == 1 else {}
-        return {qid: [known[pair] for pair in own] for qid, own in pairs.items()}
+        return {qid: [_Read(pair, known[pair]) for pair in own] for qid, own in pairs.items()}
 
     def _pairs(self, query: Query, hits: Sequence[Hit]) -> list[_Pair]:
         """Return what is read for each of a query's best hits."""
@@ -234,9 +271,16 @@ class RerankingSearcher:
                 f" weight {weight:.2f}",
                 weight * standing.scaled_read,
             ),
+            *self._explain_similarity(standing),
             *self._explain_likeness(standing),
         )
         return Part(self.name, standing.score, parts)
+
+    def _explain_similarity(self, standing: MixedStanding) -> tuple[Part, ...]:
+        if standing.similarity is None:
+            return ()
+        label = f"late interaction: {standing.similarity:.2f}, weight {self._how.late:.2f}"
+        return (Part(f"{label}, counted from the least", standing.lifted),)
 
     def _explain_likeness(self, standing: MixedStanding) -> tuple[Part, ...]:
         if standing.likeness is None:
@@ -251,6 +295,13 @@ class _Pair(NamedTuple):
 
     query: str
     passage: ReadPassage
+
+
+class _Read(NamedTuple):
+    """What was read of a hit, and its score."""
+
+    pair: _Pair
+    score: float
 
 
 def _note(wanted: Mapping[str, dict[str, RankAndScore]], name: str, ranked: Sequence[Hit]) -> None:
@@ -271,70 +322,6 @@ def _share_out(sides: Sequence[Part], first: float, own: float) -> tuple[Part, .
         return ()
     rest = math.fsum((own, *(-part.value for part in sides)))
     return (*sides, Part("brought to the scale of the reranked hits", rest))
-
-
-@dataclass(frozen=True, slots=True)
-class MixedStanding:
-    """What the first search and who reads say of one hit; nothing is read below the depth."""
-
-    rank: int
-    first: float
-    scaled_first: float
-    read: float | None
-    scaled_read: float
-    score: float
-    likeness: float | None = None
-    """The cosine to the best hits; None where it was not looked at."""
-
-    raised: float = 0.0
-    """What it adds to the score."""
-
-
-def _raise(
-    standings: Sequence[MixedStanding], cosines: Sequence[float], *, weight: float
-) -> list[MixedStanding]:
-    """Raise hits by how much more they are like the best ones than the one that is least so."""
-    least = min(cosines)
-    raised = [weight * (cosine - least) for cosine in cosines]
-    return [
-        replace(each, likeness=cosine, raised=more, score=each.score + more)
-        for each, cosine, more in zip(standings, cosines, raised, strict=True)
-    ]
-
-
-def mix(
-    hits: Sequence[Hit], scores: Sequence[float], *, weight: float, width: float | None = None
-) -> tuple[MixedStanding, ...]:
-    """Mix the scores of the first search with those read of as many of its best hits.
-
-    Below those, scores fall from the least that a reranked hit can have by the same scale.
-
-    >>> hits = [Hit("a", 9.0), Hit("b", 5.0), Hit("c", 1.0), Hit("d", 0.0)]
-    >>> [each.score for each in mix(hits, [-30.0, -10.0, -20.0], weight=0.25)]
-    [0.75, 0.625, 0.125, -0.125]
-    >>> [each.score for each in mix(hits, [-30.0, -10.0, -20.0], weight=0.25, width=5.0)]
-    [6.75, 4.75, 1.25, 0.0]
-    """
-    depth = len(scores)
-    second = min_max(scores)
-    if width is None:
-        first = min_max([hit.score for hit in hits[:depth]])
-        least = (1 - weight) * first.apply(first.offset)
-    else:
-        first, least = Scale(0.0, 1.0, flat=0.0, absent=0.0), 0.0
-        second = replace(second, width=width)
-    standings = []
-    for rank, hit in enumerate(hits, start=1):
-        if rank > depth:
-            below = (hit.score - first.offset) / (first.width or 1.0)
-            score = least + below if width is None else (1 - weight) * below
-            standings.append(MixedStanding(rank, hit.score, below, None, 0.0, score))
-            continue
-        read = scores[rank - 1]
-        scaled, scaled_read = first.apply(hit.score), second.apply(read)
-        score = (1 - weight) * scaled + weight * scaled_read
-        standings.append(MixedStanding(rank, hit.score, scaled, read, scaled_read, score))
-    return tuple(standings)
 
 
 def read_passage(title: str, passage: Passage | None) -> ReadPassage:

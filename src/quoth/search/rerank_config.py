@@ -57,6 +57,14 @@ class RerankConfig(CheckedConfig, title="rerank"):
     feedback_hits: AtLeastOne = 2
     """Number of top hits that the others are compared with."""
 
+    late_interaction: NonNegative = 1.0
+    """Weight of late interaction (MaxSim over the subwords of query and passage, each word of the
+    query weighted by its idf), added to the new score where the cross-encoder reranks the hybrid;
+    0 turns it off."""
+
+    late_hits: AtLeastOne = 8
+    """Number of top hits that late interaction compares with the query."""
+
     depth: AtLeastOne = 30
     """Number of top hits to rerank; lower ones keep their order after them."""
 

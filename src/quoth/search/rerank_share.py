@@ -23,7 +23,7 @@ from quoth.search.hybrid.calibration import (
     stratify,
 )
 from quoth.search.hybrid.fusion_config import CalibrationConfig
-from quoth.search.rerank import mix
+from quoth.search.standings import mix
 
 
 @dataclass(frozen=True, slots=True)

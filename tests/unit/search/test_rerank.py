@@ -22,17 +22,19 @@ from quoth.search.hybrid.fusion_config import CalibrationConfig, FusionConfig
 from quoth.search.hybrid.searcher import HybridSearcher
 from quoth.search.near import NearUnits
 from quoth.search.rerank import (
+    CompareLate,
     ReadPassage,
     ReadVectors,
     Reranking,
     RerankingSearcher,
     ScorePairs,
+    Similarity,
     join_passage,
-    mix,
     read_passage,
 )
 from quoth.search.rerank_config import BOTH, LIKELIHOOD, RerankConfig
 from quoth.search.rerank_share import RerankTrial, calibrate_share
+from quoth.search.standings import mix
 from quoth.text.passages import PassageConfig, cut_document
 from quoth.text.query_syntax import wanted_text
 from quoth.text.words import Analyser, AnalyserConfig
@@ -91,6 +93,10 @@ class NoTerms:
         return {}
 
 
+def _say_nothing(_query: Query, _passages: Sequence[ReadPassage]) -> None:
+    """Compare nothing."""
+
+
 class Setting:
     """A store, a first search over it, and its reranking."""
 
@@ -115,6 +121,8 @@ class Setting:
         weight: float = 0.3,
         vectors: ReadVectors | None = None,
         feedback: float = 0.0,
+        compare: CompareLate | None = None,
+        late: float = 1.0,
         by: str = LIKELIHOOD,
     ) -> RerankingSearcher:
         passages = PassageChooser(
@@ -135,7 +143,9 @@ class Setting:
                 wanted_text(query.text, fields=self.store.fields()) if syntax else query.text
             ),
             width=None if vectors is None else 16.0,
-            vectors=vectors,
+            similarity=None if vectors is None else Similarity(compare or _say_nothing, vectors),
+            late=late,
+            late_hits=2,
             feedback=feedback,
             feedback_hits=1,
         )
@@ -228,6 +238,57 @@ def test_no_vector_is_asked_for_where_likeness_counts_nothing(setting: Setting) 
     assert len(_search(setting.searcher(vectors=refuse))) == 5
     setting.first.scores = {"a": 1.0}
     assert _search(setting.searcher(vectors=refuse, feedback=0.4)).keys() == {"a"}
+
+
+def _compare(_query: Query, passages: Sequence[ReadPassage]) -> list[float]:
+    return [{"Note a": 0.25, "Note d": 0.75}.get(each.title, 0.5) for each in passages]
+
+
+def test_the_best_hits_are_lifted_by_late_interaction(setting: Setting) -> None:
+    plain = _search(setting.searcher(depth=4, vectors=_vectors))
+    found = _search(setting.searcher(depth=4, vectors=_vectors, compare=_compare, late=5.0))
+    assert list(plain)[:2] == ["a", "b"]  # late_hits is 2: d would gain most, but is not compared
+    assert found["b"] == pytest.approx(plain["b"] + 5.0 * (0.5 - 0.25))
+    assert {docid: found[docid] for docid in "acde"} == {docid: plain[docid] for docid in "acde"}
+
+
+def test_likeness_goes_by_the_order_after_late_interaction(setting: Setting) -> None:
+    found = _search(
+        setting.searcher(depth=4, vectors=_vectors, compare=_compare, late=90.0, feedback=1.0)
+    )
+    lifted = _search(setting.searcher(depth=4, vectors=_vectors, compare=_compare, late=90.0))
+    assert next(iter(lifted)) == "b"
+    assert found["b"] == pytest.approx(lifted["b"] + 1.0)  # it is the one that others are like
+    assert found["a"] == lifted["a"]  # at a right angle
+
+
+def test_lifted_scores_are_explained_as_they_are_made(setting: Setting) -> None:
+    searcher = setting.searcher(depth=4, vectors=_vectors, compare=_compare, feedback=0.4)
+    found = _search(searcher)
+    documents = [Document(docid, {}) for docid in found]
+    for document, part in zip(documents, searcher.explain(QUERY, documents), strict=True):
+        assert part.value == pytest.approx(found[document.docid])
+        assert sum(each.value for each in part.parts) == pytest.approx(part.value)
+        assert any("late interaction" in each.label for each in part.parts) == (
+            document.docid in "ab"
+        )
+
+
+def test_nothing_is_compared_twice_for_a_query_nor_where_it_counts_nothing(
+    setting: Setting,
+) -> None:
+    asked: list[int] = []
+
+    def compare(_query: Query, passages: Sequence[ReadPassage]) -> list[float]:
+        asked.append(len(passages))
+        return [0.5] * len(passages)
+
+    searcher = setting.searcher(depth=4, vectors=_vectors, compare=compare)
+    assert _search(searcher) == _search(searcher)
+    assert asked == [2]
+    _search(setting.searcher(depth=4, vectors=_vectors, compare=compare, late=0.0))
+    _search(setting.searcher(depth=1, vectors=_vectors, compare=compare))
+    assert asked == [2]
 
 
 def test_no_weight_gives_the_first_order_and_full_weight_the_likelihood_alone(

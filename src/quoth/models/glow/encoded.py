@@ -70,3 +70,9 @@ class Encoder(Protocol):
 
         None where the encoder is of a kind whose attention cannot be followed.
         """
+
+    def encode_subwords(self, sequences: Sequence[SubwordSequence]) -> list[Vectors] | None:
+        """Return a vector of unit length for each subword of each sequence, special ones included.
+
+        None where the encoder is of a kind whose states have other uses.
+        """

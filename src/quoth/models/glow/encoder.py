@@ -18,7 +18,7 @@ from quoth.interruption import check_interruption
 from quoth.models.attention import register_attention
 from quoth.models.batching import batches_by_length
 from quoth.models.glow.config import GlowConfig
-from quoth.models.glow.encoded import Encoded
+from quoth.models.glow.encoded import Encoded, Vectors
 from quoth.models.glow.files import (
     DOCUMENT_TOWER,
     FIELDS_FILE,
@@ -151,6 +151,10 @@ class GlowEncoder:
         network.states(tower, batch, record=layers)
         (shares,) = pooled_shares(layers[-1], batch.mask, how=self.config.pooling)
         return [float(each) for each in shares]
+
+    def encode_subwords(self, sequences: Sequence[SubwordSequence]) -> list[Vectors] | None:
+        """Return None: states of weighted, separate or other networks are not compared."""
+        return None
 
     def save(self, folder: Path) -> None:
         """Write the encoder in the Hugging Face layout, over an older one only when complete."""

@@ -37,6 +37,7 @@ MANY = 1024
 """Passages after which torch has made up for the time that its start takes."""
 
 _BUDGET = 2048  # subwords of a batch; what more need leaves the caches of a CPU
+_FEW = 256  # of a batch where texts are few and differ in length: filling up costs more than a call
 
 
 def open_encoder(name: str) -> Encoder:
@@ -120,6 +121,20 @@ class PlainEncoder:
             return self._in_bf16.encode_documents(documents)
         return self._encode(sequences, "documents.weight", network=self._by_torch)
 
+    def encode_subwords(self, sequences: Sequence[SubwordSequence]) -> list[Vectors]:
+        """Return a vector of unit length for each subword of each sequence.
+
+        In int8 where that is quicker: these are compared with one another, never with an index.
+        """
+        found = [np.zeros((0, self._shape.width), np.float32)] * len(sequences)
+        lengths = tuple(len(each.subword_ids) for each in sequences)
+        for rows in batches_by_length(lengths, budget=_FEW):
+            check_interruption()
+            padded = pad([sequences[row].subword_ids for row in rows])
+            for row, states in zip(rows, self._quick.states(*padded), strict=True):
+                found[row] = unit(states[: lengths[row]])
+        return found
+
     def look(self, sequence: SubwordSequence, *, is_query: bool) -> Sequence[float] | None:
         """Return the share of each subword in the looks that end in the vector."""
         states = self._below.states(*pad([sequence.subword_ids]))[0]  # (T, D)
@@ -141,6 +156,10 @@ class PlainEncoder:
         """The network without its last layer."""
         shape = replace(self._shape, num_layers=self._shape.num_layers - 1)
         return open_bert(self._tensors, shape)
+
+    @cached_property
+    def _quick(self) -> ReadsBert:
+        return open_bert(self._tensors, self._shape, quick=True)
 
     @cached_property
     def _by_torch(self) -> ReadsBert:

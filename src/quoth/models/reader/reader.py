@@ -28,7 +28,7 @@ from quoth.models.tensor_files import Floats
 
 SHIPPED = "reader"
 Heads = Mapping[str, Floats]
-_BUDGET = 1024  # subwords of a batch; what more need leaves the caches of a CPU
+_BUDGET = 768  # subwords of a batch; what more need leaves the caches of a CPU
 
 
 class _Batch(NamedTuple):

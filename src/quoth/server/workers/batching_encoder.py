@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quoth.models.glow.encoded import Encoded, Encoder
+from quoth.models.glow.encoded import Encoded, Encoder, Vectors
 from quoth.models.glow.inputs import Fields, SubwordSequence
 from quoth.models.glow.weights import WordCounts
 from quoth.server.monitoring.timings import StageTimes
@@ -37,6 +37,10 @@ class BatchingEncoder:
         self._list_lock = threading.Lock()
         self._turn = threading.Lock()
         self._waiting: list[_WaitingQueries] = []
+
+    def encode_subwords(self, sequences: Sequence[SubwordSequence]) -> list[Vectors] | None:
+        """Return a vector of unit length for each subword of each sequence."""
+        return self._encoder.encode_subwords(sequences)
 
     def look(self, sequence: SubwordSequence, *, is_query: bool) -> Sequence[float] | None:
         """Return the share of each subword in the looks that end in the vector."""
