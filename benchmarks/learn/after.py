@@ -198,8 +198,12 @@ class Trial:
         seeds: Sequence[str],
         *,
         voices: bool,
+        learned: _Settings | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """Search before and after learning; yields what is known so far, more each time."""
+        """Search before and after learning; yields what is known so far, more each time.
+
+        What was learned is searched with the settings `learned`, or with the defaults.
+        """
         path = self._scratch / "c.quoth"
         with self._open(path) as engine:
             engine.add_documents(read(self._data))
@@ -214,7 +218,7 @@ class Trial:
                 number = len(self._about)  # loaded models are known by their folders
                 own = Path(shutil.copytree(path, self._scratch / f"learned-{number}.quoth"))
                 self._learn(own, name, settings | {"seed": int(seed)})
-                self._search(own, {name: {}})
+                self._search(own, {name: learned or {}})
                 shutil.rmtree(own)
                 yield self._row()
         if voices:

@@ -4,9 +4,9 @@
     python -m benchmarks.learn.late --join FILE …
 
 Whole collections, through `Engine`, as `benchmarks.learn.after` does: add, encode (which
-calibrates), search by `auto`. *before* is the default, and the other states differ from it in
-`rerank.late_interaction` and `rerank.late_hits` alone; *learned* is the default after `learn`,
-once for each seed, used only where held-out queries show a gain. Training queries, where a set has
+calibrates), search by `auto`. *without* is the default; the other states differ from it in
+`rerank.late_interaction` and `rerank.late_hits` alone. *learned* is *1 of 8* after `learn`, once
+for each seed, used only where held-out queries show a gain. Training queries, where a set has
 some, choose among the settings; test queries only judge.
 
 Where there is a GPU, networks read and train on it. `--join` puts together what several processes
@@ -32,10 +32,9 @@ from quoth import __version__
 from quoth.engine.models import LoadedModels
 from quoth.engine.reranking import identify_reranker
 from quoth.models.pretrained import find_shipped
-from quoth.search.rerank_config import RerankConfig
 
 RESULTS = Path(__file__).parent / "results" / "late.json"
-BEFORE, WITHOUT, HYBRID, LEARNED = "before", "without", "hybrid", "learned"
+BEFORE, WITHOUT, HYBRID, LEARNED = "1 of 8", "without", "hybrid", "learned"
 
 _Settings = dict[str, dict[str, Any]]
 
@@ -46,7 +45,7 @@ def weighted(weight: float, hits: int) -> _Settings:
 
 
 STATES: Mapping[str, _Settings] = {
-    BEFORE: {},
+    BEFORE: weighted(1.0, 8),
     WITHOUT: weighted(0.0, 8),
     "0.5 of 8": weighted(0.5, 8),
     "2 of 8": weighted(2.0, 8),
@@ -80,7 +79,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as scratch:
             trial = Trial(given.data / name, Path(scratch), models, most=given.queries)
             seeds = given.seeds.split(",") if given.seeds else []
-            for row in trial.measure(STATES, {LEARNED: {}}, seeds, voices=False):
+            for row in trial.measure(
+                STATES, {LEARNED: {}}, seeds, voices=False, learned=STATES[BEFORE]
+            ):
                 write([*rows, row], given.out, device)
             rows.append(row)
 
@@ -95,12 +96,10 @@ def name_device() -> str:
 def write(rows: Sequence[Mapping[str, Any]], path: Path, device: str) -> None:
     """Write what was measured and its sums, a row to a line."""
     ordered = sorted(rows, key=lambda each: str(each["set"]))
-    config = RerankConfig()
     about = {
         "quoth": __version__,
         "reader": identify_reranker(find_shipped("reader")),
         "device": device,
-        "default": [config.late_interaction, config.late_hits],
         "chosen_on": CHOSEN_ON,
         "training": sum_up(ordered, chooses=True),
         "test": sum_up(ordered, chooses=False),

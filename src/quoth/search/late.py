@@ -6,6 +6,7 @@ q_i and p_j are what the encoder of the vectors makes of each subword before it 
 w_i is the idf of the word that subword i stands in, so that what tells passages apart counts. One
 vector per text blurs a query with several aspects; here, each has to be met somewhere. The encoder
 was not trained for this, and it reads the passages when it is asked, so few of them are compared.
+Off by default: what it adds to the cross-encoder may be chance (`benchmarks.learn.late`).
 """
 
 from __future__ import annotations

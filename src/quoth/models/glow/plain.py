@@ -36,7 +36,7 @@ from quoth.models.tensor_files import Floats, map_tensors
 MANY = 1024
 """Passages after which torch has made up for the time that its start takes."""
 
-_BUDGET = 2048  # subwords of a batch; what more need leaves the caches of a CPU
+_BUDGET = 512  # subwords of a batch; what more need leaves the caches of a CPU
 _FEW = 256  # of a batch where texts are few and differ in length: filling up costs more than a call
 
 
