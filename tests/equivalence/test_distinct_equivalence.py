@@ -44,7 +44,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     folder = tmp_path_factory.mktemp("distinct")
     settings = {
         "dense": {"encoder": str(save_tiny_encoder(folder / "tiny"))},
-        "rerank": {"by": "cross-encoder", "reader": str(make_reader(folder).folder), "depth": 6},
+        "rerank": {"reader": str(make_reader(folder).folder), "depth": 6, "late_interaction": 1.0},
         "fusion": {"depth": 40},
         "duplicates": {"similarity": LEAST},
     }

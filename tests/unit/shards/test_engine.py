@@ -361,7 +361,8 @@ def test_weights_in_the_encoder_are_those_of_all_documents(tmp_path: Path, weigh
 
 def test_hits_are_reranked_as_in_one_piece(tmp_path: Path, tiny: Path) -> None:
     reader = str(make_reader(tmp_path / "reading").folder)
-    settings = [{"dense": {"encoder": str(tiny)}, "rerank": {"reader": reader, "depth": 6}}]
+    rerank = {"reader": reader, "depth": 6, "late_interaction": 1.0, "late_hits": 4}
+    settings = [{"dense": {"encoder": str(tiny)}, "rerank": rerank}]
     create_shards(tmp_path / "s", count=3)
     with (
         Engine.open(tmp_path / "whole", settings=settings) as whole,
@@ -380,9 +381,13 @@ def test_hits_are_reranked_as_in_one_piece(tmp_path: Path, tiny: Path) -> None:
             assert set(each.found_by) == set(other.found_by)
         raised = [each.explanation for found in (one, many) for each in found.hits[:6]]
         assert all(part and "cosine to the first" in part.parts[-1].label for part in raised)
+        for found in (one, many):
+            compared = ["late interaction" in str(each.explanation) for each in found.hits]
+            assert compared.count(True) == 4
         for engine in (whole, sharded):  # whoever answers wants hits that differ
             found = engine.find(replace(request, feedback=False)).hits
             assert not any("cosine to the first" in str(each.explanation) for each in found)
+            assert not any("late interaction" in str(each.explanation) for each in found)
 
 
 # --- splitting and joining ------------------------------------------------------------------------
