@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from benchmarks.manuals.questions import ManualQuestion, open_manual_questions
-from benchmarks.manuals.run import Judged, at_threshold, failed_stage, judge
+from benchmarks.manuals.run import (
+    Judged,
+    at_threshold,
+    choose_threshold,
+    failed_stage,
+    judge,
+    make_rows,
+    sum_up_again,
+    write,
+)
 
+from quoth.answer.config import AnswerConfig
 from quoth.records import Answer, Citation, Passage, Span
 
 DOCID = "benchmarks/.cache/manuals/corpus/man/owl.1.txt"
@@ -59,6 +71,30 @@ def test_another_threshold_changes_what_is_refused_and_nothing_else() -> None:
     assert [each.outcome for each in lower] == ["refused", "refused", "right"]
     assert [each.stage for each in lower] == ["abstention", "reader", ""]
     assert at_threshold(lower, 0.6) == rows
+
+
+def test_the_threshold_chosen_is_the_lowest_that_withholds_no_right_answer() -> None:
+    asked = next(each for each in open_manual_questions() if each.is_answerable)
+    rows = [
+        Judged(asked.qid, "development", "", "", (), support, "", outcome, stage)
+        for support, outcome, stage in (
+            *((0.7, "right", ""), (0.625, "right", ""), (0.4, "refused", "abstention")),
+            *((0.55, "wrong", "reader"), (0.52, "wrong", "reader")),
+        )
+    ]
+    assert choose_threshold(rows) == pytest.approx(0.38)
+    assert choose_threshold(rows, most=0.7) == pytest.approx(0.6)
+
+
+def test_kept_answers_are_summed_up_again_without_asking(tmp_path: Path) -> None:
+    asked = next(each for each in open_manual_questions() if each.is_answerable)
+    kept = Judged(asked.qid, "test", "", "", ("a",), 0.45, "", "refused", "abstention")
+    rows = make_rows([kept], "hybrid", [0.5])
+    write(tmp_path / "kept.json", rows, [kept], {})
+    sum_up_again(tmp_path / "kept.json")
+    content = json.loads((tmp_path / "kept.json").read_text())
+    assert content["rows"][0]["threshold"] == AnswerConfig().threshold
+    assert [each["outcome"] for each in content["answers"]] == ["refused"]
 
 
 def test_where_there_is_no_answer_refusing_is_right() -> None:

@@ -88,7 +88,7 @@ class AnswerConfig(CheckedConfig, title="answer"):
     max_question_chars: Annotated[int, Range(1, 10_000)] = 2_000
     """Longest question to answer or text to continue, in characters."""
 
-    threshold: Share = 0.5
+    threshold: Share = 0.46
     """Refuse to answer if the probability that the answer is wrong (one minus the support) is above
     this; 1 means never."""
 
