@@ -54,11 +54,15 @@ def main() -> None:
     RESULTS.write_text(json.dumps(sum_up(trials), indent=1) + "\n")
 
 
-def read_trials(name: str, base: str) -> Iterator[LearningTrial]:
-    """Yield the trials of one result file."""
+def read_trials(name: str, base: str, *, chooses: bool = False) -> Iterator[LearningTrial]:
+    """Yield the trials of one result file, on the queries that only judge or on those that choose.
+
+    Sets without training queries have none that choose.
+    """
     for row in json.loads((FOLDER / f"{name}.json").read_text())["rows"]:
-        split = next(each for each in row["by_query"] if each != CHOSEN_ON.get(row["set"]))
-        found = row["by_query"][split]
+        training = CHOSEN_ON.get(row["set"], "")
+        splits = [each for each in row["by_query"] if (each == training) == chooses]
+        found = row["by_query"][splits[0]] if splits else {}
         for arm in ARMS:
             if arm in found:
                 shown = row[arm].get("held_out", {})  # which the first trials did not note

@@ -99,7 +99,9 @@ def main() -> None:
 def sum_up_again(path: Path) -> None:
     """Judge the answers of a result file by the threshold of the settings and write it anew."""
     content = json.loads(path.read_text(encoding="utf-8"))
-    kept = [Judged(**{**each, "documents": tuple(each["documents"])}) for each in content["answers"]]
+    kept = [
+        Judged(**{**each, "documents": tuple(each["documents"])}) for each in content["answers"]
+    ]
     threshold = AnswerConfig().threshold
     judged = at_threshold(kept, threshold)
     rows = make_rows(judged, content["rows"][0]["searcher"], (threshold, EVEN, CAUTIOUS))

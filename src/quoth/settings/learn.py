@@ -94,6 +94,11 @@ class LearnConfig(CheckedConfig, title="learn"):
     """Fine-tune the reranker on the collection; it is used if it does better on held-out
     queries."""
 
+    reranker_familiar: Positive = 4.4
+    """Fine-tune the reranker only if the median relevance that it gives passages for the
+    pseudo-queries written for them is below this. Where it was higher, the reranker knew such
+    questions, and fine-tuning did no good or harm; 100 fine-tunes always."""
+
     reranker_steps: AtLeastOne = 60
     """Maximum steps of that fine-tuning, each with 16 queries and ten passages per query, seven on
     a CPU."""

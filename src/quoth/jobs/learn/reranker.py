@@ -1,18 +1,21 @@
 """Fit the reranker to a collection: the stage of `quoth learn` that shows in what people see.
 
 Pseudo-queries whose document the fused search finds among its first 20 are examples: that document
-against others found. Held-out documents give two kinds of queries to judge by, pseudo-queries and
-known items; both readers put the same hits into order, and the new one is used only where it does
-so better, beyond chance.
+against others found. A reranker that is sure of the passages that pseudo-queries were written for
+knows such questions from its own training, and is left as it is: fine-tuning gave it little there
+or did harm (`benchmarks.learn.familiar`). Held-out documents give two kinds of queries to judge by,
+pseudo-queries and known items; both readers put the same hits into order, and the new one is used
+only where it does so better, beyond chance.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 import torch
@@ -23,12 +26,13 @@ from quoth.engine.reranking import READERS, find_reranker
 from quoth.engine.searchers import Searchers
 from quoth.jobs.learn.fitting_sizes import FITTING_SIZES, FittingSizes
 from quoth.jobs.learn.judging import KNOWN, PSEUDO, Judged, least_rise, take_some
-from quoth.jobs.learn.queries import Unit
+from quoth.jobs.learn.queries import Unit, spread
 from quoth.jobs.learn.reranked import FIRST, RERANKED, open_judge
 from quoth.models.reader.inputs import TitledText
 from quoth.records import Hit, Query, Run
 from quoth.search.hybrid.calibration import Calibration
 from quoth.search.hybrid.fusion import fuse
+from quoth.search.rerank import ReadPassage, ScorePairs
 from quoth.search.rerank_config import RerankConfig
 from quoth.search.searcher import Progress
 from quoth.selfsupervision.known_items import KnownItem
@@ -38,6 +42,7 @@ from quoth.training.recipes.fitted_reader import FitExample, FitRecipe, OpenRead
 
 READER = "reader"
 _SECOND = 50  # hits that a query is told from, those read first included
+_ASKED = 200  # pseudo-queries that tell how familiar a collection is
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,12 @@ def fit_reranker(
     config, sizes = work.config, FITTING_SIZES[device.type]
     start = find_reranker(config.rerank)
     assert start is not None
+    work.progress("asking how familiar the collection is", 0, _ASKED)
+    relevance = familiarity(
+        work.units, work.written, score=work.searchers.load_reranker(config.rerank)
+    )
+    if relevance >= config.learn.reranker_familiar:
+        return {"fitted": False, "reason": _too_familiar(relevance, config)}
     recipe = FitRecipe(
         steps=steps,
         learning_rate=config.learn.reranker_learning_rate,
@@ -105,6 +116,30 @@ def fit_reranker(
         "examples": len(examples),
         "scores": scores,
     }
+
+
+def familiarity(
+    units: Sequence[Unit], written: Mapping[int, Sequence[str]], *, score: ScorePairs
+) -> float:
+    """Return the median relevance of passages for the pseudo-queries written for them.
+
+    It takes the first query of up to 200 passages, evenly spread; without any, it is −∞.
+    """
+    rows = [row for row in sorted(written) if any(each.strip() for each in written[row])]
+    chosen = [rows[at] for at in spread(len(rows), _ASKED)] if rows else []
+    queries = [next(filter(str.strip, written[row])) for row in chosen]
+    sources = [units[row].source for row in chosen]
+    found = score(queries, [ReadPassage(each.title, each.text) for each in sources])
+    return median(found) if chosen else -math.inf
+
+
+def _too_familiar(relevance: float, config: Config) -> str:
+    return (
+        "the reranker stays as it is: it knows such questions, as passages have a median relevance"
+        f" of {relevance:.1f} for the pseudo-queries written for them (from"
+        f" {config.learn.reranker_familiar:.1f} on, fine-tuning did no good or harm;"
+        " learn.reranker_familiar=100 fine-tunes all the same)"
+    )
 
 
 def make_examples(work: RerankerWork, sizes: FittingSizes, *, count: int) -> list[FitExample]:
