@@ -16,6 +16,7 @@ import secrets
 import shutil
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ def split_collection(
             _carry_source_files(collection, unfinished)
         with ShardedEngine.open(unfinished, settings=settings, progress=progress):
             pass  # opening exchanges the statistics
-    return open_shards(out)
+    return replace(made, folder=out)  # reading it again might fail, and it is done
 
 
 def merge_shards(
@@ -114,6 +115,7 @@ def _written_beside(out: Path) -> Iterator[Path]:
         if out.exists():
             out.rmdir()
         os.rename(unfinished, out)
+        unfinished = out
         sync_folder(out.parent)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
