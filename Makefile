@@ -70,12 +70,14 @@ test: $(VENV)/.dev $(VENV)/.browser
 	$(QUICKLY) $(BIN)/python -m pytest -n auto --dist loadfile
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow
-# CASES=0 lets every single call fail in every way, which takes a night.
+# CASES=0 lets every single call fail in every way, which takes a night; STEPS are random operations.
 CASES ?= 60
+STEPS ?= 20000
 chaos: $(VENV)/.dev
 	$(SCRATCH) $(BIN)/python -m benchmarks.reliability.faults --most $(CASES)
 	$(SCRATCH) $(BIN)/python -m benchmarks.reliability.fuzz
 	$(SCRATCH) $(BIN)/python -m benchmarks.reliability.kills
+	$(SCRATCH) OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.reliability.random_operations --steps $(STEPS)
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -27,10 +27,10 @@ _REMOVED = 10
 def add_round(
     folder: Path, data: Path, number: int, *, count: int, num_shards: int
 ) -> dict[str, Any]:
-    """Add the passages of one round; the first makes the collection."""
-    if not folder.exists():
+    """Add the passages of one round; the first makes the collection, in one piece if no shards."""
+    if num_shards and not folder.exists():
         create_shards(folder, count=num_shards)
-    with ShardedEngine.open(folder) as engine:
+    with _open(folder) as engine:
         begun = time.perf_counter()
         written = engine.add_documents(passages_of_round(data, number, count))
         seconds = time.perf_counter() - begun

@@ -2,12 +2,14 @@
 
     python -m benchmarks.cluster.ten_million FOLDER [--passages 10000000] [--rounds 10] [--shards 4]
 
-FOLDER takes the collection (about 35 GB at ten million, the merged one included). `rounds.py` says
-how the passages are made, `mixtures.py` how their vectors. Passages are added round by round, so
-that a cost which grows with the collection shows. Each step is a process of its own and is written
-to FOLDER/steps when it is done; a second start goes on with what is missing. A step that was killed
-is done again, and finds what it had written. Vectors can be made meanwhile by a second process
-(`--steps sample,vectors-0,…`). After each step, results/ten_million.json holds all that are done.
+FOLDER takes the collection (about 45 GB at ten million, the merged one and the one that was added
+in one piece included). `rounds.py` says how the passages are made, `mixtures.py` how their vectors.
+Passages are added round by round, so that a cost which grows with the collection shows. Each step
+is a process of its own and is written to FOLDER/steps when it is done; a second start goes on with
+what is missing. A step that was killed is done again, and finds what it had written. Vectors, and
+the collection in one piece that the work of shards is compared with, can be made meanwhile by a
+second process (`--steps sample,vectors-0,…`, `--steps whole-0,…`). After each step,
+results/ten_million.json holds all that are done.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ def make_parser() -> argparse.ArgumentParser:
 def list_steps(given: argparse.Namespace) -> dict[str, Step]:
     """List all steps in their order."""
     shards, merged = given.folder / "shards.quoth", given.folder / "merged.quoth"
-    vectors = given.folder / "vectors"
+    whole, vectors = given.folder / "whole.quoth", given.folder / "vectors"
     data, rounds, num_shards = given.data, given.rounds, given.shards
     count = given.passages // rounds
     find = partial(big_steps.search, data=data, num_queries=given.queries)
@@ -78,6 +80,13 @@ def list_steps(given: argparse.Namespace) -> dict[str, Step]:
             for number in range(rounds)
         },
         "search": partial(find, shards, searchers=("lexical",)),
+        **{
+            f"whole-{number}": partial(
+                big_steps.add_round, whole, data, number, count=count, num_shards=0
+            )
+            for number in range(rounds)
+        },
+        "work-whole": partial(big_steps.work, shards, whole, data=data, num_queries=given.queries),
         "remove": partial(big_steps.remove_tenth, shards, data, count=count, rounds=rounds),
         "search-removed": partial(find, shards, searchers=("lexical",)),
         "verify": partial(big_steps.verify, shards),

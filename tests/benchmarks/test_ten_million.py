@@ -11,6 +11,9 @@ import pytest
 from benchmarks.cluster import big_steps, mixtures, ten_million
 from benchmarks.cluster.rounds import NUMBERED, docids_of_round, passages_of_round
 
+from quoth.engine.engine import Engine
+from quoth.shards.engine import ShardedEngine
+
 DATA = Path("../shared/data")
 needs_data = pytest.mark.skipif(not DATA.exists(), reason="the real texts are not here")
 
@@ -45,6 +48,10 @@ def test_steps_are_done_once_and_the_next_start_goes_on(
     out = tmp_path / "out.json"
     _start(tmp_path, out, monkeypatch, "add-0", "add-1", "search")
     kept = (tmp_path / "steps" / "search.json").stat().st_mtime_ns
+    _start(tmp_path, out, monkeypatch, "whole-0", "whole-1")
+    shards, whole = tmp_path / "shards.quoth", tmp_path / "whole.quoth"
+    with ShardedEngine.open(shards) as cut, Engine.open(whole) as uncut:
+        assert sorted(cut.docids()) == sorted(uncut.docids())
     _start(tmp_path, out, monkeypatch, "add-0", "search", "verify", "remove", "merge")
     assert (tmp_path / "steps" / "search.json").stat().st_mtime_ns == kept
     steps = json.loads(out.read_text())["steps"]
