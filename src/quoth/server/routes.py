@@ -43,7 +43,7 @@ from quoth.server.errors import (
     status_of,
 )
 from quoth.server.managing import add_managing
-from quoth.server.mcp.server import create_mcp, make_routes
+from quoth.server.mcp.server import METHODS, create_mcp, make_routes
 from quoth.server.middleware import Middleware
 from quoth.server.monitoring.exposition import CONTENT_TYPE
 from quoth.server.openapi import STATUSES, describe
@@ -134,7 +134,9 @@ def create_app(
     if assistants is not None:
         own = None if hosts is None else sorted(hosts)
         made = make_routes(assistants, hosts=own)
-        app.router.routes.extend(GuardedForeignRoute(route, "read") for route in made)
+        app.router.routes.extend(
+            GuardedForeignRoute(route, "read", methods=METHODS) for route in made
+        )
     require_declared(app.routes)
     policy = AccessPolicy(hosts, keys, allow_writes, config.requests_per_minute)
     _add_layers(app, config, policy, service)
