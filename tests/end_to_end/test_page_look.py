@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Protocol
 
+import page_server
 import pytest
 from browsing import Browsing, needs_chromium
 from page_server import PageServer
@@ -85,6 +86,17 @@ def test_everything_has_a_name_and_fits_a_phone(
             .map((each) => each.outerHTML)"""
     )
     assert nameless == []
+
+
+def test_a_long_title_leaves_the_buttons_beside_it_their_shape(
+    browsing: Browsing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = {"title": ["Owl " + "hoo" * 200], "text": ["An owl."]}
+    monkeypatch.setitem(page_server.DOCUMENTS, "long", {"fields": fields, "metadata": {}})
+    page = browsing.open("/?doc=long", width=360)
+    expect(page.locator("#document-title")).to_contain_text("hoohoo")
+    box = page.locator("#document [data-close]").bounding_box()
+    assert box["width"] == box["height"] == 36
 
 
 def test_colours_follow_the_system_and_the_switch(browsing: Browsing, shoot: Shoot) -> None:

@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from quoth.answer.config import CandidateConfig
 from quoth.answer.nearness import Sentence, rank_sentences, sentences_of
-from quoth.answer.noun_phrases import STOP_WORDS, noun_phrases
+from quoth.answer.noun_phrases import noun_phrases
 from quoth.answer.word_bounds import UNSPACED, is_end, is_start
 from quoth.models.dynamic_lm.inputs import TokenisedText
 from quoth.records import Span
+from quoth.text.closed_classes import STOP_WORDS
 from quoth.vocabulary.dynamic import Candidate, DynamicVocabulary, Source
 
 Tokenise = Callable[[Sequence[str]], list[TokenisedText]]

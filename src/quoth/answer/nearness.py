@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from quoth.answer.noun_phrases import STOP_WORDS
 from quoth.records import Span
 from quoth.text.blocks import split_sentences
+from quoth.text.closed_classes import STOP_WORDS
 
 EncodeSentences = Callable[[Sequence[str]], NDArray[np.float32]]
 """Sentences to vectors (N, D), of any length."""

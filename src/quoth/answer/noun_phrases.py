@@ -15,28 +15,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from quoth.records import Span
-
-_DETERMINERS = frozenset(
-    re.findall(
-        r"\S+",
-        "a an the this that these those my your his her its our their each every some any no"
-        " another both all",
-    )
-)
-_BARRIERS = frozenset(
-    re.findall(
-        r"\S+",
-        "i you he she it we they me him us them who whom which what whose there here"
-        " and or but nor so yet if then than because while although though when where why how as"
-        " am is are was were be been being do does did done have has had having will would shall"
-        " should can could may might must not never also only just very too still even ever"
-        " in on at by to from with without within into onto over under above below between among"
-        " about against during before after since until through across along around for off up"
-        " down out via per",
-    )
-)
-STOP_WORDS = _DETERMINERS | _BARRIERS | {"of"}
-"""Words of the closed classes: they alone say nothing."""
+from quoth.text.closed_classes import BARRIERS, DETERMINERS, STOP_WORDS
 
 _WORD = re.compile(r"[^\W_]+(?:['’.\-][^\W_]+)*")
 _VERB_LIKE = re.compile(r"[a-z]+(?:ly|ized|ised)\Z")
@@ -64,7 +43,7 @@ def _runs(text: str, words: Sequence[re.Match[str]]) -> Iterator[list[re.Match[s
         if run and (text[run[-1].end() : word.start()].strip() or _begins_anew(run, word)):
             yield run
             run = []
-        if word[0].lower() in _BARRIERS or _VERB_LIKE.match(word[0]):
+        if word[0].lower() in BARRIERS or _VERB_LIKE.match(word[0]):
             yield run
             run = []
         else:
@@ -74,7 +53,7 @@ def _runs(text: str, words: Sequence[re.Match[str]]) -> Iterator[list[re.Match[s
 
 def _begins_anew(run: Sequence[re.Match[str]], word: re.Match[str]) -> bool:
     """Whether a determiner begins another noun phrase here."""
-    return word[0].lower() in _DETERMINERS and run[-1][0].lower() not in (*_DETERMINERS, "of")
+    return word[0].lower() in DETERMINERS and run[-1][0].lower() not in (*DETERMINERS, "of")
 
 
 def _chunks_of_run(run: list[re.Match[str]]) -> Iterator[Span]:
@@ -103,7 +82,7 @@ def _has_content(part: Sequence[re.Match[str]]) -> bool:
 
 def _with_and_without_determiner(part: Sequence[re.Match[str]], end: int) -> Iterator[Span]:
     yield Span(part[0].start(), end)
-    bare = next(word for word in part if word[0].lower() not in _DETERMINERS)
+    bare = next(word for word in part if word[0].lower() not in DETERMINERS)
     yield Span(bare.start(), end)
 
 
@@ -112,7 +91,7 @@ def _names(part: Sequence[re.Match[str]]) -> Iterator[Span]:
     run: list[re.Match[str]] = []
     for word in [*part, None]:
         if word is not None and (word[0][0].isupper() or word[0][0].isdigit()):
-            if word[0].lower() not in _DETERMINERS:
+            if word[0].lower() not in DETERMINERS:
                 run.append(word)
             continue
         if len(run) > 1:

@@ -5,11 +5,14 @@ Nothing of a request is ever made into a path.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from typing import Any
+
+from fastapi import Request, Response
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -21,6 +24,8 @@ _TYPES = {
     ".webmanifest": "application/manifest+json",
 }
 _INDEX = "index.html"
+REVALIDATE = {"Cache-Control": "no-cache"}
+"""Headers of what a browser may keep, but asks about before it uses it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,7 @@ class Asset:
 
     content: bytes
     media_type: str
+    tag: str
 
 
 def read_assets() -> dict[str, Asset]:
@@ -37,13 +43,35 @@ def read_assets() -> dict[str, Asset]:
     for entry in files("quoth.server").joinpath("web").iterdir():
         suffix = entry.name[entry.name.rfind(".") :] if "." in entry.name else ""
         if suffix in _TYPES:
-            assets[entry.name] = Asset(entry.read_bytes(), _TYPES[suffix])
+            content = entry.read_bytes()
+            tag = f'W/"{hashlib.sha256(content).hexdigest()[:32]}"'  # weak: it may be compressed
+            assets[entry.name] = Asset(content, _TYPES[suffix], tag)
     return assets
 
 
 def index_of(assets: Mapping[str, Asset]) -> Asset:
     """Return the page itself."""
     return assets[_INDEX]
+
+
+def send_asset(asset: Asset, request: Request) -> Response:
+    """Send a file, or only say that the browser has it already."""
+    headers = {**REVALIDATE, "ETag": asset.tag}
+    if has_tag(request.headers.get("If-None-Match", ""), asset.tag):
+        return Response(status_code=304, headers=headers)
+    return Response(asset.content, media_type=asset.media_type, headers=headers)
+
+
+def has_tag(known: str, tag: str) -> bool:
+    """Say whether the tags that a client knows name this one; weak and strong are compared alike.
+
+    >>> has_tag('"a", W/"b"', 'W/"b"'), has_tag('"b"', 'W/"b"'), has_tag("*", 'W/"b"')
+    (True, True, True)
+    >>> has_tag("", 'W/"b"'), has_tag('W/"bb"', 'W/"b"')
+    (False, False)
+    """
+    names = [each.strip().removeprefix("W/") for each in known.split(",")]
+    return "*" in names or tag.removeprefix("W/") in names
 
 
 def docs_page(description: Mapping[str, Any]) -> str:

@@ -43,11 +43,11 @@ from quoth.server.errors import (
     status_of,
 )
 from quoth.server.managing import add_managing
-from quoth.server.mcp.server import create_mcp, make_routes
+from quoth.server.mcp.server import METHODS, create_mcp, make_routes
 from quoth.server.middleware import Middleware
 from quoth.server.monitoring.exposition import CONTENT_TYPE
 from quoth.server.openapi import STATUSES, describe
-from quoth.server.pages import docs_page, index_of, read_assets
+from quoth.server.pages import REVALIDATE, docs_page, index_of, read_assets, send_asset
 from quoth.server.schemas import (
     ErrorResponse,
     ExplainResponse,
@@ -134,7 +134,9 @@ def create_app(
     if assistants is not None:
         own = None if hosts is None else sorted(hosts)
         made = make_routes(assistants, hosts=own)
-        app.router.routes.extend(GuardedForeignRoute(route, "read") for route in made)
+        app.router.routes.extend(
+            GuardedForeignRoute(route, "read", methods=METHODS) for route in made
+        )
     require_declared(app.routes)
     policy = AccessPolicy(hosts, keys, allow_writes, config.requests_per_minute)
     _add_layers(app, config, policy, service)
@@ -196,22 +198,20 @@ def _add_pages(app: FastAPI) -> None:
 
     @app.get("/", include_in_schema=False)
     @declares("open")
-    async def page() -> Response:
-        index = index_of(assets)
-        return Response(index.content, media_type=index.media_type, headers=_REVALIDATE)
+    async def page(request: Request) -> Response:
+        return send_asset(index_of(assets), request)
 
     @app.get("/assets/{name}", include_in_schema=False)
     @declares("open")
-    async def asset(name: str) -> Response:
+    async def asset(name: str, request: Request) -> Response:
         if name not in assets:
             raise NotFound(f"there is no asset {name!r}")
-        found = assets[name]
-        return Response(found.content, media_type=found.media_type, headers=_REVALIDATE)
+        return send_asset(assets[name], request)
 
     @app.get("/docs", include_in_schema=False)
     @declares("open")
     async def docs() -> HTMLResponse:
-        return HTMLResponse(docs_page(describe(app)), headers=_REVALIDATE)
+        return HTMLResponse(docs_page(describe(app)), headers=REVALIDATE)
 
     @app.get("/openapi.json", include_in_schema=False)
     @declares("open")
@@ -223,9 +223,6 @@ def _add_pages(app: FastAPI) -> None:
     async def limits() -> dict[str, int]:
         """Say what a request may hold at most."""
         return LIMITS
-
-
-_REVALIDATE = {"Cache-Control": "no-cache"}
 
 
 def _add_reading(app: FastAPI, service: Service) -> None:

@@ -308,6 +308,17 @@ def test_the_page_and_its_files_are_served(client: TestClient) -> None:
         _error(client.get(f"/assets/{name}"), 404)
 
 
+@pytest.mark.parametrize("path", ["/", "/assets/script.js", "/assets/icon.svg"])
+def test_a_file_that_the_browser_has_is_not_sent_again(client: TestClient, path: str) -> None:
+    first = client.get(path)
+    tag = first.headers["etag"]
+    again = client.get(path, headers={"If-None-Match": f'"other", {tag}'})
+    assert (again.status_code, again.content) == (304, b"")
+    assert (again.headers["etag"], again.headers["cache-control"]) == (tag, "no-cache")
+    changed = client.get(path, headers={"If-None-Match": '"other"'})
+    assert (changed.status_code, changed.content) == (200, first.content)
+
+
 def test_the_docs_need_nothing_from_outside(client: TestClient) -> None:
     page = client.get("/docs").text
     paths = client.get("/openapi.json").json()["paths"]

@@ -43,6 +43,19 @@ def _search(client: TestClient, key: str) -> Any:
     return client.post("/search", json={"query": "owl"}, headers=headers)
 
 
+@pytest.mark.parametrize("method", ["DELETE", "PUT"])
+def test_assistants_are_told_how_the_protocol_is_spoken(
+    engine: Engine, path: Path, method: str
+) -> None:
+    key = path.with_name("reading.jsonl")
+    headers = {"Authorization": f"Bearer {add_key(key, 'assistant', 'read')}"}
+    headers["Accept"] = "application/json, text/event-stream"
+    with _client(engine, key) as client:
+        response = client.request(method, "/mcp", headers=headers)
+    assert (response.status_code, response.headers["allow"]) == (405, "POST")
+    assert response.json()["error"]["kind"] == "MethodNotAllowed"
+
+
 def test_preflights_need_no_key_where_the_origin_is_allowed(engine: Engine, path: Path) -> None:
     client = _client(engine, path, origins=(ORIGIN,))
     headers = {

@@ -4,7 +4,8 @@ All terms one edit away are looked up; for longer words, terms that begin with t
 are compared as well, up to two edits. One edit is a letter more, less or other, or two neighbours
 exchanged (optimal string alignment). A frequent term may be farther away than a rare one: two edits
 against one need a hundred times the documents. A word that the encoder's vocabulary contains whole
-is rarely a typo, so it stays. A correction is written as documents or that vocabulary write it: of
+is rarely a typo, so it stays; so do the words that questions are made of, such as "does", which a
+small collection may lack. A correction is written as documents or that vocabulary write it: of
 the words with its term, the one nearest to what was typed.
 """
 
@@ -14,6 +15,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from quoth.text.closed_classes import STOP_WORDS
 from quoth.text.words import Analyser, Word
 
 LEAST_LETTERS = 4
@@ -51,10 +53,10 @@ def correct_query(
     for word in analyser.words(text):
         better = ""
         is_new = word.start >= at  # no part of a word that was corrected
-        if word.term in missing and is_new and not is_word(text[word.start : word.end].casefold()):
+        typed = text[word.start : word.end].casefold()
+        if word.term in missing and is_new and not (typed in STOP_WORDS or is_word(typed)):
             better = _correct_word(word, text, analyser=analyser, scan=scan, look_up=look_up)
         if better:
-            typed = text[word.start : word.end].casefold()
             known = (better,) if is_word(better) else ()
             better = _as_written(better, typed, (*holding(better), *known), analyser)
             corrected += [text[at : word.start], better]

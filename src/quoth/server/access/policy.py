@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from fastapi.routing import APIRoute
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, NoMatchFound
 from starlette.types import Receive, Scope, Send
 
@@ -187,10 +188,12 @@ class EarlyGuards:
 class GuardedForeignRoute(BaseRoute):
     """A route that another library made, behind a declaration of ours."""
 
-    def __init__(self, route: BaseRoute, access: Access) -> None:
+    def __init__(self, route: BaseRoute, access: Access, *, methods: Collection[str]) -> None:
+        """Let requests by these methods pass, whatever else the route would take."""
         self.access: Access = access
         self.path = str(getattr(route, "path", "other"))
         self._route = route
+        self.methods = methods
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Match what the route matches."""
@@ -203,6 +206,8 @@ class GuardedForeignRoute(BaseRoute):
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request that is allowed."""
         _authorise(self.access, scope)
+        if scope["method"] not in self.methods:
+            raise HTTPException(405, headers={"Allow": ", ".join(self.methods)})
         await self._route.handle(scope, receive, send)
 
 

@@ -186,6 +186,7 @@ class Connection(asyncio.Protocol):
         """Parse what came; after the last answer, discard it."""
         if self._phase is not Phase.LINGER:
             super().data_received(data)
+            self._let_linger()
             self.update()
             return
         self._discarded_bytes += len(data)
@@ -222,13 +223,17 @@ class Connection(asyncio.Protocol):
         """
         if self.is_mid_response():
             self.transport.abort()
-        elif not self.transport.is_closing():
+        elif self._phase is not Phase.LINGER and not self.transport.is_closing():
             self._disconnect()
-            self._enter(Phase.LINGER)
             self.transport.write(refusal.response())
-            with suppress(OSError):  # the client has gone, and the loop does not know yet
-                self.transport.write_eof()
-            self.flow.resume_reading()
+            self.linger(LINGER_SECONDS)
+
+    def linger(self, seconds: float) -> None:
+        """Send nothing more, and discard what comes, until the client closes or time is over."""
+        self._enter(Phase.LINGER, seconds=seconds)
+        with suppress(OSError):  # the client has gone, and the loop does not know yet
+            self.transport.write_eof()
+        self.flow.resume_reading()
 
     def close(self) -> None:
         """Close without an answer, once what was written has been sent."""
@@ -287,12 +292,21 @@ class Connection(asyncio.Protocol):
     def _is_half_sent(self) -> bool:
         return self._phase is Phase.BODY or (self._phase is Phase.HEAD and self.has_begun_head())
 
-    def _enter(self, phase: Phase) -> None:
+    def _let_linger(self) -> None:
+        """Let the answer to the latest request end the connection only as the client can bear."""
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete or not self.awaits_body():
+            return
+        if not isinstance(cycle.transport, _LingeringTransport):
+            seconds = self._all.config.body_seconds
+            cycle.transport = _LingeringTransport(cycle, self, seconds=seconds)
+
+    def _enter(self, phase: Phase, *, seconds: float | None = None) -> None:
         self._phase, self._phase_of = phase, self.cycle
         self._all.enter(self, phase)
         if self._limit is not None:
             self._limit.cancel()
-        seconds = self._all.seconds_of(phase)
+        seconds = self._all.seconds_of(phase) if seconds is None else seconds
         self._limit = None if seconds is None else self.loop.call_later(seconds, self._expire)
 
     def _expire(self) -> None:
@@ -329,3 +343,27 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
         else:
             self._watch_writes()
+
+
+class _LingeringTransport:
+    """What a request whose body is still on its way is answered by.
+
+    uvicorn closes once it has answered a client that keeps no connection. While that client still
+    sends, closing would reset the connection, and the answer be lost.
+    """
+
+    def __init__(self, cycle: Any, connection: Connection, *, seconds: float) -> None:
+        self._cycle = cycle
+        self._connection = connection
+        self._seconds = seconds
+
+    def close(self) -> None:
+        """Close, at once only where the request has arrived."""
+        if self._cycle.more_body:
+            self._connection.linger(self._seconds)
+        else:
+            self._connection.transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        """Be the transport in all else."""
+        return getattr(self._connection.transport, name)

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 PATH = "/mcp"
 """Where a server that listens at an address speaks it."""
 
+METHODS = ("POST",)
+"""How it is spoken there; the protocol has 405 for servers without streams of their own.
+
+GET would open one that holds a connection until the client leaves. Nothing would ever be sent on
+it, since requests share no state."""
+
 _T = TypeVar("_T")
 
 

@@ -111,6 +111,13 @@ def test_unknown_words_are_corrected(engine: Engine, typed: str, meant: str) -> 
         assert engine.find(SearchRequest(typed)).suggestion == meant
 
 
+def test_words_that_questions_are_made_of_are_no_typos(tmp_path: Path) -> None:
+    with Engine.open(tmp_path / "hens.quoth") as engine:
+        engine.add_documents([Document("a", {"text": ("Hens die near a wheel.",)})])
+        assert engine.find(SearchRequest("Where does it lay")).suggestion == ""
+        assert engine.find(SearchRequest("Does a wheell turn")).suggestion == "Does a wheel turn"
+
+
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [

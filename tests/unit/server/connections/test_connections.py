@@ -109,6 +109,21 @@ def test_a_body_that_nobody_reads_is_waited_for_no_longer(wire: Wire) -> None:
 
 
 @on_every_wire
+def test_whoever_still_sends_is_answered_before_the_connection_closes(wire: Wire) -> None:
+    asked = post("/nowhere", b"x" * LARGE, "Connection: close")
+    with wire.serve(ServerConfig()) as url, connected(url) as client:
+        assert send(client, asked[: LARGE // 2])
+        assert read_last_reply(client).status == 404
+        assert send(client, asked[LARGE // 2 :])
+    with wire.serve(ServerConfig()) as url, connected(url, HALF_HEAD) as client:
+        assert send(client, b"x" * (LARGE // 2))
+        assert read_last_reply(client).status == 431
+    with wire.serve(ServerConfig(body_seconds=0.3)) as url, connected(url) as client:
+        assert send(client, asked[:LARGE])
+        assert wire.wait_until_alone(SECONDS)
+
+
+@on_every_wire
 def test_a_client_that_takes_nothing_of_a_response_is_disconnected(wire: Wire) -> None:
     asked = GET.replace(b"/ ", b"/large ")
     with wire.serve(ServerConfig(body_seconds=0.5)) as url, connected(url, asked) as client:
