@@ -111,8 +111,17 @@ def sentences_of(passages: Sequence[str]) -> list[Sentence]:
         for block in _BLOCK.finditer(text)
         for span in split_sentences(block[0])
         for start, found in [(block.start() + span.start, block[0][span.start : span.end])]
-        if _WORD.search(found) and not _TABLE_RULE.match(text, start + len(found))
+        if holds_word(found) and not _TABLE_RULE.match(text, start + len(found))
     ]
+
+
+def holds_word(text: str) -> bool:
+    """Whether a stretch holds a word, or a number, rather than marks alone.
+
+    >>> holds_word("7 %"), holds_word(". --")
+    (True, False)
+    """
+    return _WORD.search(text) is not None
 
 
 def sentence_cosines(

@@ -100,6 +100,13 @@ def test_the_most_probable_sentence_holds_the_short_answer() -> None:
     assert found.margin == pytest.approx(4.0) and found.relevance == 0.0
 
 
+def test_a_mark_is_no_short_answer() -> None:
+    text = "Owls — hunt at night."
+    found = find_answer([text], [read(text, {"—": 5.0, "night": 4.0})], weights=SPANS)
+    assert found.short is not None and found.short.source == Source(0, Span(15, 20))
+    assert found.spans == (Span(15, 20),)
+
+
 def test_weights_decide_what_counts() -> None:
     readings = [read(OWLS, {"night": 4.0}), read(SWIFTS, {"day": 3.0}, silence=2.0)]
     by_relevance = find_answer([OWLS, SWIFTS], readings, weights=(0.0, 0.0, 5.0, 0.0, 0.0))
