@@ -28,6 +28,7 @@ Numbers = NDArray[np.float64]
 _WORD = re.compile(r"[^\W_]+")
 _BLOCK = re.compile(r"#{1,6}[ \t][^\n]*|\S(?:(?!\n[ \t\r]*(?:\n|\||#{1,6}\s))[\s\S])*")
 _TABLE_RULE = re.compile(r"[ \t\r]*\n[ \t]*\|[ \t:|]*-[ \t:|-]*(?:[\r\n]|$)")  # under its head
+_QUESTION = re.compile(r"[?？؟][\s\"'”’»)\]*_|]*\Z")
 _STEM = 6
 
 
@@ -122,6 +123,15 @@ def holds_word(text: str) -> bool:
     (True, False)
     """
     return _WORD.search(text) is not None
+
+
+def is_question(text: str) -> bool:
+    """Whether a sentence asks, whatever marks and closes it.
+
+    >>> is_question("| **Do owls hunt?** |"), is_question("Do owls hunt? Yes.")
+    (True, False)
+    """
+    return _QUESTION.search(text) is not None
 
 
 def sentence_cosines(

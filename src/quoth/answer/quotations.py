@@ -13,11 +13,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, takewhile
 
 import numpy as np
 
-from quoth.answer.nearness import are_alike, stems
+from quoth.answer.nearness import are_alike, is_question, stems
 from quoth.answer.reading import Findings
 from quoth.records import Span
 from quoth.vocabulary.dynamic import Source
@@ -92,7 +92,8 @@ def choose_quotations(
             whole, alone = quote(findings, at, own), _around(findings, at, words=own.words)
             known = [each.source for each in chosen.values()]
             apart = [new for new in (whole, alone) if not any(_overlap(new, old) for old in known)]
-            if apart:
+            is_bare = _asks(findings, at) and apart[:1] == [alone]
+            if apart and not (chosen and is_bare):
                 chosen[at] = Quotation(apart[0], short)
     return _in_order(list(chosen.values()))
 
@@ -185,10 +186,22 @@ def _around(findings: Findings, at: int, *, words: int) -> Source:
 
 
 def _following(findings: Findings, at: int) -> list[int]:
-    """List the sentences that follow one in its passage."""
-    return [
-        each for each in range(at + 1, len(findings.sentences)) if _is_beside(findings, at, each)
-    ]
+    """List the sentences that follow one in its passage; after a question, those that answer it."""
+    after = range(at + 1, len(findings.sentences))
+    beside = [each for each in after if _is_beside(findings, at, each)]
+    return _answering(findings, beside) if _asks(findings, at) else beside
+
+
+def _answering(findings: Findings, following: Sequence[int]) -> list[int]:
+    """Keep what answers a question: up to the next one that follows an answer; else nothing."""
+    answer = next((at for at in following if not _asks(findings, at)), None)
+    if answer is None:
+        return []
+    return [*takewhile(lambda at: at < answer or not _asks(findings, at), following)]
+
+
+def _asks(findings: Findings, at: int) -> bool:
+    return is_question(findings.sentences[at].text)
 
 
 def _join(findings: Findings, at: int, others: Sequence[int], words: int) -> Source:
@@ -211,12 +224,12 @@ def _is_beside(findings: Findings, at: int, other: int) -> bool:
 
 
 def _announces(text: str) -> bool:
-    r"""Whether a stretch is a heading, says that something follows, or ends a line in a colon.
+    r"""Whether a stretch is a heading or question, says that something follows, or ends in a colon.
 
     >>> _announces("# Owls"), _announces("There are two:\n- barn owls."), _announces("They hunt.")
     (True, True, False)
     """
-    return text.startswith("#") or _ANNOUNCEMENT.search(text) is not None
+    return text.startswith("#") or is_question(text) or _ANNOUNCEMENT.search(text) is not None
 
 
 def _leans(text: str) -> bool:

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from quoth.answer.nearness import Numbers, Sentence, holds_word, sentences_of
+from quoth.answer.nearness import Numbers, Sentence, holds_word, is_question, sentences_of
 from quoth.artifact import write_text_atomically
 from quoth.errors import Damaged
 from quoth.models.reader.spans import (
@@ -228,7 +228,9 @@ def _best_within(reading: Reading, sentence: Sentence) -> Span | None:
 
 
 def _best_with_words(inside: Reading, sentence: Sentence) -> ScoredSpan | None:
-    """Find the best span of what was read of a sentence; marks alone answer nothing."""
+    """Find the best span of what was read of a sentence; questions and marks answer nothing."""
+    if is_question(sentence.text):
+        return None
     found = best_span(inside)
     if found is None or holds_word(_stretch(sentence, found.span)):
         return found

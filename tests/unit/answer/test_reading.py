@@ -231,6 +231,24 @@ def test_what_announces_something_goes_with_what_follows(question: str) -> None:
     assert found == ["Owls are of the following kinds. Some hoot. Some do not."]
 
 
+@pytest.mark.parametrize("question", ["Do owls hunt by night?", "How do owls hunt?"])
+def test_a_question_is_quoted_with_its_answer(question: str) -> None:
+    text = "> Do owls hunt?\n\nYes. At night.\n\nDo hens sleep? Yes."
+    found = quoted({"owls": 9.0, "hunt?": 9.0}, LIMITS, question, (text,))
+    assert found == ["> Do owls hunt?\n\nYes. At night."]
+    (answer,) = make({"owls": 9.0, "hunt?": 9.0}).answer([question], [titled(text)])
+    assert answer.short is None, "nothing in a question answers it"
+
+
+def test_a_bare_question_is_quoted_where_there_is_nothing_else() -> None:
+    contents = "- Do owls hunt?\n\n- Do hens sleep?"
+    assert quoted({"owls": 9.0}, LIMITS, "Who hunts?", (contents,)) == ["- Do owls hunt?"]
+    found = quoted({"owls": 9.0, "Ravens": 9.1}, LIMITS, "Who hunts?", (contents, "Ravens do."))
+    assert found == ["Ravens do."]
+    both = ("Do owls hunt? When?\n\nAt night.",)
+    assert quoted({"owls": 9.0}, LIMITS, "Do owls hunt?", both) == list(both)
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_heading_is_not_part_of_the_sentence_below_it(end: str) -> None:
     text = f"# Rain{end}Rain fell on 611 days.{end}{end}```{end}print(rain){end}```"
