@@ -31,6 +31,7 @@ _LEANING = re.compile(
     re.IGNORECASE,
 )
 _LINES = re.compile(r"\n|\A(?:[-*+•|]|#{1,6}|\d{1,9}[.)])\s")
+_ITEM = re.compile(r"(?:[-*+•]|\d{1,3}[.)])\s")
 _EDGES = " ,;:\r\n\t"
 _NUMBER = re.compile(r"\d[\d.,]*")
 # Of the questions that begin so in our training sets, 15 % or more have answers of 8 words or more.
@@ -147,16 +148,43 @@ def _overlap(one: Source, other: Source) -> bool:
 
 
 def _quote_at_length(findings: Findings, at: int, limits: QuotationLimits) -> Source:
-    """Quote a whole sentence with a neighbour; where it alone is too long, around its answer."""
+    """Quote a whole sentence with a neighbour, or with the list that it is an item of.
+
+    Where it alone is too long, it is quoted around its answer.
+    """
     own = findings.sentences[at]
     if len(own.text.split()) > limits.long_words:
         return _around(findings, at, words=limits.long_words)
     if _announces(own.text):
         return _join(findings, at, _following(findings, at), limits.long_words)
+    if rest := _rest_of_list(findings, at):
+        return _join(findings, at, rest, limits.long_words)
     beside = [each for each in (at + 1, at - 1) if _is_beside(findings, at, each)]
     leans = _leans(own.text)
     beside.sort(key=lambda each: (leans and each > at, -findings.probabilities[each]))
     return _join(findings, at, beside[:1], limits.long_words)
+
+
+def _rest_of_list(findings: Findings, at: int) -> list[int]:
+    """List what else stands in the list of an item: above it and what announces it, then below.
+
+    A list is announced or numbered; items that only stand one below the other are no answer alike.
+    """
+    items = {
+        each
+        for each, sentence in enumerate(findings.sentences)
+        if _ITEM.match(sentence.text) and _is_beside(findings, at, each)
+    }
+    if at not in items:
+        return []
+    above = [*takewhile(items.__contains__, range(at - 1, -1, -1))]
+    top = (above[-1] if above else at) - 1
+    if _is_beside(findings, at, top) and _announces(findings.sentences[top].text):
+        above.append(top)
+    elif not findings.sentences[at].text[0].isdigit():
+        return []
+    below = range(at + 1, len(findings.sentences))
+    return [*above, *takewhile(items.__contains__, below)]
 
 
 def _quote(findings: Findings, at: int, limits: QuotationLimits) -> Source:

@@ -240,6 +240,34 @@ def test_a_question_is_quoted_with_its_answer(question: str) -> None:
     assert answer.short is None, "nothing in a question answers it"
 
 
+PACKING = """For Norway we need:
+- Tent (2 persons), pegs, and a mallet
+- Passports (Lena's expires in April 2027)
+- Fishing rod; a licence costs 285 kroner"""
+
+
+@pytest.mark.parametrize(
+    ("words", "item"),
+    [
+        ({"2027)": 9.0}, "- Passports (Lena's expires in April 2027)"),
+        ({"285": 9.0}, "- Fishing rod; a licence costs 285 kroner"),
+    ],
+)
+def test_an_item_of_a_list_is_quoted_alone(words: dict[str, float], item: str) -> None:
+    limits = replace(LIMITS, words=9)
+    assert quoted(words, limits, "When, and how much?", (PACKING,)) == [item]
+
+
+def test_a_list_is_quoted_where_it_answers_at_length() -> None:
+    question = "What should we bring?"
+    assert quoted({"Tent": 9.0}, LIMITS, question, (PACKING,)) == [PACKING]
+    assert quoted({"Fishing": 9.0}, LIMITS, question, (PACKING,)) == [PACKING]
+    steps = "It is quick.\n\n1. Whisk\n2. Stir\n3. Fry in butter"
+    assert quoted({"Stir": 9.0}, LIMITS, "How do I cook it?", (steps,)) == [steps[14:]]
+    loose = "- Tom lives here\n- Ann does not\n- Bo may"
+    assert quoted({"Ann": 9.0}, LIMITS, "Why is it so?", (loose,)) != [loose]
+
+
 def test_a_bare_question_is_quoted_where_there_is_nothing_else() -> None:
     contents = "- Do owls hunt?\n\n- Do hens sleep?"
     assert quoted({"owls": 9.0}, LIMITS, "Who hunts?", (contents,)) == ["- Do owls hunt?"]
