@@ -93,8 +93,7 @@ def choose_quotations(
             whole, alone = quote(findings, at, own), _around(findings, at, words=own.words)
             known = [each.source for each in chosen.values()]
             apart = [new for new in (whole, alone) if not any(_overlap(new, old) for old in known)]
-            is_bare = _asks(findings, at) and apart[:1] == [alone]
-            if apart and not (chosen and is_bare):
+            if apart and not (chosen and _asks(findings, at)):
                 chosen[at] = Quotation(apart[0], short)
     return _in_order(list(chosen.values()))
 

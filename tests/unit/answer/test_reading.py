@@ -273,6 +273,9 @@ def test_a_bare_question_is_quoted_where_there_is_nothing_else() -> None:
     assert quoted({"owls": 9.0}, LIMITS, "Who hunts?", (contents,)) == ["- Do owls hunt?"]
     found = quoted({"owls": 9.0, "Ravens": 9.1}, LIMITS, "Who hunts?", (contents, "Ravens do."))
     assert found == ["Ravens do."]
+    followed = (f"{contents}\n\n3.1 Barns", "Ravens do.")
+    found = quoted({"owls": 9.0, "Ravens": 9.1}, LIMITS, "Who hunts?", followed)
+    assert found == ["Ravens do."], "what stands below a list of questions need not answer them"
     both = ("Do owls hunt? When?\n\nAt night.",)
     assert quoted({"owls": 9.0}, LIMITS, "Do owls hunt?", both) == list(both)
 
