@@ -26,8 +26,16 @@ EncodeSentences = Callable[[Sequence[str]], NDArray[np.float32]]
 Numbers = NDArray[np.float64]
 
 _WORD = re.compile(r"[^\W_]+")
-_BLOCK = re.compile(r"#{1,6}[ \t][^\n]*|\S(?:(?!\n[ \t\r]*(?:\n|\||#{1,6}\s))[\s\S])*")
+_TIME = r"(?:\d{1,4}[/.-]\d\d?[/.-]\d{2,4},?[ T]+|\[)\d\d?:\d\d"  # of a line of a chat or log
+_BELOW = rf"\n[ \t\r>]*(?:\n|\||#{{1,6}}\s|[-*+•][ \t]|\[?{_TIME}|"  # begins a block; and a number
+_BLOCK = re.compile(
+    r">[> \t\r]*(?:\n|\Z)|#{1,6}[ \t][^\n]*|\|[^\n]*"  # a quoted empty line, a heading, a row
+    r"|/\*(?:(?!\*/|\n[ \t\r]*\n)[\s\S])*"  # a comment, whose lines may begin with a star
+    rf"|\d{{1,3}}[.)][ \t](?:(?!{_BELOW}\d{{1,3}}[.)][ \t]))[\s\S])*"  # an item, up to the next
+    rf"|\S(?:(?!{_BELOW}1[.)][ \t]))[\s\S])*"  # else a number may be that of a day
+)
 _TABLE_RULE = re.compile(r"[ \t\r]*\n[ \t]*\|[ \t:|]*-[ \t:|-]*(?:[\r\n]|$)")  # under its head
+_QUESTION = re.compile(r"[?？؟][\s\"'”’»)\]*_|]*\Z")
 _STEM = 6
 
 
@@ -94,7 +102,8 @@ def are_alike(one: set[str], other: set[str]) -> bool:
 def sentences_of(passages: Sequence[str]) -> list[Sentence]:
     r"""Return the sentences of all passages, in order; an empty line ends one, as a stop does.
 
-    A heading is one, and so is each row of a table but its head; what holds no word is none.
+    A heading is one, and so is each row of a table but its head; an item of a list begins one, and
+    so does a line that begins with day and time. What holds no word is none.
 
     >>> [each.text for each in sentences_of(["# Owls\n\nOwls hunt. Hens sleep.", "Ravens speak."])]
     ['# Owls', 'Owls hunt.', 'Hens sleep.', 'Ravens speak.']
@@ -104,6 +113,14 @@ def sentences_of(passages: Sequence[str]) -> list[Sentence]:
     ['Owls', 'They hunt.']
     >>> [each.text for each in sentences_of(["Eggs:\n| owl | hen |\n|---|---|\n| 5 | 300 |"])]
     ['Eggs:', '| 5 | 300 |']
+    >>> [each.text for each in sentences_of(["1. owls\n2. hens\n   in barns\n- 7 ravens"])]
+    ['1. owls', '2. hens\n   in barns', '- 7 ravens']
+    >>> [each.text for each in sentences_of(["Sie kam am\n3. Mai.", "/* An owl\n * hunts.\n */"])]
+    ['Sie kam am\n3. Mai.', '/* An owl\n * hunts.']
+    >>> [each.text for each in sentences_of(["[1/5/24, 8:02] A: so?\n[1/5/24, 8:03] B: ok\n:)"])]
+    ['[1/5/24, 8:02] A: so?', '[1/5/24, 8:03] B: ok\n:)']
+    >>> [each.text for each in sentences_of(["> Dear Bo,\n>\n> owls\n> hunt"])]
+    ['> Dear Bo,', '> owls\n> hunt']
     """
     return [
         Sentence(number, Span(start, start + len(found)), found)
@@ -111,8 +128,26 @@ def sentences_of(passages: Sequence[str]) -> list[Sentence]:
         for block in _BLOCK.finditer(text)
         for span in split_sentences(block[0])
         for start, found in [(block.start() + span.start, block[0][span.start : span.end])]
-        if _WORD.search(found) and not _TABLE_RULE.match(text, start + len(found))
+        if holds_word(found) and not _TABLE_RULE.match(text, start + len(found))
     ]
+
+
+def holds_word(text: str) -> bool:
+    """Whether a stretch holds a word, or a number, rather than marks alone.
+
+    >>> holds_word("7 %"), holds_word(". --")
+    (True, False)
+    """
+    return _WORD.search(text) is not None
+
+
+def is_question(text: str) -> bool:
+    """Whether a sentence asks, whatever marks and closes it.
+
+    >>> is_question("| **Do owls hunt?** |"), is_question("Do owls hunt? Yes.")
+    (True, False)
+    """
+    return _QUESTION.search(text) is not None
 
 
 def sentence_cosines(

@@ -13,11 +13,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, takewhile
 
 import numpy as np
 
-from quoth.answer.nearness import are_alike, stems
+from quoth.answer.nearness import are_alike, is_question, stems
 from quoth.answer.reading import Findings
 from quoth.records import Span
 from quoth.vocabulary.dynamic import Source
@@ -31,6 +31,7 @@ _LEANING = re.compile(
     re.IGNORECASE,
 )
 _LINES = re.compile(r"\n|\A(?:[-*+•|]|#{1,6}|\d{1,9}[.)])\s")
+_ITEM = re.compile(r"(?:[-*+•]|\d{1,3}[.)])\s")
 _EDGES = " ,;:\r\n\t"
 _NUMBER = re.compile(r"\d[\d.,]*")
 # Of the questions that begin so in our training sets, 15 % or more have answers of 8 words or more.
@@ -92,7 +93,7 @@ def choose_quotations(
             whole, alone = quote(findings, at, own), _around(findings, at, words=own.words)
             known = [each.source for each in chosen.values()]
             apart = [new for new in (whole, alone) if not any(_overlap(new, old) for old in known)]
-            if apart:
+            if apart and not (chosen and _asks(findings, at)):
                 chosen[at] = Quotation(apart[0], short)
     return _in_order(list(chosen.values()))
 
@@ -146,16 +147,43 @@ def _overlap(one: Source, other: Source) -> bool:
 
 
 def _quote_at_length(findings: Findings, at: int, limits: QuotationLimits) -> Source:
-    """Quote a whole sentence with a neighbour; where it alone is too long, around its answer."""
+    """Quote a whole sentence with a neighbour, or with the list that it is an item of.
+
+    Where it alone is too long, it is quoted around its answer.
+    """
     own = findings.sentences[at]
     if len(own.text.split()) > limits.long_words:
         return _around(findings, at, words=limits.long_words)
     if _announces(own.text):
         return _join(findings, at, _following(findings, at), limits.long_words)
+    if rest := _rest_of_list(findings, at):
+        return _join(findings, at, rest, limits.long_words)
     beside = [each for each in (at + 1, at - 1) if _is_beside(findings, at, each)]
     leans = _leans(own.text)
     beside.sort(key=lambda each: (leans and each > at, -findings.probabilities[each]))
     return _join(findings, at, beside[:1], limits.long_words)
+
+
+def _rest_of_list(findings: Findings, at: int) -> list[int]:
+    """List what else stands in the list of an item: above it and what announces it, then below.
+
+    A list is announced or numbered; items that only stand one below the other are no answer alike.
+    """
+    items = {
+        each
+        for each, sentence in enumerate(findings.sentences)
+        if _ITEM.match(sentence.text) and _is_beside(findings, at, each)
+    }
+    if at not in items:
+        return []
+    above = [*takewhile(items.__contains__, range(at - 1, -1, -1))]
+    top = (above[-1] if above else at) - 1
+    if _is_beside(findings, at, top) and _announces(findings.sentences[top].text):
+        above.append(top)
+    elif not findings.sentences[at].text[0].isdigit():
+        return []
+    below = range(at + 1, len(findings.sentences))
+    return [*above, *takewhile(items.__contains__, below)]
 
 
 def _quote(findings: Findings, at: int, limits: QuotationLimits) -> Source:
@@ -185,10 +213,22 @@ def _around(findings: Findings, at: int, *, words: int) -> Source:
 
 
 def _following(findings: Findings, at: int) -> list[int]:
-    """List the sentences that follow one in its passage."""
-    return [
-        each for each in range(at + 1, len(findings.sentences)) if _is_beside(findings, at, each)
-    ]
+    """List the sentences that follow one in its passage; after a question, those that answer it."""
+    after = range(at + 1, len(findings.sentences))
+    beside = [each for each in after if _is_beside(findings, at, each)]
+    return _answering(findings, beside) if _asks(findings, at) else beside
+
+
+def _answering(findings: Findings, following: Sequence[int]) -> list[int]:
+    """Keep what answers a question: up to the next one that follows an answer; else nothing."""
+    answer = next((at for at in following if not _asks(findings, at)), None)
+    if answer is None:
+        return []
+    return [*takewhile(lambda at: at < answer or not _asks(findings, at), following)]
+
+
+def _asks(findings: Findings, at: int) -> bool:
+    return is_question(findings.sentences[at].text)
 
 
 def _join(findings: Findings, at: int, others: Sequence[int], words: int) -> Source:
@@ -211,12 +251,12 @@ def _is_beside(findings: Findings, at: int, other: int) -> bool:
 
 
 def _announces(text: str) -> bool:
-    r"""Whether a stretch is a heading, says that something follows, or ends a line in a colon.
+    r"""Whether a stretch is a heading or question, says that something follows, or ends in a colon.
 
     >>> _announces("# Owls"), _announces("There are two:\n- barn owls."), _announces("They hunt.")
     (True, True, False)
     """
-    return text.startswith("#") or _ANNOUNCEMENT.search(text) is not None
+    return text.startswith("#") or is_question(text) or _ANNOUNCEMENT.search(text) is not None
 
 
 def _leans(text: str) -> bool:

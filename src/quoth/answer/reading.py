@@ -17,11 +17,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from quoth.answer.nearness import Numbers, Sentence, sentences_of
+from quoth.answer.nearness import Numbers, Sentence, holds_word, is_question, sentences_of
 from quoth.artifact import write_text_atomically
 from quoth.errors import Damaged
-from quoth.models.reader.spans import Reading, best_span, log_sum_exp, sentence_scores, span_scores
+from quoth.models.reader.spans import (
+    Reading,
+    ScoredSpan,
+    best_span,
+    log_sum_exp,
+    sentence_scores,
+    span_scores,
+)
 from quoth.records import Span
 from quoth.vocabulary.dynamic import Source
 
@@ -201,26 +209,49 @@ def softmax(scores: Numbers) -> Numbers:
 def _short_answer(
     sentences: Sequence[Sentence], probabilities: Numbers, readings: Sequence[Reading]
 ) -> Place | None:
-    """Take the best span of the most probable sentence."""
+    """Take the best span of the most probable sentence; None where that holds none."""
     if not len(sentences):
         return None
     best = int(probabilities.argmax())
     inside = _within(readings[sentences[best].passage], sentences[best].span)
-    found = best_span(inside)
-    assert found is not None, "a sentence that was read has subwords"
+    found = _best_with_words(inside, sentences[best])
+    if found is None:
+        return None
     share = np.exp(found.score - log_sum_exp(span_scores(inside).ravel(), axis=0))
     source = Source(sentences[best].passage, found.span)
     return Place(source, float(probabilities[best] * share))
 
 
 def _best_within(reading: Reading, sentence: Sentence) -> Span | None:
-    found = best_span(_within(reading, sentence.span))
+    found = _best_with_words(_within(reading, sentence.span), sentence)
     return None if found is None else found.span
+
+
+def _best_with_words(inside: Reading, sentence: Sentence) -> ScoredSpan | None:
+    """Find the best span of what was read of a sentence; questions and marks answer nothing."""
+    if is_question(sentence.text):
+        return None
+    found = best_span(inside)
+    if found is None or holds_word(_stretch(sentence, found.span)):
+        return found
+    spans = [Span(int(start), int(end)) for start, end in inside.spans]
+    return best_span(
+        _keep(inside, np.array([holds_word(_stretch(sentence, each)) for each in spans]))
+    )
+
+
+def _stretch(sentence: Sentence, span: Span) -> str:
+    start = sentence.span.start
+    return sentence.text[span.start - start : span.end - start]
 
 
 def _within(reading: Reading, span: Span) -> Reading:
     """Keep what begins within a stretch of the text."""
-    own = (reading.spans[:, 0] >= span.start) & (reading.spans[:, 0] < span.end)
+    return _keep(reading, (reading.spans[:, 0] >= span.start) & (reading.spans[:, 0] < span.end))
+
+
+def _keep(reading: Reading, own: NDArray[np.bool_]) -> Reading:
+    """Keep some of the subwords."""
     return Reading(
         reading.spans[own],
         reading.starts[own],

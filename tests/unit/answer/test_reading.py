@@ -100,6 +100,13 @@ def test_the_most_probable_sentence_holds_the_short_answer() -> None:
     assert found.margin == pytest.approx(4.0) and found.relevance == 0.0
 
 
+def test_a_mark_is_no_short_answer() -> None:
+    text = "Owls — hunt at night."
+    found = find_answer([text], [read(text, {"—": 5.0, "night": 4.0})], weights=SPANS)
+    assert found.short is not None and found.short.source == Source(0, Span(15, 20))
+    assert found.spans == (Span(15, 20),)
+
+
 def test_weights_decide_what_counts() -> None:
     readings = [read(OWLS, {"night": 4.0}), read(SWIFTS, {"day": 3.0}, silence=2.0)]
     by_relevance = find_answer([OWLS, SWIFTS], readings, weights=(0.0, 0.0, 5.0, 0.0, 0.0))
@@ -222,6 +229,55 @@ def test_what_announces_something_goes_with_what_follows(question: str) -> None:
     named = ("Owls sleep. Owls are of the following kinds. Some hoot. Some do not.",)
     found = quoted({"kinds": 9.0, "sleep": 2.0}, LIMITS, question, named)
     assert found == ["Owls are of the following kinds. Some hoot. Some do not."]
+
+
+@pytest.mark.parametrize("question", ["Do owls hunt by night?", "How do owls hunt?"])
+def test_a_question_is_quoted_with_its_answer(question: str) -> None:
+    text = "> Do owls hunt?\n\nYes. At night.\n\nDo hens sleep? Yes."
+    found = quoted({"owls": 9.0, "hunt?": 9.0}, LIMITS, question, (text,))
+    assert found == ["> Do owls hunt?\n\nYes. At night."]
+    (answer,) = make({"owls": 9.0, "hunt?": 9.0}).answer([question], [titled(text)])
+    assert answer.short is None, "nothing in a question answers it"
+
+
+PACKING = """For Norway we need:
+- Tent (2 persons), pegs, and a mallet
+- Passports (Lena's expires in April 2027)
+- Fishing rod; a licence costs 285 kroner"""
+
+
+@pytest.mark.parametrize(
+    ("words", "item"),
+    [
+        ({"2027)": 9.0}, "- Passports (Lena's expires in April 2027)"),
+        ({"285": 9.0}, "- Fishing rod; a licence costs 285 kroner"),
+    ],
+)
+def test_an_item_of_a_list_is_quoted_alone(words: dict[str, float], item: str) -> None:
+    limits = replace(LIMITS, words=9)
+    assert quoted(words, limits, "When, and how much?", (PACKING,)) == [item]
+
+
+def test_a_list_is_quoted_where_it_answers_at_length() -> None:
+    question = "What should we bring?"
+    assert quoted({"Tent": 9.0}, LIMITS, question, (PACKING,)) == [PACKING]
+    assert quoted({"Fishing": 9.0}, LIMITS, question, (PACKING,)) == [PACKING]
+    steps = "It is quick.\n\n1. Whisk\n2. Stir\n3. Fry in butter"
+    assert quoted({"Stir": 9.0}, LIMITS, "How do I cook it?", (steps,)) == [steps[14:]]
+    loose = "- Tom lives here\n- Ann does not\n- Bo may"
+    assert quoted({"Ann": 9.0}, LIMITS, "Why is it so?", (loose,)) != [loose]
+
+
+def test_a_bare_question_is_quoted_where_there_is_nothing_else() -> None:
+    contents = "- Do owls hunt?\n\n- Do hens sleep?"
+    assert quoted({"owls": 9.0}, LIMITS, "Who hunts?", (contents,)) == ["- Do owls hunt?"]
+    found = quoted({"owls": 9.0, "Ravens": 9.1}, LIMITS, "Who hunts?", (contents, "Ravens do."))
+    assert found == ["Ravens do."]
+    followed = (f"{contents}\n\n3.1 Barns", "Ravens do.")
+    found = quoted({"owls": 9.0, "Ravens": 9.1}, LIMITS, "Who hunts?", followed)
+    assert found == ["Ravens do."], "what stands below a list of questions need not answer them"
+    both = ("Do owls hunt? When?\n\nAt night.",)
+    assert quoted({"owls": 9.0}, LIMITS, "Do owls hunt?", both) == list(both)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])

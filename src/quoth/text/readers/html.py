@@ -29,6 +29,9 @@ _BLOCKS = (
     *("footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "li", "main", "nav"),
     *("ol", "option", "p", "pre", "section", "table", "td", "th", "tr", "ul"),
 )
+_PARTED = frozenset((*_HEADINGS, "blockquote", "dl", "hr", "ol", "p", "pre", "table", "ul"))
+_LINE_END, _PARAGRAPH_END = "\N{LINE SEPARATOR}", "\N{PARAGRAPH SEPARATOR}"
+_EMPTY_LINES = re.compile(r"\n{3,}")
 
 
 def read_html(whole: Whole) -> Iterator[Outcome]:
@@ -130,12 +133,43 @@ def _find_title(tree: Any) -> str:
     return ""
 
 
+def read_visible(page: str) -> str:
+    """Write out all that a browser would show of a page, as that of a message; nothing of none."""
+    from lxml import etree
+
+    try:
+        tree = _parse_tree(_NOT_XML.sub(" ", page).encode("utf-8"))
+    except etree.LxmlError:
+        return ""
+    return _visible_text(_mark_headings(tree))
+
+
 def _visible_text(tree: Any) -> str:
-    """Write out everything that a browser would show, one block per line."""
+    """Write out everything that a browser would show, one block per line.
+
+    What a browser parts by more than a line end stands between empty lines.
+    """
     for element in list(tree.iter(*_HIDDEN)):
         element.drop_tree()
     for element in tree.iter(*_BLOCKS):
-        element.text = "\n" + (element.text or "")
-        element.tail = "\n" + (element.tail or "")
-    lines = (" ".join(line.split()) for line in tree.text_content().splitlines())
-    return "\n".join(line for line in lines if line)
+        end = f"\n{_PARAGRAPH_END}\n" if element.tag in _PARTED else "\n"
+        if element.tag == "br":
+            element.tail = _LINE_END + (element.tail or "")
+        else:
+            element.text, element.tail = end + (element.text or ""), end + (element.tail or "")
+    pieces = tree.text_content().split("\n")
+    lines = (" ".join(line.split()) for piece in pieces for line in _shown_lines(piece))
+    return _EMPTY_LINES.sub("\n\n", "\n".join(lines)).strip()
+
+
+def _shown_lines(piece: str) -> list[str]:
+    r"""Cut what is written between two ends of blocks into the lines that a browser would show.
+
+    The last line end shows nothing where something stands before it in its block.
+
+    >>> _shown_lines("owls\u2028hens\u2028"), _shown_lines("\u2028"), _shown_lines(" ")
+    (['owls', 'hens'], [''], [])
+    """
+    if not piece.strip(" \t\r"):
+        return []
+    return piece.rstrip(" \t\r").removesuffix(_LINE_END).split(_LINE_END)

@@ -104,6 +104,19 @@ def test_a_mailbox_is_one_document_per_message() -> None:
     assert second.fields["text"] == ("Ravens & hens",)
 
 
+def test_a_message_in_html_keeps_its_paragraphs_and_headings(read_bytes) -> None:
+    page = (
+        "<html><head><style>p {color: red}</style></head><body><!-- hidden --><h2>Owls</h2>"
+        "<p>Dear all</p><table><tr><td>we meet on <b>Thursday</b>, 22 May</td></tr></table>"
+        "Yours,<br>Ada<div>Oslo</div></body></html>"
+    )
+    message = f"Subject: Next\nContent-Type: text/html\n\n{page}\n"
+    (text,) = read_bytes("a.eml", message.encode()).document.fields["text"]
+    assert text == "## Owls\n\nDear all\n\nwe meet on Thursday, 22 May\n\nYours,\nAda\nOslo"
+    empty = read_bytes("b.eml", b"Subject: Next\nContent-Type: text/html\n\n\n").document
+    assert "text" not in empty.fields, "a message without a body still has its subject"
+
+
 def test_a_notebook_is_its_cells_without_output() -> None:
     (document,) = _read("counting.ipynb")
     assert document.title == "Counting owls"

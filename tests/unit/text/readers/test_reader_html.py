@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from quoth.records import Located
+from quoth.text.readers.html import read_html, read_visible
+from quoth.text.readers.outcomes import Whole
+
 SENTENCE = "This is a sentence of the article, and it is long enough to count as content. "
 PAGE = f"""<!doctype html><html><head><title> A
  Title </title><style>p {{color: red}}</style></head><body>
@@ -42,18 +46,41 @@ def test_title_from_heading(read_bytes):
     assert read_bytes("a.htm", page.encode()).document.fields["title"] == ("The Heading",)
 
 
-def test_all_visible_text_where_there_is_no_main_content(read_bytes, monkeypatch):
+def _read_here(page: bytes) -> tuple[str, ...]:
+    """Read a page in this process, where its extractor can be replaced."""
+    (found,) = read_html(Whole("a.html", page, "utf-8", 1_000))
+    assert isinstance(found, Located)
+    return found.document.fields["text"]
+
+
+def test_all_visible_text_where_there_is_no_main_content(monkeypatch):
     monkeypatch.setattr("trafilatura.extract", lambda *_, **__: None)
     page = b"<title>t</title><p>one</p><p>two <b>bold</b></p><script>no</script><style>no</style>"
-    assert read_bytes("a.html", page).document.fields["text"] == ("one\ntwo bold",)
+    assert _read_here(page) == ("one\n\ntwo bold",)
 
 
-def test_a_stumbling_extractor_is_no_loss(read_bytes, monkeypatch):
+@pytest.mark.parametrize(
+    ("page", "shown"),
+    [
+        ("<div>owls</div><div>hens</div>", "owls\nhens"),
+        ("<div>owls</div><div><br></div><div>hens<br></div>ravens", "owls\n\nhens\nravens"),
+        ("owls<br>\n<br>\nhens<br />ravens", "owls\n\nhens\nravens"),
+        ("<ul><li>owls</li> <li>hens</li></ul>ravens", "owls\nhens\n\nravens"),
+        ("<p>barn <b>owls</b>, hens</p>\n\n\n<p>ravens</p>", "barn owls, hens\n\nravens"),
+        ("<!-- owls --><style>hens</style>", ""),
+        ("", ""),
+    ],
+)
+def test_visible_text_has_the_lines_of_the_page(page, shown):
+    assert read_visible(page) == shown
+
+
+def test_a_stumbling_extractor_is_no_loss(monkeypatch):
     def stumble(*_: object, **__: object) -> None:
         raise KeyError("x")
 
     monkeypatch.setattr("trafilatura.extract", stumble)
-    assert read_bytes("a.html", b"<p>one</p>").document.fields["text"] == ("one",)
+    assert _read_here(b"<p>one</p>") == ("one",)
 
 
 @pytest.mark.parametrize("page", [b"<!-- nothing -->", b"<script>x</script>", b"<p> </p>", b"\n"])

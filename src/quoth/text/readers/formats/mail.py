@@ -14,8 +14,6 @@ from quoth.records import Document, Located, Place, Problem, Scalar
 from quoth.text.readers.outcomes import PARSER_FAILURES, Outcome, Whole, describe, file_document
 
 _FROM_LINE = re.compile(rb"^From [^\r\n]*\r?\n", re.MULTILINE)
-_TAG = re.compile(r"<(?:script|style)\b.*?</(?:script|style)>|<[^>]+>", re.IGNORECASE | re.DOTALL)
-_SPACES = re.compile(r"[ \t]+")
 
 
 def read_eml(whole: Whole) -> Iterator[Outcome]:
@@ -73,9 +71,9 @@ def _body(message: EmailMessage) -> str:
         return ""
     text = str(part.get_content())
     if part.get_content_subtype() == "html":
-        import html
+        from quoth.text.readers.html import read_visible
 
-        text = _SPACES.sub(" ", html.unescape(_TAG.sub(" ", text)))
+        text = read_visible(text)
     return text.replace("\r\n", "\n").strip()
 
 
