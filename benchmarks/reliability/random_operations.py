@@ -29,11 +29,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -72,6 +72,13 @@ class World:
     """Puts the model for generative search into a collection."""
 
 
+class Expected(NamedTuple):
+    """The score of every document that is to be found, and by how much scores may be off."""
+
+    scores: Mapping[str, float]
+    tolerance: float
+
+
 @dataclass
 class Tally:
     """What was done and compared, and what differed."""
@@ -90,32 +97,38 @@ def main() -> None:
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     sys.path.append(str(SUPPORT))
-    begun = time.perf_counter()
     torch.set_num_threads(1)  # networks this small gain nothing from more
+    begun = time.perf_counter()
+    tally = Tally()
     with tempfile.TemporaryDirectory(prefix="quoth-random-") as folder:
-        tally = live(Path(folder), steps=given.steps, seed=given.seed)
+        for tally in live(Path(folder), steps=given.steps, seed=given.seed):
+            seconds = round(time.perf_counter() - begun)
+            write(tally, given.out, seed=given.seed, seconds=seconds)
+            logging.info("%d steps, %d problems", tally.steps.total(), len(tally.problems))
+    sys.exit(bool(tally.problems))
+
+
+def live(folder: Path, *, steps: int, seed: int) -> Iterator[Tally]:
+    """Do so many random things to a collection; says now and then, and at the end, what was."""
+    with Life(folder, make_world(folder / "models"), random.Random(seed)) as life:
+        for step in range(1, steps + 1):
+            life.step()
+            if step % _TOLD == 0 or step == steps:
+                yield life.tally
+
+
+def write(tally: Tally, path: Path, *, seed: int, seconds: int) -> None:
+    """Write what was done so far, so that an interruption loses little."""
     content = {
         "quoth": __version__,
-        "seed": given.seed,
+        "seed": seed,
         "steps": tally.steps.total(),
-        "seconds": round(time.perf_counter() - begun),
+        "seconds": seconds,
         "operations": dict(tally.steps.most_common()),
         "compared": dict(tally.compared.most_common()),
         "problems": tally.problems,
     }
-    given.out.write_text(json.dumps(content, indent=1) + "\n")
-    sys.stdout.write(f"{tally.steps.total():,} steps, {len(tally.problems)} problems\n")
-    sys.exit(bool(tally.problems))
-
-
-def live(folder: Path, *, steps: int, seed: int) -> Tally:
-    """Do so many random things to a collection and look at it in between."""
-    with Life(folder, make_world(folder / "models"), random.Random(seed)) as life:
-        for step in range(1, steps + 1):
-            life.step()
-            if step % _TOLD == 0:
-                logging.info("%d steps, %d problems", step, len(life.tally.problems))
-        return life.tally
+    path.write_text(json.dumps(content, indent=1) + "\n")
 
 
 def make_world(folder: Path) -> World:
@@ -228,52 +241,58 @@ class Life:
 
     def _search_lexical(self) -> list[str]:
         query = self._chance.choice((self._draw_text(5), self._chance.choice(_SIGNED)))
-        expected = self._lexical_hits
-        return self._compare("lexical", query, expected, syntax=True, tolerance=1e-5)
+        return self._compare("lexical", query, self._expect_lexical, syntax=True)
 
     def _search_dense(self) -> list[str]:
-        return self._compare("dense", self._draw_text(5), self._dense_hits)
+        return self._compare("dense", self._draw_text(5), self._expect_dense)
 
     def _search_hybrid(self) -> list[str]:
-        return self._compare("hybrid", self._draw_text(5), self._hybrid_hits)
+        return self._compare("hybrid", self._draw_text(5), self._expect_hybrid)
 
     def _compare(
         self,
         searcher: str,
         query: str,
-        expect: Callable[[str, str], Mapping[str, float]],
+        expect: Callable[[str, str], Expected],
         *,
         syntax: bool = False,
-        tolerance: float = _TOLERANCE,
     ) -> list[str]:
         """Search, and compare the hits with what the documents alone let expect."""
         k, where = self._chance.randint(1, 12), self._chance.choice(_CONDITIONS)
         found = self._engine.search(query, k=k, where=where, searcher=searcher, syntax=syntax)
+        expected = expect(query, where)
         self.tally.compared[f"{searcher}, brute force"] += 1
-        problems = differences(found, expect(query, where), k=k, tolerance=tolerance)
+        problems = differences(found, expected.scores, k=k, tolerance=expected.tolerance)
         return [f"{query!r} where {where!r}, k {k}: {each}" for each in problems]
 
-    def _lexical_hits(self, query: str, where: str) -> dict[str, float]:
+    def _expect_lexical(self, query: str, where: str) -> Expected:
         import reference  # in tests/support
 
         hits = reference.search(self._documents, query, k=len(self._documents), where=where)
-        return {hit.docid: hit.score for hit in hits}
+        return Expected({hit.docid: hit.score for hit in hits}, 1e-5)
 
-    def _dense_hits(self, query: str, where: str) -> dict[str, float]:
+    def _expect_dense(self, query: str, where: str) -> Expected:
         documents = [each for each in self._documents.values() if meets(each, where)]
         queries = [Query("", query)] * len(documents)
         with closing(Store.open(self._collection)) as store:
             scores = self._engine.make_searchers(store).dense_side().score(queries, documents)
         pairs = zip(documents, scores, strict=True)
-        return {document.docid: score for document, score in pairs}
+        return Expected({document.docid: score for document, score in pairs}, _TOLERANCE)
 
-    def _hybrid_hits(self, query: str, where: str) -> dict[str, float]:
-        sides = {"lexical": self._lexical_hits, "dense": self._dense_hits}
-        runs = [Run(name, {"": tuple(ranked(find(query, where)))}) for name, find in sides.items()]
+    def _expect_hybrid(self, query: str, where: str) -> Expected:
+        """Fuse both lists; what cosines are off by grows as their range is brought to 0 … 1."""
+        dense = self._expect_dense(query, where)
+        sides = {"lexical": self._expect_lexical(query, where).scores, "dense": dense.scores}
+        runs = [Run(name, {"": tuple(ranked(scores))}) for name, scores in sides.items()]
         config = self._engine.config.fusion
         weights = config.weights("lexical", ["dense"])
         fused = fuse(runs, config, weights=weights, k=len(self._documents))
-        return {hit.docid: hit.score for hit in fused.hits[""]}
+        cosines = dense.scores.values()
+        width = max(cosines, default=0.0) - min(cosines, default=0.0)
+        return Expected(
+            {hit.docid: hit.score for hit in fused.hits[""]},
+            dense.tolerance / min(1.0, max(width, 1e-2)),
+        )
 
     def _compare_with_new(self) -> list[str]:
         """Make a collection of the same documents at once: it finds the same."""
