@@ -20,6 +20,7 @@ from tokenizers import Tokenizer
 
 from quoth.errors import ConfigError, Damaged, MissingExtra
 from quoth.models.digests import digest_files, state_of
+from quoth.storage_failures import says_storage_failed, storage_failed
 
 if TYPE_CHECKING:
     from torch import nn
@@ -155,5 +156,14 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 
 @functools.lru_cache(maxsize=4)
 def _read_tokenizer(path: Path, _state: object) -> Tokenizer:
-    """Read a tokenizer once, as encoders and readers share theirs."""
-    return Tokenizer.from_file(str(path))
+    """Read a tokenizer once, as encoders and readers share theirs.
+
+    The library would raise a bare `Exception` where the file cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        if says_storage_failed(error):
+            raise storage_failed(path, error) from error
+        raise
+    return Tokenizer.from_str(text)
