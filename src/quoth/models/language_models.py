@@ -22,7 +22,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import safe_open
-from safetensors.torch import save_file
 from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import BPE
 from torch import Tensor
@@ -31,6 +30,7 @@ from quoth.artifact import seal_file
 from quoth.errors import Damaged, MissingExtra
 from quoth.models.gguf import GgufModel, read_gguf
 from quoth.models.pretrained import digest_weights, find_folder
+from quoth.models.saving import save_tensors, save_tokenizer
 
 EMBEDDED_NAME = "SmolLM2-135M-Instruct"
 EMBEDDED_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -73,8 +73,8 @@ def convert_language_model(path: Path, folder: Path) -> None:
     unfinished.mkdir(parents=True)
     config = llama_config(model.settings)
     tensors = llama_tensors(model, config)
-    save_file(tensors, unfinished / "model.safetensors", metadata={"format": "pt"})
-    llama_tokenizer(model.settings).save(str(unfinished / "tokenizer.json"))
+    save_tensors(tensors, unfinished / "model.safetensors", metadata={"format": "pt"})
+    save_tokenizer(llama_tokenizer(model.settings), unfinished / "tokenizer.json")
     _write_json(unfinished / "config.json", config)
     source = {"format": _FORMAT, "sha256": seal_file(path).sha256}
     _write_json(unfinished / "source.json", source)

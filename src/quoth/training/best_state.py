@@ -12,9 +12,9 @@ from pathlib import Path
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from quoth.models.saving import save_tensors
 from quoth.training.distribution import process_number
 from quoth.training.split_table import Splits, cut, join
 
@@ -51,7 +51,7 @@ class BestState:
             self._folder.mkdir(parents=True, exist_ok=True)
             temporary = self._folder / f"{_FILE}.tmp"
             facts = {"step": str(step), "score": repr(score)}
-            save_file(self._tensors, temporary, metadata=facts)
+            save_tensors(self._tensors, temporary, metadata=facts)
             os.replace(temporary, self._folder / _FILE)
 
     @torch.no_grad()

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any, Self
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from quoth.errors import Damaged
+from quoth.models.saving import save_tensors
 from quoth.training.split_table import Splits, cut, join
 
 _TENSORS, _FACTS = "tensors.safetensors", "facts.json"
@@ -114,7 +115,7 @@ def save_checkpoint(folder: Path, state: TrainingState, *, keep: int = 2) -> Pat
     temporary = target.with_suffix(".tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
-    save_file(dict(state.tensors), temporary / _TENSORS)
+    save_tensors(state.tensors, temporary / _TENSORS)
     facts = {"step": state.step, "facts": dict(state.facts)}
     (temporary / _FACTS).write_text(json.dumps(facts))
     shutil.rmtree(target, ignore_errors=True)

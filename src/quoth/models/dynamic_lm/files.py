@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
@@ -36,6 +36,7 @@ from quoth.models.dynamic_lm.network import DynamicNetwork
 from quoth.models.language_models import EMBEDDED_NAME, digest_language_model
 from quoth.models.lora import adapter_tensors, is_transposed, load_adapters, target_names
 from quoth.models.pretrained import EncoderSource, find_folder
+from quoth.models.saving import save_tensors, save_tokenizer, writing_tensors
 
 KIND, FORMAT = "dynamic-lm", 1
 MODEL_FOLDER, ENCODER_FOLDER, PROJECTION_FILE = (
@@ -222,8 +223,9 @@ def _save_whole(
     models = {MODEL_FOLDER: network.language_model, ENCODER_FOLDER: network.encoder.backbone}
     for name, model in models.items():
         tensors = {key: each.to(dtype) for key, each in model.state_dict().items()}
-        model.save_pretrained(str(folder / name), state_dict=tensors)  # type: ignore[operator]
-    tokenizer.save(str(folder / MODEL_FOLDER / "tokenizer.json"))
+        with writing_tensors(folder / name):
+            model.save_pretrained(str(folder / name), state_dict=tensors)  # type: ignore[operator]
+    save_tokenizer(tokenizer, folder / MODEL_FOLDER / "tokenizer.json")
 
 
 def _load(kind: Any, folder: Path, *, dtype: torch.dtype) -> nn.Module:
@@ -270,4 +272,4 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
 
 def _save_tensors(path: Path, tensors: Mapping[str, Tensor], dtype: torch.dtype) -> None:
     small = {name: tensor.to(dtype).cpu().contiguous() for name, tensor in tensors.items()}
-    save_file(small, str(path), metadata={"format": "pt"})
+    save_tensors(small, path, metadata={"format": "pt"})

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
 from quoth.artifact import write_folder
@@ -44,6 +44,7 @@ from quoth.models.glow.subword_counts import digest_counts, load_counts, save_co
 from quoth.models.glow.weights import WordCounts
 from quoth.models.pretrained import digest_weights, find_folder, load_tokenizer
 from quoth.models.processor import has_fast_bf16
+from quoth.models.saving import save_tensors, save_tokenizer, writing_tensors
 from quoth.text.words import Analyser, AnalyserConfig
 from quoth.vocabulary.counting import CountedTerms
 
@@ -171,12 +172,12 @@ class GlowEncoder:
         if self.config.towers == "separate":
             _save_tower(self.network.document_encoder, folder / DOCUMENT_TOWER)
         if self.network.merge is not None:
-            save_file(self.network.merge.state_dict(), str(folder / MERGE_FILE))
+            save_tensors(self.network.merge.state_dict(), folder / MERGE_FILE)
         if self.network.projection is not None:
-            save_file(self.network.projection.state_dict(), str(folder / PROJECTION_FILE))
+            save_tensors(self.network.projection.state_dict(), folder / PROJECTION_FILE)
         if self._subword_counts is not None:
             save_counts(folder, self._subword_counts)
-        self.tokenizer.save(str(folder / "tokenizer.json"))
+        save_tokenizer(self.tokenizer, folder / "tokenizer.json")
         write_module_files(folder, self.config, width=self._hidden)
 
     @torch.inference_mode()
@@ -243,10 +244,11 @@ def _save_tower(tower: Any, folder: Path) -> None:
     state = tower.state_dict()
     if has_added_fields(tower):
         state = {name: each for name, each in state.items() if "token_type_embeddings" not in name}
-    tower.save_pretrained(str(folder), state_dict=state)
+    with writing_tensors(folder):
+        tower.save_pretrained(str(folder), state_dict=state)
     if has_added_fields(tower):
         table = tower.embeddings.token_type_embeddings.state_dict()
-        save_file(table, str(folder / FIELDS_FILE))
+        save_tensors(table, folder / FIELDS_FILE)
 
 
 def _load_rest(folder: Path, network: GlowNetwork, config: GlowConfig) -> None:

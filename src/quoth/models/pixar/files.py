@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
@@ -31,6 +31,7 @@ from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.head import HeadVectors
 from quoth.models.pixar.network import EncoderStates, PixarNetwork
 from quoth.models.pretrained import EncoderSource, load_encoder
+from quoth.models.saving import save_tensors, save_tokenizer, writing_tensors
 
 KIND, FORMAT = "pixar", 1
 CONFIG_FILE, NETWORK_FILE, HEAD_FILE = "config.json", "network.safetensors", "head.safetensors"
@@ -162,16 +163,18 @@ def save_pixar(
     if folder.exists() and any(folder.iterdir()):
         read_saved(folder)  # something else is not overwritten
     with write_folder(folder) as unfinished:
-        save_file(network_tensors(network), unfinished / NETWORK_FILE)
+        save_tensors(network_tensors(network), unfinished / NETWORK_FILE)
         bias = np.ascontiguousarray(head.bias)
         stored = narrow(torch.from_numpy(np.array(head.rows)), dtype=dtype)
-        save_file(stored | {"bias": torch.from_numpy(bias)}, unfinished / HEAD_FILE)
+        save_tensors(stored | {"bias": torch.from_numpy(bias)}, unfinished / HEAD_FILE)
         if (kind := MAPPED[mapped]) is not None:
             np.save(unfinished / ROWS_FILE, head.rows.astype(kind, copy=False))
             np.save(unfinished / BIAS_FILE, bias)
         if network.config.train_encoder:
-            network.encoder.encoder.save_pretrained(str(unfinished / ENCODER_FOLDER))  # type: ignore[attr-defined]
-            tokenizer.save(str(unfinished / ENCODER_FOLDER / "tokenizer.json"))
+            inner = unfinished / ENCODER_FOLDER
+            with writing_tensors(inner):
+                network.encoder.encoder.save_pretrained(str(inner))  # type: ignore[attr-defined]
+            save_tokenizer(tokenizer, inner / "tokenizer.json")
         _write_config(unfinished, network.config, encoder)
 
 

@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save_file
 from torch import Tensor
 
 from quoth.artifact import write_folder
@@ -22,6 +21,7 @@ from quoth.models.pixar.config import PixarConfig
 from quoth.models.pixar.network import PixarNetwork
 from quoth.models.pretrained import EncoderSource, find_shipped
 from quoth.models.quantised import dequantise, quantise, read_sealed
+from quoth.models.saving import save_tensors
 from quoth.models.tensor_files import describe_weights
 
 NAME = "pixar"
@@ -85,7 +85,7 @@ def save_pretrained(
     if folder.exists() and any(folder.iterdir()):
         open_pretrained(str(folder))  # something else is not overwritten
     with write_folder(folder) as unfinished:
-        save_file(quantise(own_tensors(network), dtype=dtype), unfinished / WEIGHTS_FILE)
+        save_tensors(quantise(own_tensors(network), dtype=dtype), unfinished / WEIGHTS_FILE)
         describe(unfinished, network.config, encoder)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from quoth.artifact import write_folder
 from quoth.errors import ConfigError, Damaged
@@ -30,6 +30,7 @@ from quoth.models.quantised import read_sealed
 from quoth.models.query_generator.causal import CausalNetwork
 from quoth.models.query_generator.config import CausalGeneratorConfig
 from quoth.models.query_generator.files import CONFIG_FILE, read_config
+from quoth.models.saving import save_tensors
 from quoth.models.tensor_files import describe_weights
 
 KIND, FORMAT = "causal-query-generator", 1
@@ -152,7 +153,7 @@ def save_causal(
         for name, each in adapter_tensors(network).items()
     }
     with write_folder(folder) as unfinished:
-        save_file(tensors, unfinished / ADAPTER_FILE)
+        save_tensors(tensors, unfinished / ADAPTER_FILE)
         describe_weights(
             unfinished / CONFIG_FILE,
             ADAPTER_FILE,

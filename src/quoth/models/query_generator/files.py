@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
@@ -25,6 +24,7 @@ from quoth.models.pretrained import EncoderSource, load_encoder
 from quoth.models.quantised import dequantise, quantise, read_sealed
 from quoth.models.query_generator.config import QueryGeneratorConfig
 from quoth.models.query_generator.network import QueryGeneratorNetwork
+from quoth.models.saving import save_tensors, save_tokenizer, writing_tensors
 from quoth.models.tensor_files import describe_weights
 
 KIND, FORMAT = "query-generator", 1
@@ -142,10 +142,12 @@ def save_network(
         )
     tensors = quantise(decoder_tensors(network), dtype=dtype)
     with write_folder(folder) as unfinished:
-        save_file(tensors, unfinished / DECODER_FILE)
+        save_tensors(tensors, unfinished / DECODER_FILE)
         if config.train_encoder:
-            network.encoder.save_pretrained(str(unfinished / ENCODER_FOLDER))  # type: ignore[operator]
-            tokenizer.save(str(unfinished / ENCODER_FOLDER / "tokenizer.json"))
+            inner = unfinished / ENCODER_FOLDER
+            with writing_tensors(inner):
+                network.encoder.save_pretrained(str(inner))  # type: ignore[operator]
+            save_tokenizer(tokenizer, inner / "tokenizer.json")
         describe_weights(
             unfinished / CONFIG_FILE,
             DECODER_FILE,

@@ -25,6 +25,7 @@ from quoth.models.query_generator.files import (
 from quoth.models.query_generator.foreign import ForeignNetwork, load_foreign
 from quoth.models.query_generator.inputs import QueryGeneratorInputs
 from quoth.models.query_generator.network import QueryGeneratorNetwork
+from quoth.models.saving import save_tokenizer, writing_tensors
 
 Network = QueryGeneratorNetwork | ForeignNetwork | CausalNetwork
 GeneratorConfig = QueryGeneratorConfig | CausalGeneratorConfig
@@ -75,8 +76,9 @@ def save_parts(folder: Path, parts: GeneratorParts, *, dtype: str) -> None:
     elif isinstance(network, ForeignNetwork) or encoder is None:
         if folder.exists() and any(folder.iterdir()):
             raise ConfigError(f"{folder} is not empty; name a new folder")
-        network.model.save_pretrained(str(folder))  # type: ignore[operator,union-attr]
-        inputs.tokenizer.save(str(folder / "tokenizer.json"))
+        with writing_tensors(folder):
+            network.model.save_pretrained(str(folder))  # type: ignore[operator,union-attr]
+        save_tokenizer(inputs.tokenizer, folder / "tokenizer.json")
     else:
         assert isinstance(config, QueryGeneratorConfig)
         save_network(

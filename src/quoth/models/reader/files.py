@@ -20,6 +20,7 @@ from quoth.errors import ConfigError, Damaged
 from quoth.models.bert_files import BertShape, read_shape, read_weights, tensor_sizes
 from quoth.models.pretrained import EncoderSource
 from quoth.models.reader.config import ReaderConfig
+from quoth.models.saving import save_tensors
 from quoth.models.tensor_files import Floats, describe_weights, read_sealed_arrays, widen
 
 if TYPE_CHECKING:
@@ -104,15 +105,13 @@ def save_reader(
     One that was trained a little from another is rounded `like` the tensors of that one's file, so
     that what it learned is not rounded away; the seed decides how.
     """
-    from safetensors.torch import save_file
-
     from quoth.models.quantised import quantise, requantise
 
     small = quantise(tensors, dtype=dtype) if like is None else requantise(tensors, like, seed=seed)
     if folder.exists() and any(folder.iterdir()) and _read_config(folder).get("kind") != KIND:
         raise ConfigError(f"{folder} holds something else than a reader; name a new folder")
     with write_folder(folder) as unfinished:
-        save_file(small, unfinished / WEIGHTS_FILE)
+        save_tensors(small, unfinished / WEIGHTS_FILE)
         describe_weights(
             unfinished / CONFIG_FILE,
             WEIGHTS_FILE,

@@ -24,7 +24,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import nn
 
 from quoth.artifact import write_text_atomically
@@ -40,6 +40,7 @@ from quoth.constraints import (
 from quoth.errors import ConfigError, Damaged
 from quoth.models.glow.network import GlowNetwork
 from quoth.models.query_generator.network import QueryGeneratorNetwork
+from quoth.models.saving import save_tensors
 from quoth.training.distribution import process_number
 from quoth.training.loop import Progress
 from quoth.training.recipes.acrobart import AcrobartRecipe, train_acrobart
@@ -328,7 +329,7 @@ def _save_stage(folder: Path, trained: Mapping[str, nn.Module], told: StageTrain
         path = _tensors(folder, part)
         temporary = path.with_name(path.name + ".tmp")
         tensors = {name: each.contiguous().clone() for name, each in network.state_dict().items()}
-        save_file(tensors, str(temporary))
+        save_tensors(tensors, temporary)
         os.replace(temporary, path)
     facts = json.dumps(asdict(told), indent=1) + "\n"
     write_text_atomically(folder / _FACTS, facts)  # last: a stage with its facts is complete
