@@ -147,7 +147,7 @@ from quoth.shards import split_and_merge as sharding
 def die(*_arguments, **_options):
     os.kill(os.getpid(), signal.SIGKILL)
 
-sharding.open_shards = die if sys.argv[3] == "after" else sharding.open_shards
+sharding.sync_folder = die if sys.argv[3] == "after" else sharding.sync_folder
 sharding._carry_vectors = die if sys.argv[3] == "before" else sharding._carry_vectors
 sharding.split_collection(Path(sys.argv[1]), Path(sys.argv[2]), count=2)
 """
