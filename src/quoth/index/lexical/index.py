@@ -28,6 +28,7 @@ import tantivy
 
 from quoth.artifact import Artifact, find_damage, open_artifact, require_uncut, seal_file
 from quoth.errors import Damaged, IndexMoved
+from quoth.index.lexical.postings import Postings
 from quoth.index.lexical.query import Clause, LexicalQuery
 from quoth.interruption import check_interruption
 from quoth.open_files import can_open_files, out_of_files, says_out_of_files
@@ -182,6 +183,7 @@ class LexicalIndex:
             index = open_tantivy(path)
             self._schema = index.schema
             self._searcher = index.searcher()
+        self.postings = Postings.open(folder, artifact)
         self.num_dead = sum(
             (each["deletes"] or {}).get("num_deleted_docs", 0) for each in read_segments(self.path)
         )
@@ -260,9 +262,8 @@ class LexicalIndex:
         """
         if not query.wanted or (allowed is not None and not allowed):
             return []
-        few = allowed is not None and len(allowed) <= _MAX_TERM_SET
+        few, limit = allowed is not None and len(allowed) <= _MAX_TERM_SET, k + MARGIN
         built = self._build(query, boost, allowed if few else None)
-        limit = k + MARGIN
         while True:
             check_interruption()
             if allowed is not None and limit > len(allowed):  # to name them is the shorter way

@@ -23,8 +23,9 @@ from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from quoth.compiled import is_compiled
 from quoth.vocabulary.derived_file import SQLITE_ERRORS, DerivedFile, explain_failure
-from quoth.vocabulary.weighting import saturate
+from quoth.vocabulary.weighting import K1, saturate
 
 FILE_NAME = "passages.db"
 TELLING_LENGTH = 10
@@ -64,6 +65,25 @@ class _Keys(dict[str, bytes]):
 _KEYS = _Keys()
 
 
+class _PackedWeights:
+    """The keys and weights of terms as compiled code takes them; those of the last query stay."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Mapping[str, float], int, bytes, bytes] | None = None
+
+    def pack(self, weights: Mapping[str, float]) -> tuple[bytes, bytes]:
+        """Write keys and weights."""
+        last = self._last  # other threads may replace it meanwhile
+        if last is None or last[0] is not weights or last[1] != len(weights):
+            keys = b"".join(map(_KEYS.__getitem__, weights))
+            packed = struct.pack(f"={len(weights)}d", *weights.values())
+            last = self._last = (weights, len(weights), keys, packed)
+        return last[2], last[3]
+
+
+_WEIGHTS = _PackedWeights()
+
+
 def weigh_terms(tfs: Mapping[str, int], weights: Mapping[str, float], *, num_terms: int) -> float:
     """Weigh a passage by the weighted terms in it.
 
@@ -96,12 +116,13 @@ def write_record(passages: Sequence[PlacedPassage], terms: Sequence[Sequence[str
 class PassageTerms:
     """The record of one document, read."""
 
-    __slots__ = ("_ends", "_keys", "_places")
+    __slots__ = ("_ends", "_keys", "_places", "_record")
 
     def __init__(self, record: bytes) -> None:
         """Read a record; raises ValueError where it is not as it was written."""
         if zlib.crc32(memoryview(record)[_WIDTH:]).to_bytes(_WIDTH, "little") != record[:_WIDTH]:
             raise ValueError("its checksum is another")
+        self._record = record
         count = int.from_bytes(record[_WIDTH : 2 * _WIDTH], "little")
         body = (2 + _PER_PASSAGE * count) * _WIDTH
         self._places = array("I", record[2 * _WIDTH : body])
@@ -122,6 +143,15 @@ class PassageTerms:
 
     def weigh(self, weights: Mapping[str, float]) -> list[float]:
         """Weigh every passage by the weighted terms in it, as `weigh_terms` does."""
+        if not is_compiled():
+            return self.weigh_slowly(weights)
+        from quoth import native
+
+        keys, packed = _WEIGHTS.pack(weights)
+        return native.weigh(self._record, keys, packed, TELLING_LENGTH, K1)
+
+    def weigh_slowly(self, weights: Mapping[str, float]) -> list[float]:
+        """Do the same without compiled code."""
         ends, find = self._ends, self._keys.find
         matched = [0.0] * len(ends)
         for term, weight in weights.items():

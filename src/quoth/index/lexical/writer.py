@@ -12,12 +12,14 @@ import re
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import tantivy
 
 from quoth.artifact import Artifact, FileSeal, save_artifact, seal_file, write_text_atomically
+from quoth.compiled import is_compiled
 from quoth.errors import CollectionError, Damaged, StorageFull
 from quoth.index.lexical.index import (
     ALL,
@@ -34,6 +36,8 @@ from quoth.index.lexical.index import (
     register_tokenizer,
     view_names,
 )
+from quoth.index.lexical.postings import ENTRY, PostingsEntry
+from quoth.index.lexical.postings_writer import PostingsWriter, drop_other_files
 from quoth.open_files import can_open_files, out_of_files, says_out_of_files
 from quoth.storage_failures import says_storage_failed, storage_failed
 from quoth.vocabulary.term_counts import FieldTerms, JoinedTerms, join_terms
@@ -75,12 +79,16 @@ class LexicalWriter:
             if current is not None and not current.is_settled:
                 self._drop_unrecorded()
         self._names = view_names(self._fields)
+        with _writing(folder):
+            self._postings = self._open_postings()
 
     def remove(self, rows: Iterable[int]) -> None:
         """Take documents out."""
         doomed = list(rows)
         self._num_removed += len(doomed)
         if doomed:
+            if self._postings is not None:
+                self._postings.remove(doomed)
             # Not delete_documents_by_term: it reads an int as signed and finds nothing.
             with _writing(self._folder):
                 query = tantivy.Query.term_set_query(self._schema, ROW, doomed)
@@ -102,6 +110,8 @@ class LexicalWriter:
                     entry.add_text(name, text)
         try:  # as in `_writing`, which takes longer than the rest
             self._writer.add_document(entry)
+            if self._postings is not None:
+                self._postings.add_joined(row, document)
         except BaseException as error:
             if not is_failure(error):
                 raise
@@ -117,7 +127,7 @@ class LexicalWriter:
             self._writer.wait_merging_threads()
             _let_others_read(self._path)
             files = self._seal_files()
-            config = {
+            config: dict[str, Any] = {
                 "fields": list(self._fields),
                 "analyser": self._identity,
                 "folder": self._path.name,
@@ -125,9 +135,11 @@ class LexicalWriter:
                 "max_row": self._max_row,
                 "removed": self._num_removed,
             }
+            kept = self._finish_postings(config, files)
             save_artifact(self._folder, Artifact(KIND, VERSION, change, config, files))
             (self._folder / UNFINISHED).unlink(missing_ok=True)
         _remove_other_folders(self._folder, keep=self._path.name)
+        drop_other_files(self._folder, kept)
 
     def close(self) -> None:
         """Let go of tantivy's lock; a batch that was not committed is dropped."""
@@ -140,6 +152,29 @@ class LexicalWriter:
         )
         self._writer.delete_documents_by_query(query)
 
+    def _open_postings(self) -> PostingsWriter | None:
+        """Begin a batch of postings, unless nothing can write them, or the index has none."""
+        if not is_compiled():
+            return None
+        if self._current is None:
+            return PostingsWriter(self._folder, self._fields)
+        artifact = self._current.artifact
+        entry = PostingsEntry.of(artifact)
+        if entry is None:
+            return None
+        return PostingsWriter(self._folder, self._fields, current=entry, seals=artifact.files)
+
+    def _finish_postings(
+        self, config: dict[str, Any], files: dict[str, FileSeal]
+    ) -> PostingsEntry | None:
+        """Write what was collected, and have the artifact name it."""
+        if self._postings is None:
+            return None
+        entry, seals = self._postings.finish()
+        config[ENTRY] = entry.as_config()
+        files.update(seals)
+        return entry
+
     def _seal_files(self) -> dict[str, FileSeal]:
         known = {} if self._current is None else self._current.artifact.files
         live = tuple(each["segment_id"].replace("-", "") for each in read_segments(self._path))
@@ -151,6 +186,15 @@ class LexicalWriter:
             elif path.name.startswith(live):
                 seals[name] = known.get(name) or seal_file(path)
         return seals
+
+
+def record_postings(folder: Path, artifact: Artifact, postings: PostingsWriter) -> None:
+    """Give an index postings that were written for all that it holds."""
+    with _writing(folder):
+        entry, seals = postings.finish()
+        config = {**artifact.config, ENTRY: entry.as_config()}
+        save_artifact(folder, replace(artifact, config=config, files={**artifact.files, **seals}))
+    drop_other_files(folder, entry)
 
 
 def _create(path: Path, fields: Sequence[str]) -> tantivy.Index:

@@ -13,7 +13,6 @@ best. So scores depend neither on history nor on shards.
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,23 +22,25 @@ from quoth.collection.store_reader import StoredDocument
 from quoth.errors import IndexMoved
 from quoth.index.lexical.index import MARGIN, LexicalIndex, Scored
 from quoth.index.lexical.passage_terms import PassageTerms, PassageTermsFile
-from quoth.index.lexical.query import Clause, LexicalQuery, scale
+from quoth.index.lexical.query import LexicalQuery
 from quoth.interruption import check_interruption
 from quoth.records import Document, Hit, Part, Query, Run
 from quoth.search.lexical.agreement import CountAgreement
 from quoth.search.lexical.analysing import analyse
+from quoth.search.lexical.by_postings import PostingsRanking
 from quoth.search.lexical.checking import find_wrong_scores
 from quoth.search.lexical.config import LexicalConfig
 from quoth.search.lexical.exact import MOVED, ExactScorer
 from quoth.search.lexical.opening import open_index
+from quoth.search.lexical.parsing import make_query
 from quoth.search.lexical.pinned import PinnedStatistics
 from quoth.search.lexical.records import open_records
 from quoth.search.lexical.score import QueryStatistics, contributions, explain_parts
-from quoth.search.lexical.ties import LEAST_STEP, has_ties, near_ties
+from quoth.search.lexical.ties import LEAST_STEP, has_ties, near_ties, settle
 from quoth.search.lexical.upkeep import STATISTICS_FILE, LexicalUpkeep
 from quoth.search.searcher import Progress, ignore_progress
 from quoth.search.shard_questions import ShardHits, as_columns
-from quoth.text.query_syntax import Occur, read_query
+from quoth.text.query_syntax import read_query
 from quoth.text.words import Analyser
 from quoth.vocabulary.statistics import Statistics
 from quoth.vocabulary.term_counts import EVERYTHING, FieldTerms
@@ -80,6 +81,7 @@ class LexicalSearcher:
         self._anywhere: tuple[tuple[str, float], ...] | None = None
         self._index: LexicalIndex | None = None
         self._agreed: CountAgreement | None = None
+        self._ranking: PostingsRanking | None = None
         self._statistics: PinnedStatistics | None = None
         self._weighed: tuple[str, dict[str, float]] | None = None
         self._parsed: tuple[str, LexicalQuery] | None = None
@@ -93,7 +95,7 @@ class LexicalSearcher:
 
     def ranked(self, query: Query, k: int) -> int:
         """How many hits can be had where k are asked for: none costs a search more."""
-        return k + MARGIN if self._agreement().holds(self.parse(query)) else k
+        return k + MARGIN if self._costs_no_more(self.parse(query)) else k
 
     def propose(
         self, queries: Sequence[Query], *, k: int, allowed: set[int] | None
@@ -160,20 +162,7 @@ class LexicalSearcher:
         asked = read_query(query.text, fields=fields if self._syntax else None)
         if self._anywhere is None:
             self._anywhere = self._config.weights(fields)
-        anywhere = self._anywhere
-        repeats: Counter[tuple[tuple[str, ...], str | None, Occur]] = Counter()
-        for part in asked:
-            is_signed = part.occur != "should" and not part.is_phrase
-            analyse = self._analyser.whole_terms if is_signed else self._analyser.terms
-            terms = analyse(part.text)  # -Haustür must not exclude every Haus
-            groups = [tuple(terms)] if part.is_phrase and terms else [(term,) for term in terms]
-            repeats.update((group, part.field, part.occur) for group in groups)
-        return LexicalQuery(
-            tuple(
-                Clause(group, scale(anywhere if name is None else ((name, 1.0),), times), occur)
-                for (group, name, occur), times in repeats.items()
-            )
-        )
+        return make_query(asked, self._anywhere, self._analyser)
 
     def fitting(self, query: Query) -> set[int] | None:
         """Return the rows that a query's signs leave; None where it has none."""
@@ -212,8 +201,11 @@ class LexicalSearcher:
 
         Documents with the same fields score the same, so they are not looked into.
         """
-        if not has_ties(hits) or not self._agreement().holds(self.parse(query)):
+        parsed = self.parse(query)
+        if not has_ties(hits) or self._by_postings().can_answer(parsed):
             return tuple(hits)  # told apart, or scored exactly
+        if not self._agreement().holds(parsed):
+            return tuple(hits)  # likewise
         groups = list(near_ties(hits))
         if not self._is_of_one_state():
             groups = [list(hits)]
@@ -224,20 +216,9 @@ class LexicalSearcher:
             and len({tuple(stored[hit.docid].document.fields.items()) for hit in group}) > 1
             for hit in group
         ]
-        exact: dict[int, float] = {}
-        if differing:
-            parsed = self.parse(query)
-            exact = self._exact.score(parsed, differing, self._pinned().of_query(parsed))
-        scored = [
-            [
-                Hit(hit.docid, exact[row]) if (row := stored[hit.docid].row) in exact else hit
-                for hit in each
-            ]
-            for each in groups
-        ]
-        return tuple(
-            hit for each in scored for hit in sorted(each, key=lambda hit: (-hit.score, hit.docid))
-        )
+        statistics = self._pinned().of_query(parsed)
+        exact = self._exact.score(parsed, differing, statistics) if differing else {}
+        return settle(groups, {hit.docid: exact.get(stored[hit.docid].row) for hit in hits})
 
     def analyse(self, document: Document) -> FieldTerms:
         """Turn a document into terms, field by field."""
@@ -250,7 +231,7 @@ class LexicalSearcher:
                 opened.close()
         self._records = self._parsed = None
         self._index = self._statistics = self._anywhere = self._weighed = None
-        self._docids, self._agreed = {}, None
+        self._docids, self._agreed, self._ranking = {}, None, None
 
     def is_current(self, change: int) -> bool:
         """Whether index and statistics on disk hold everything up to a change of this history."""
@@ -318,15 +299,14 @@ class LexicalSearcher:
         check_interruption()
         parsed = self.parse(query)
         self._opened().require_uncut()
-        top = self._opened().top_k if self._agreement().holds(parsed) else self._top_exact
-        scored = top(parsed, k, allowed=allowed)
+        scored = self._top_k(parsed, k, allowed=allowed)
         docids = self._name([row for row, _value in scored])
         hits = [Hit(docids[row], value) for row, value in scored]
         return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.docid))[:k])
 
     def _propose_one(self, query: Query, k: int, allowed: set[int] | None) -> ShardHits:
         parsed = self.parse(query)
-        if self._agreement().holds(parsed):
+        if self._costs_no_more(parsed):
             return as_columns(self._search_one(query, k, allowed))
         check_interruption()
         self._opened().require_uncut()
@@ -340,6 +320,24 @@ class LexicalSearcher:
             slack.most,
             LEAST_STEP,
         )
+
+    def _top_k(self, query: LexicalQuery, k: int, *, allowed: set[int] | None) -> list[Scored]:
+        """Find the k best rows, with ties, by whatever knows their scores soonest."""
+        if self._by_postings().can_answer(query):
+            return self._by_postings().top_k(query, k, allowed=allowed)
+        if self._agreement().holds(query):
+            return self._opened().top_k(query, k, allowed=allowed)
+        return self._top_exact(query, k, allowed=allowed)
+
+    def _costs_no_more(self, query: LexicalQuery) -> bool:
+        """Whether scores are right at once, so that a few more hits cost nothing."""
+        return self._by_postings().can_answer(query) or self._agreement().holds(query)
+
+    def _by_postings(self) -> PostingsRanking:
+        if self._ranking is None:
+            is_shard = self._exchanged is not None
+            self._ranking = PostingsRanking(self._opened(), self._pinned(), of_all_shards=is_shard)
+        return self._ranking
 
     def _agreement(self) -> CountAgreement:
         if self._agreed is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from quoth.records import Hit
@@ -41,6 +41,22 @@ def near_ties(hits: Sequence[Hit]) -> Iterator[list[Hit]]:
             start = at
     if hits:
         yield list(hits[start:])
+
+
+def settle(groups: Iterable[Sequence[Hit]], exact: Mapping[str, float | None]) -> tuple[Hit, ...]:
+    """Order the hits of each group by their exact scores, where these were computed.
+
+    >>> settle([[Hit("b", 1.000001), Hit("a", 1.0)]], {"a": 1.25, "b": 1.0})
+    (Hit(docid='a', score=1.25, passage=None), Hit(docid='b', score=1.0, passage=None))
+    """
+    settled: list[Hit] = []
+    for group in groups:
+        scored = [
+            hit if (score := exact.get(hit.docid)) is None else Hit(hit.docid, score)
+            for hit in group
+        ]
+        settled += sorted(scored, key=lambda hit: (-hit.score, hit.docid))
+    return tuple(settled)
 
 
 def _may_tie(before: Hit, after: Hit) -> bool:

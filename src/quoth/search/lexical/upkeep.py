@@ -25,9 +25,11 @@ from quoth.errors import CollectionError, OutOfFiles
 from quoth.index.lexical.index import META, UNFINISHED, LexicalIndex, read_artifact, read_segments
 from quoth.index.lexical.passage_terms import FILE_NAME as PASSAGES_FILE
 from quoth.index.lexical.passage_terms import PassageTermsFile
+from quoth.index.lexical.postings_writer import PostingsWriter
 from quoth.index.lexical.writer import LexicalWriter
 from quoth.portions import map_portions
 from quoth.search.lexical.analysing import AnalysedPortion, analyse, analyse_portion
+from quoth.search.lexical.kept_postings import ComparedPostings, complete_postings
 from quoth.search.lexical.opening import require_analyser
 from quoth.search.lexical.records import ComparedRecords, record_basis
 from quoth.search.searcher import Progress
@@ -86,6 +88,7 @@ class LexicalUpkeep:
             self._extend(index, statistics)
         if not self._compact_if_due():
             self._complete_records()
+            complete_postings(self._folder, lambda fresh: self._apply(0, writer=fresh))
 
     def rebuild(self) -> None:
         """Build index and statistics from the store alone."""
@@ -216,7 +219,10 @@ class LexicalUpkeep:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
             recounted = Statistics.open(Path(scratch) / STATISTICS_FILE, write=True)
             try:
-                self._recount(recounted, records=records)
+                postings = ComparedPostings(index, Path(scratch))
+                self._recount(recounted, records=records, postings=postings.fresh)
+                if postings.differ():
+                    yield f"{postings.place}: postings differ from the documents"
                 if recounted.summary() != statistics.summary():
                     yield f"{path}: totals differ from the documents"
                 pairs = zip_longest(recounted.all_frequencies(), statistics.all_frequencies())
@@ -289,7 +295,7 @@ class LexicalUpkeep:
         self,
         after: int,
         *,
-        writer: LexicalWriter | None = None,
+        writer: LexicalWriter | PostingsWriter | None = None,
         statistics: Statistics | None = None,
         records: PassageTermsFile | ComparedRecords | None = None,
     ) -> None:
@@ -356,10 +362,16 @@ class LexicalUpkeep:
     def _record_basis(self) -> dict[str, Any]:
         return record_basis(self._store, self._analyser)
 
-    def _recount(self, statistics: Statistics, *, records: ComparedRecords | None = None) -> None:
+    def _recount(
+        self,
+        statistics: Statistics,
+        *,
+        records: ComparedRecords | None = None,
+        postings: PostingsWriter | None = None,
+    ) -> None:
         statistics.begin()
         statistics.clear()
-        self._apply(0, statistics=statistics, records=records)
+        self._apply(0, writer=postings, statistics=statistics, records=records)
         statistics.commit(change=self._upto, basis=self._basis())
 
     def _compact_if_due(self) -> bool:

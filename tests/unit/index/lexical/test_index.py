@@ -21,6 +21,7 @@ from quoth.index.lexical.index import META, UNFINISHED, LexicalIndex, read_artif
 from quoth.index.lexical.query import Clause, LexicalQuery
 from quoth.index.lexical.writer import LexicalWriter, _writing
 from quoth.records import Document
+from quoth.search.lexical.by_postings import PostingsRanking
 from quoth.search.lexical.score import score
 from quoth.text.query_syntax import Occur
 from quoth.vocabulary.term_counts import EVERYTHING, FieldTerms
@@ -423,6 +424,7 @@ def test_more_candidates_are_fetched_until_no_other_can_be_among_the_best(
             return original(self, query, k, **options)
 
         monkeypatch.setattr(LexicalIndex, "top_k", top_k)
+        monkeypatch.setattr(PostingsRanking, "can_answer", lambda self, query: False)
         hits = engine.search("t0 t2", k=2)
         assert depths[1] == 4 * depths[0], "the first proposal was taken as it came"
         every = reference.search(documents, "t0 t2", k=999)

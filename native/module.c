@@ -1,0 +1,25 @@
+/* quoth.native: what Python would do too slowly. Each part has a reference in Python that it is
+ * tested against, and Quoth works without this module, only slower. */
+#include "postings_type.h"
+#include "texts.h"
+
+#define INTERFACE 1 /* what compiled.py asks for; count on whenever a call or a file changes */
+
+static PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "quoth.native",
+    .m_doc = "Compiled parts of Quoth; see native/ in its sources.",
+    .m_size = -1,
+};
+
+PyMODINIT_FUNC PyInit_native(void) {
+    PyObject *module = PyModule_Create(&definition);
+    if (module == NULL)
+        return NULL;
+    if (add_postings_types(module) < 0 || add_text_functions(module) < 0
+        || PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) < 0) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}
