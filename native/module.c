@@ -2,6 +2,7 @@
  * tested against, and Quoth works without this module, only slower. */
 #include "postings_type.h"
 #include "texts.h"
+#include "words_type.h"
 
 #define INTERFACE 1 /* what compiled.py asks for; count on whenever a call or a file changes */
 
@@ -16,7 +17,8 @@ PyMODINIT_FUNC PyInit_native(void) {
     PyObject *module = PyModule_Create(&definition);
     if (module == NULL)
         return NULL;
-    if (add_postings_types(module) < 0 || add_text_functions(module) < 0
+    if (add_builder_type(module) < 0 || add_segments_type(module) < 0
+        || add_text_functions(module) < 0 || add_words_type(module) < 0
         || PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) < 0) {
         Py_DECREF(module);
         return NULL;

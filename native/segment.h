@@ -136,13 +136,14 @@ typedef struct {
  *   gaps       per document, from the one before, less one
  *   tfs        one byte per document, less one; 255 stands for one that the views tell
  *   unusual    two uint64 of bits, where some are
+ *   starts     of each of those a uint16: where its views begin, counted from the first
  *   views      of those: where the tf is 255, first the number itself; then as in `Record`
  */
 #define HAS_VIEWS 8
 #define LARGE_TF 255
 typedef struct {
     uint32_t count, documents[BLOCK];
-    const uint8_t *tfs, *views, *end;
+    const uint8_t *tfs, *starts, *views, *end;
     uint64_t unusual[2];
 } Block;
 
@@ -183,7 +184,11 @@ static inline int read_block(
         memcpy(block->unusual, at, 16);
         at += 16;
     }
-    block->views = at;
+    int num_unusual = __builtin_popcountll(block->unusual[0]) + __builtin_popcountll(block->unusual[1]);
+    if (end - at < 2 * num_unusual)
+        return -1;
+    block->starts = at;
+    block->views = at + 2 * num_unusual;
     block->end = end;
     block->count = count;
     return 0;
@@ -193,8 +198,29 @@ static inline int is_unusual(const Block *block, uint32_t at) {
     return block->unusual[at >> 6] >> (at & 63) & 1;
 }
 
-/* Find what stands of each record of a block: its tf, and its views. 0, or -1 where it is broken. */
-int block_records(const Block *block, uint32_t *tfs, const uint8_t **views);
+/* Find what stands of a record; where that is broken, it counts as usual, and -1 is returned. */
+static inline int block_record(const Block *block, uint32_t at, Record *record) {
+    record->document = block->documents[at];
+    record->tf = (uint32_t)block->tfs[at] + 1;
+    record->views = NULL;
+    if (!is_unusual(block, at))
+        return 0;
+    uint64_t before = block->unusual[at >> 6] & ((1ULL << (at & 63)) - 1), number;
+    int rank = __builtin_popcountll(before) + (at > 63 ? __builtin_popcountll(block->unusual[0]) : 0);
+    uint16_t start;
+    memcpy(&start, block->starts + 2 * rank, sizeof start);
+    if (block->end - block->views < start + 1)
+        return -1;
+    const uint8_t *views = block->views + start;
+    if (block->tfs[at] == LARGE_TF) {
+        views = get_number(views, &number);
+        record->tf = number > UINT32_MAX ? UINT32_MAX : (uint32_t)number;
+    }
+    if (views >= block->end || *views > MAX_VIEWS)
+        return -1;
+    record->views = views;
+    return 0;
+}
 
 /* Postings of one term, from its entry on. */
 typedef struct {
@@ -240,6 +266,8 @@ typedef struct {
     int64_t before; /* the last document ahead of the block at hand */
     uint32_t count, documents[BLOCK];
     uint8_t tfs[BLOCK];
+    uint16_t starts[BLOCK];
+    uint32_t num_unusual;
     uint64_t unusual[2];
     BlockHead head;
     uint8_t most[MAX_VIEWS];

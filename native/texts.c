@@ -155,7 +155,29 @@ static PyObject *sketch(PyObject *Py_UNUSED(module), PyObject *args) {
     return found;
 }
 
+/* keys(terms): the CRC-32 of each term, one after another. */
+static PyObject *keys(PyObject *Py_UNUSED(module), PyObject *terms) {
+    if (!PyList_Check(terms)) {
+        PyErr_SetString(PyExc_TypeError, "a list of terms is wanted");
+        return NULL;
+    }
+    Py_ssize_t count = PyList_GET_SIZE(terms);
+    PyObject *found = PyBytes_FromStringAndSize(NULL, count * 4);
+    for (Py_ssize_t at = 0; found && at < count; at++) {
+        Py_ssize_t size;
+        const char *term = PyUnicode_AsUTF8AndSize(PyList_GET_ITEM(terms, at), &size);
+        if (term == NULL) {
+            Py_CLEAR(found);
+            break;
+        }
+        uint32_t key = crc_of((const uint8_t *)term, (size_t)size);
+        memcpy(PyBytes_AS_STRING(found) + 4 * at, &key, sizeof key);
+    }
+    return found;
+}
+
 static PyMethodDef methods[] = {
+    {"keys", keys, METH_O, NULL},
     {"weigh", weigh, METH_VARARGS, NULL},
     {"sketch", sketch, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};

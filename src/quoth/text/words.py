@@ -17,10 +17,14 @@ from collections.abc import Callable, Collection, Container, Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain, compress
 from operator import not_
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+from quoth.compiled import is_compiled
 from quoth.constraints import CheckedConfig, Names
 from quoth.text.compounds import CompoundSplitter
+
+if TYPE_CHECKING:
+    from quoth.native import Words
 
 _MAX_TERM_LENGTH = 100
 _MAX_CACHED_WORDS = 300_000  # some 45 MB
@@ -84,6 +88,7 @@ class Analyser:
         self.config = config
         self._cache = _shared_cache(config)
         self._chunks = _shared_chunks(config)
+        self._plain = _shared_words(config)
         self._splitter = _shared_splitter(config) if config.compounds else None
 
     def terms(self, text: str) -> list[str]:
@@ -99,6 +104,8 @@ class Analyser:
     def whole_terms(self, text: str) -> list[str]:
         """List the terms of a text in order, without the parts of compounds."""
         if text.isascii():
+            if self._plain is not None:
+                return self._plain.terms(text)
             return list(map(self._cache.__getitem__, _split_ascii(text)))
         pattern, is_full = _pattern_for(text)
         if not is_full:
@@ -161,6 +168,8 @@ class Analyser:
 
     def _place_ascii(self, text: str, wanted: Container[str]) -> list[PlacedTerm]:
         """Find words in plain text: first which of them are wanted, then where those stand."""
+        if self._plain is not None:
+            return self._plain.place(text, wanted)
         lowered, end, placed = f" {_lower_ascii(text)} ", 0, []
         words = lowered.split()
         terms = list(map(self._cache.__getitem__, words))
@@ -208,6 +217,16 @@ def _shared_cache(config: AnalyserConfig) -> _TermCache:
 def _shared_chunks(config: AnalyserConfig) -> _ChunkCache:
     """Return what this process has met between spaces, shared likewise."""
     return _ChunkCache(_shared_cache(config))
+
+
+@functools.cache
+def _shared_words(config: AnalyserConfig) -> Words | None:
+    """Return what finds the words of plain text in compiled code, where there is any."""
+    if not is_compiled():
+        return None
+    from quoth.native import Words
+
+    return Words(_shared_cache(config).__getitem__, _MAX_CACHED_WORDS)
 
 
 @functools.cache

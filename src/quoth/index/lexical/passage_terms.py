@@ -108,9 +108,18 @@ def write_record(passages: Sequence[PlacedPassage], terms: Sequence[Sequence[str
         numbers += (*placed, len(own))
     head = struct.pack(f"={len(numbers)}I", *numbers)
     every = terms[0] if len(terms) == 1 else chain.from_iterable(terms)
-    keys = b"".join(map(_KEYS.__getitem__, every))
+    keys = _write_keys(list(every))
     checksum = zlib.crc32(keys, zlib.crc32(head))
     return b"".join((checksum.to_bytes(_WIDTH, "little"), head, keys))
+
+
+def _write_keys(terms: list[str]) -> bytes:
+    """Write the keys of terms, one after another."""
+    if not is_compiled():
+        return b"".join(map(_KEYS.__getitem__, terms))
+    from quoth import native
+
+    return native.keys(terms)
 
 
 class PassageTerms:
