@@ -19,10 +19,10 @@ _logger = logging.getLogger(__name__)
 def is_compiled() -> bool:
     """Whether the compiled part can be used."""
     try:
-        from quoth import native
+        from quoth.native import INTERFACE as BUILT
     except ImportError:
         return False
-    if native.INTERFACE == INTERFACE:
+    if BUILT == INTERFACE:
         return True
     _logger.warning(
         "the compiled part of Quoth belongs to another version and is not used; install again"

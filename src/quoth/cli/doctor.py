@@ -26,6 +26,7 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from quoth import __version__
+from quoth.compiled import is_compiled
 from quoth.errors import QuothError
 from quoth.text import display
 
@@ -115,6 +116,11 @@ def examine(collection: Path | None, *, load: bool = False) -> list[Finding]:
 def find_system() -> Iterator[Finding]:
     """Say which Quoth, Python and system this is."""
     yield Finding("system", "quoth", OK, f"{__version__} in {Path(__file__).parents[1]}")
+    if is_compiled():
+        yield Finding("system", "compiled code", OK, "search uses it")
+    else:
+        missing = "search works without it, slower; install a C compiler and Quoth again"
+        yield Finding("system", "compiled code", MISSING, missing)
     python = f"{platform.python_version()} in {sys.prefix}"
     yield Finding("system", "python", OK, python)
     cores = display.count(os.cpu_count() or 1, "core")

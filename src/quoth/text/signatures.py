@@ -41,10 +41,10 @@ def make_signature(texts: Iterable[str]) -> bytes:
     text = "\n".join(texts)[:MOST_CHARACTERS]
     if not is_compiled():
         return sketch_slowly(_split(text))
-    from quoth import native
+    from quoth.native import sketch
 
     parted = text.encode().translate(_WORDS) if text.isascii() else b" ".join(_split(text))
-    return native.sketch(parted, SHINGLE_WORDS, SKETCH_SIZE, LEAST_WORDS)
+    return sketch(parted, SHINGLE_WORDS, SKETCH_SIZE, LEAST_WORDS)
 
 
 def sketch_slowly(words: list[bytes]) -> bytes:

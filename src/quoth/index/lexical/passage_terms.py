@@ -117,9 +117,9 @@ def _write_keys(terms: list[str]) -> bytes:
     """Write the keys of terms, one after another."""
     if not is_compiled():
         return b"".join(map(_KEYS.__getitem__, terms))
-    from quoth import native
+    from quoth.native import keys
 
-    return native.keys(terms)
+    return keys(terms)
 
 
 class PassageTerms:
@@ -154,10 +154,10 @@ class PassageTerms:
         """Weigh every passage by the weighted terms in it, as `weigh_terms` does."""
         if not is_compiled():
             return self.weigh_slowly(weights)
-        from quoth import native
+        from quoth.native import weigh
 
         keys, packed = _WEIGHTS.pack(weights)
-        return native.weigh(self._record, keys, packed, TELLING_LENGTH, K1)
+        return weigh(self._record, keys, packed, TELLING_LENGTH, K1)
 
     def weigh_slowly(self, weights: Mapping[str, float]) -> list[float]:
         """Do the same without compiled code."""
