@@ -14,7 +14,7 @@ from __future__ import annotations
 import mmap
 import struct
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,6 +44,9 @@ _NUMBERS = struct.Struct(f"={NUM_VIEWS}d")
 _NORMS = struct.Struct("=256d")
 _NO_NORMS = bytes(_NORMS.size)
 _UNSCORED = -1.0
+_MAX_KNOWN = 100
+
+_Weights = tuple[tuple[str, float], ...]
 
 Frequencies = Mapping[str, Mapping[str, int]]
 """View → term → number of documents."""
@@ -130,7 +133,7 @@ class Postings:
         self.has_gone = has_gone
         self._segments = segments
         self._views = view_numbers(fields)
-        self._packed: dict[int, tuple[tuple[tuple[str, float], ...], bytes]] = {}
+        self._weights = _PackedWeights(self._views)
         self._scale: _Scale | None = None
 
     @classmethod
@@ -144,10 +147,11 @@ class Postings:
 
     def can_answer(self, query: LexicalQuery) -> bool:
         """Whether a query is of words alone, each of which counts somewhere."""
+        views, packed = self._views, self._weights.packed
         return all(
             len(clause.terms) == 1
-            and clause.view in self._views
-            and all(weight > 0.0 for _view, weight in clause.weights)
+            and clause.weights[0][0] in views
+            and packed(clause.weights) is not None
             for clause in query.clauses
         )
 
@@ -167,44 +171,57 @@ class Postings:
         """
         if self._scale is None or self._scale.totals is not totals:
             self._scale = _Scale(totals, self._views)
-        wanted = [
-            (
-                clause.terms[0],
-                self._pack_weights(clause),
-                None if idf is None else self._pack_idf(clause, idf),
-            )
-            for clause in query.wanted
-        ]
-        conditions = [
-            (clause.terms[0], self._views[clause.view], clause.occur == "must")
-            for clause in query.clauses
-            if clause.occur != "should"
-        ]
+        packed, wanted, conditions = self._weights.packed, [], []
+        for clause in query.clauses:
+            term = clause.terms[0]
+            if clause.occur != "should":
+                conditions.append((term, self._views[clause.view], clause.occur == "must"))
+            if clause.occur != "must_not":
+                weights = packed(clause.weights)
+                assert weights is not None, "it can be answered"
+                own = None if idf is None else self._pack_idf(clause, idf)
+                wanted.append((term, weights, own))
         return self._segments.search(
             wanted,
             conditions,
             None if allowed is None else array("q", sorted(allowed)).tobytes(),
             totals[0],
-            self._scale.norms(query.wanted),
+            self._scale.norms(self._weights.views),
             self._scale.averages,
             K1,
             k,
         )
 
-    def _pack_weights(self, clause: Clause) -> bytes:
-        """Write a clause's weights; most clauses share one tuple of them."""
-        known = self._packed.get(id(clause.weights))
-        if known is None or known[0] is not clause.weights:
-            if len(self._packed) > 100:
-                self._packed.clear()
-            packed = pack_numbers(dict(clause.weights), self._views, _UNSCORED)
-            known = self._packed[id(clause.weights)] = (clause.weights, packed)
-        return known[1]
-
     def _pack_idf(self, clause: Clause, idf: Mapping[str, Mapping[str, float]]) -> bytes:
         term = clause.terms[0]
         own = {view: idf[view][term] for view, _weight in clause.weights}
         return pack_numbers(own, self._views, 0.0)
+
+
+class _PackedWeights:
+    """The weights of clauses, written once for each tuple of them: most clauses share one."""
+
+    def __init__(self, views: Mapping[str, int]) -> None:
+        self.views: set[str] = set()
+        """Views in which any clause so far was scored."""
+
+        self._views = views
+        self._known: dict[int, tuple[_Weights, bytes | None]] = {}
+
+    def packed(self, weights: _Weights) -> bytes | None:
+        """Write weights; None where one of them counts nothing, or its view is not indexed."""
+        known = self._known.get(id(weights))
+        if known is None or known[0] is not weights:
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            known = self._known[id(weights)] = (weights, self._pack(weights))
+        return known[1]
+
+    def _pack(self, weights: _Weights) -> bytes | None:
+        if any(weight <= 0.0 or view not in self._views for view, weight in weights):
+            return None
+        self.views = self.views.union(view for view, _weight in weights)
+        return pack_numbers(dict(weights), self._views, _UNSCORED)
 
 
 class _Scale:
@@ -218,14 +235,13 @@ class _Scale:
         self._known: set[str] = set()
         self._packed = tuple(self._norms)
 
-    def norms(self, clauses: Sequence[Clause]) -> tuple[bytes, ...]:
-        """Return k1 times the norm of each length, by view; of views that no clause needs, any."""
-        needed = {view for clause in clauses for view, _weight in clause.weights} - self._known
-        if needed:
-            for view in needed:
+    def norms(self, views: Set[str]) -> tuple[bytes, ...]:
+        """Return k1 times the norm of each length, by view; of other views than these, any."""
+        if not views <= self._known:
+            for view in views - self._known:
                 average = self.totals[1].get(view, 0.0)
                 own = (K1 * length_norm(length, average) for length in kept_lengths())
                 self._norms[self._views[view]] = _NORMS.pack(*own)
-            self._known |= needed
+            self._known |= views
             self._packed = tuple(self._norms)
         return self._packed
