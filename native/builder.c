@@ -24,8 +24,8 @@ int builder_init(Builder *builder, const uint32_t *kept_lengths, uint32_t defaul
 }
 
 void builder_free(Builder *builder) {
-    Bytes *owned[] = {&builder->terms,   &builder->strings,  &builder->pool, &builder->rows,
-                      &builder->lengths, &builder->defaults, &builder->met};
+    Bytes *owned[] = {&builder->terms, &builder->strings, &builder->pool, &builder->rows,
+        &builder->lengths, &builder->defaults, &builder->met};
     for (size_t each = 0; each < sizeof owned / sizeof *owned; each++)
         bytes_free(owned[each]);
     free(builder->slots);
@@ -200,8 +200,8 @@ static void sort_views(MetTerm *met) {
 static int add_record(Builder *builder, MetTerm *met, uint32_t document) {
     uint8_t record[32 + 7 * MAX_VIEWS], *at = record;
     Term *term = &TERMS(builder)[met->term];
-    int is_usual = met->num_views == 1 && met->views[0] == builder->default_view
-        && met->tfs[0] == met->tf;
+    int is_usual =
+        met->num_views == 1 && met->views[0] == builder->default_view && met->tfs[0] == met->tf;
     uint64_t gap = document - term->next_document;
     at = put_number(at, gap << 2 | (uint64_t)(met->tf > 1) << 1 | (uint64_t)is_usual);
     if (met->tf > 1)
@@ -306,7 +306,7 @@ static void make_scale(const Builder *builder, double k1, const double *averages
     memcpy(scale->kept_lengths, builder->kept_lengths, sizeof scale->kept_lengths);
     for (unsigned view = 0; view < NUM_VIEWS; view++)
         scale->averages[view] = averages ? averages[view]
-            : count                      ? (double)builder->totals[view] / count
+                                : count  ? (double)builder->totals[view] / count
                                          : 0.0;
 }
 
@@ -327,9 +327,8 @@ int builder_write(const Builder *builder, int handle, double k1, const double *a
     Scale scale;
     Bytes records = {0};
     uint32_t count = NUM_TERMS(builder);
-    Documents documents = {
-        (const int64_t *)builder->rows.data, builder->lengths.data, builder->defaults.data,
-        builder_num_documents(builder)};
+    Documents documents = {(const int64_t *)builder->rows.data, builder->lengths.data,
+        builder->defaults.data, builder_num_documents(builder)};
     make_scale(builder, k1, averages, &scale);
     SortedTerm *sorted = sort_terms(builder, count);
     int failed = writer_begin(&writer, handle, builder->default_view, &scale, &documents);

@@ -25,7 +25,7 @@ typedef struct {
     uint32_t *slots, num_slots; /* open addressing: numbers of terms, and one more */
     Bytes terms, strings, pool, rows, lengths, defaults, met;
     uint32_t default_view;
-    uint32_t kept_lengths[256]; /* lengths that a code stands for, ascending */
+    uint32_t kept_lengths[256];               /* lengths that a code stands for, ascending */
     uint64_t length, view_lengths[MAX_VIEWS]; /* of the document at hand */
     uint64_t totals[NUM_VIEWS];               /* lengths of all documents */
 } Builder;

@@ -27,8 +27,7 @@ int take_numbers(PyObject *bytes, Py_ssize_t count, const double **numbers) {
 }
 
 typedef struct {
-    PyObject_HEAD
-    Builder builder;
+    PyObject_HEAD Builder builder;
 } BuilderObject;
 
 static int builder_object_init(BuilderObject *self, PyObject *args, PyObject *Py_UNUSED(kwargs)) {
@@ -71,7 +70,9 @@ static PyObject *builder_object_add(BuilderObject *self, PyObject *args) {
         const char *data = PyUnicode_AsUTF8AndSize(text, &size);
         if (data == NULL)
             return NULL;
-        if (builder_text(&self->builder, (const uint8_t *)data, (size_t)size, view < MAX_VIEWS ? view : NO_VIEW) < 0)
+        if (builder_text(&self->builder, (const uint8_t *)data, (size_t)size,
+                view < MAX_VIEWS ? view : NO_VIEW)
+            < 0)
             return PyErr_NoMemory();
     }
     if (builder_end(&self->builder, row) < 0)
@@ -96,11 +97,8 @@ static PyObject *builder_object_write(BuilderObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "idO", &handle, &k1, &given)
         || take_numbers(given, NUM_VIEWS, &averages) < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    failed = builder_write(&self->builder, handle, k1, averages);
-    Py_END_ALLOW_THREADS
-    if (failed)
-        return explain(failed);
+    Py_BEGIN_ALLOW_THREADS failed = builder_write(&self->builder, handle, k1, averages);
+    Py_END_ALLOW_THREADS if (failed) return explain(failed);
     Py_RETURN_NONE;
 }
 
@@ -108,8 +106,7 @@ static PyMethodDef builder_methods[] = {
     {"add", (PyCFunction)builder_object_add, METH_VARARGS, NULL},
     {"size", (PyCFunction)builder_object_size, METH_NOARGS, NULL},
     {"count", (PyCFunction)builder_object_count, METH_NOARGS, NULL},
-    {"write", (PyCFunction)builder_object_write, METH_VARARGS, NULL},
-    {NULL, NULL, 0, NULL}};
+    {"write", (PyCFunction)builder_object_write, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
 
 static PyTypeObject BuilderType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "quoth.native.PostingsBuilder",

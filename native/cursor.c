@@ -15,7 +15,10 @@ int cursor_load(Cursor *cursor, const Segment *segment, uint32_t number) {
     if (start > (size_t)(postings->end - postings->blocks))
         return -3;
     return read_block(postings->blocks + start, postings->end, before, count,
-                      segment->footer.num_documents, &cursor->block) < 0 ? -3 : 0;
+               segment->footer.num_documents, &cursor->block)
+                   < 0
+               ? -3
+               : 0;
 }
 
 /* The first block that ends at a document or behind it. */
@@ -34,8 +37,8 @@ uint32_t cursor_find_block(const Cursor *cursor, uint32_t document) {
 int cursor_seek(Cursor *cursor, const Segment *segment, uint32_t document) {
     uint32_t num_blocks = cursor->postings.num_blocks, number = cursor->number;
     int is_here = !num_blocks
-        || (number < num_blocks && cursor->last[number] >= document
-            && (!number || cursor->last[number - 1] < document));
+                  || (number < num_blocks && cursor->last[number] >= document
+                      && (!number || cursor->last[number - 1] < document));
     if (!is_here) {
         uint32_t block = cursor_find_block(cursor, document);
         if (block == num_blocks) {
@@ -55,7 +58,8 @@ int cursor_seek(Cursor *cursor, const Segment *segment, uint32_t document) {
 }
 
 /* What the bytes of saturation count per view: at other mean lengths they are worth more. */
-static void scale_bounds(const Search *search, const Segment *segment, const double *factors, double *worth) {
+static void scale_bounds(
+    const Search *search, const Segment *segment, const double *factors, double *worth) {
     for (unsigned view = 0; view < NUM_VIEWS; view++) {
         double then = segment->footer.averages[view], now = search->averages[view];
         double growth = now <= then ? 1.0 : then > 0 ? now / then : HUGE_VAL;

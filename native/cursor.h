@@ -7,11 +7,11 @@
 /* One term in one segment. */
 typedef struct {
     Postings postings;
-    const double *factors;         /* weight times idf per view, negative where not scored */
-    double *bounds, bound;         /* per block, and the largest */
-    uint32_t *last, *starts;       /* per block: its last document, where its records begin */
-    uint32_t number, at;           /* of the block at hand, and its next document */
-    int is_broken;                 /* whether a record could not be read */
+    const double *factors;   /* weight times idf per view, negative where not scored */
+    double *bounds, bound;   /* per block, and the largest */
+    uint32_t *last, *starts; /* per block: its last document, where its records begin */
+    uint32_t number, at;     /* of the block at hand, and its next document */
+    int is_broken;           /* whether a record could not be read */
     double window_bound;
     Block block;
 } Cursor;

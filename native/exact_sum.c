@@ -36,7 +36,8 @@ double exact_sum(const double *numbers, size_t count, double *partials) {
             break;
     }
     /* Half-way cases are decided by what is left, so that the sum is rounded once. */
-    if (size && ((low < 0.0 && partials[size - 1] < 0.0) || (low > 0.0 && partials[size - 1] > 0.0))) {
+    if (size
+        && ((low < 0.0 && partials[size - 1] < 0.0) || (low > 0.0 && partials[size - 1] > 0.0))) {
         double y = low * 2.0, x = high + y;
         volatile double rest = x - high;
         if (y == rest)

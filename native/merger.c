@@ -38,7 +38,8 @@ static int compare(const uint8_t *one, size_t one_size, const uint8_t *other, si
 }
 
 /* Find the least of the segments' next terms; 0 where none has one left. */
-static int next_term(const Merging *merging, const Segment *segments, unsigned count, const uint8_t **term, size_t *size) {
+static int next_term(const Merging *merging, const Segment *segments, unsigned count,
+    const uint8_t **term, size_t *size) {
     int is_found = 0;
     for (unsigned each = 0; each < count; each++) {
         const uint8_t *own;
@@ -66,7 +67,8 @@ static int copy_record(void *given, const Record *record) {
     return moved.document == GONE ? 0 : writer_add(copying->writer, &moved);
 }
 
-static int copy_terms(Merging *merging, SegmentWriter *writer, const Segment *segments, unsigned count) {
+static int copy_terms(
+    Merging *merging, SegmentWriter *writer, const Segment *segments, unsigned count) {
     const uint8_t *term, *own;
     size_t size;
     int failed = 0;
@@ -98,10 +100,12 @@ static int prepare(Merging *merging, const Segment *segments, unsigned count) {
     merging->defaults = malloc(total + 1);
     merging->numbers = calloc(count + 1, sizeof *merging->numbers);
     merging->at = calloc(count + 1, sizeof *merging->at);
-    if (!merging->rows || !merging->lengths || !merging->defaults || !merging->numbers || !merging->at)
+    if (!merging->rows || !merging->lengths || !merging->defaults || !merging->numbers
+        || !merging->at)
         return -1;
     for (unsigned each = 0; each < count; each++) {
-        merging->numbers[each] = malloc((segments[each].footer.num_documents + 1) * sizeof(uint32_t));
+        merging->numbers[each] =
+            malloc((segments[each].footer.num_documents + 1) * sizeof(uint32_t));
         if (merging->numbers[each] == NULL)
             return -1;
     }
@@ -112,8 +116,7 @@ static int write_merged(
     Merging *merging, const Segment *segments, unsigned count, int handle, const Scale *scale) {
     SegmentWriter writer;
     Documents documents = {merging->rows, merging->lengths, merging->defaults, merging->count};
-    int failed =
-        writer_begin(&writer, handle, segments[0].footer.default_view, scale, &documents);
+    int failed = writer_begin(&writer, handle, segments[0].footer.default_view, scale, &documents);
     if (!failed)
         failed = copy_terms(merging, &writer, segments, count);
     if (!failed)
@@ -122,8 +125,7 @@ static int write_merged(
     return failed;
 }
 
-int merge_segments(
-    const Segment *segments, const uint8_t *const *gone, unsigned count, int handle,
+int merge_segments(const Segment *segments, const uint8_t *const *gone, unsigned count, int handle,
     const Scale *scale) {
     Merging merging = {0};
     int failed = prepare(&merging, segments, count);

@@ -140,7 +140,8 @@ static int scan_window(Scan *scan, uint32_t first, uint32_t end) {
     sort_by_bound(scan);
     unsigned left_out = 0;
     double rest = 0.0, least = threshold(scan->state);
-    while (left_out < scan->count && (rest + scan->order[left_out]->window_bound) * (1 + 1e-12) < least)
+    while (left_out < scan->count
+           && (rest + scan->order[left_out]->window_bound) * (1 + 1e-12) < least)
         rest += scan->order[left_out++]->window_bound;
     rest *= 1 + 1e-12; /* sums are rounded */
     if (left_out == scan->count)
@@ -233,8 +234,8 @@ static void make_factors(const Search *search, const uint64_t *counts, double *f
         for (unsigned view = 0; view < NUM_VIEWS; view++) {
             const Wanted *wanted = &search->wanted[each];
             double df = (double)counts[each * NUM_VIEWS + view], weight = wanted->weights[view];
-            double idf = wanted->idf ? wanted->idf[view]
-                                     : log1p((n - (df > n ? n : df) + 0.5) / (df + 0.5));
+            double idf =
+                wanted->idf ? wanted->idf[view] : log1p((n - (df > n ? n : df) + 0.5) / (df + 0.5));
             factors[each * NUM_VIEWS + view] = weight < 0 ? -1.0 : weight * idf;
         }
 }
@@ -261,7 +262,8 @@ static int scan_one(Scan *scan, Cursor *cursors) {
     int failed = open_all(scan, cursors);
     for (unsigned each = 0; each < scan->count; each++)
         scan->order[each] = &cursors[each];
-    if (!failed && scan->count && !(failed = exclude(scan->state->search, scan->number, &excluded))) {
+    if (!failed && scan->count
+        && !(failed = exclude(scan->state->search, scan->number, &excluded))) {
         scan->excluded = excluded;
         failed = scan_segment(scan);
     }

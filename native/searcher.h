@@ -31,7 +31,7 @@ typedef struct {
     const int64_t *allowed; /* rows, ascending, when is_restricted */
     size_t num_allowed;
     int is_restricted;
-    uint64_t num_documents;      /* that idf counts with */
+    uint64_t num_documents;         /* that idf counts with */
     const double *norms[NUM_VIEWS]; /* 256 each: k1 times the length norm of a code */
     const double *averages;         /* mean lengths per view */
     double k1;

@@ -48,7 +48,8 @@ const char *segment_open(Segment *segment, const uint8_t *data, size_t size) {
         || !is_part(footer->rows_at, 8 * count, footer->lengths_at)
         || !is_part(footer->lengths_at, count, footer->defaults_at)
         || !is_part(footer->defaults_at, count, footer->terms_at)
-        || !is_part(footer->terms_at, sizeof(TermEntry) * (footer->num_terms + 1), footer->strings_at)
+        || !is_part(
+            footer->terms_at, sizeof(TermEntry) * (footer->num_terms + 1), footer->strings_at)
         || !is_part(footer->strings_at, sizeof *footer, size)
         || (footer->rows_at | footer->terms_at) % 8 || footer->default_view >= MAX_VIEWS)
         return "its parts do not fit";
@@ -155,7 +156,8 @@ int segment_each(const Segment *segment, uint64_t number, UseRecord use, void *w
         }
         if (head.at > postings.end - postings.blocks
             || read_block(postings.blocks + head.at, postings.end, before, count,
-                          segment->footer.num_documents, &block) < 0)
+                   segment->footer.num_documents, &block)
+                   < 0)
             return -3;
         before = block.documents[count - 1];
         failed = use_block(&block, use, with);

@@ -17,7 +17,8 @@
  * document counts as a whole, too. Lengths are codes of one byte, as in weighting.py.
  *
  * Heads say what a term can add to a score in a block at most: its largest saturation in each view,
- * at the mean lengths that the segment was written with. With longer ones it grows, at most as fast.
+ * at the mean lengths that the segment was written with. With longer ones it grows, at most as
+ * fast.
  */
 #ifndef QUOTH_SEGMENT_H
 #define QUOTH_SEGMENT_H
@@ -28,7 +29,7 @@
 
 #define BLOCK 128
 #define MAX_VIEWS 32
-#define NO_VIEW 255 /* of a field that counts in the whole document alone */
+#define NO_VIEW 255     /* of a field that counts in the whole document alone */
 #define WHOLE MAX_VIEWS /* the view of the whole document, behind those of fields */
 #define NUM_VIEWS (MAX_VIEWS + 1)
 #define MAGIC 0x31747350746f7551ULL /* "QuotPst1" */
@@ -148,9 +149,8 @@ typedef struct {
 } Block;
 
 /* Read the block behind document `before` (-1: the first); 0, or -1 where it is broken. */
-static inline int read_block(
-    const uint8_t *at, const uint8_t *end, int64_t before, uint32_t count, uint64_t num_documents,
-    Block *block) {
+static inline int read_block(const uint8_t *at, const uint8_t *end, int64_t before, uint32_t count,
+    uint64_t num_documents, Block *block) {
     block->count = 0;
     if (at >= end)
         return -1;
@@ -184,7 +184,8 @@ static inline int read_block(
         memcpy(block->unusual, at, 16);
         at += 16;
     }
-    int num_unusual = __builtin_popcountll(block->unusual[0]) + __builtin_popcountll(block->unusual[1]);
+    int num_unusual =
+        __builtin_popcountll(block->unusual[0]) + __builtin_popcountll(block->unusual[1]);
     if (end - at < 2 * num_unusual)
         return -1;
     block->starts = at;
@@ -206,7 +207,8 @@ static inline int block_record(const Block *block, uint32_t at, Record *record) 
     if (!is_unusual(block, at))
         return 0;
     uint64_t before = block->unusual[at >> 6] & ((1ULL << (at & 63)) - 1), number;
-    int rank = __builtin_popcountll(before) + (at > 63 ? __builtin_popcountll(block->unusual[0]) : 0);
+    int rank =
+        __builtin_popcountll(before) + (at > 63 ? __builtin_popcountll(block->unusual[0]) : 0);
     uint16_t start;
     memcpy(&start, block->starts + 2 * rank, sizeof start);
     if (block->end - block->views < start + 1)
@@ -274,8 +276,7 @@ typedef struct {
     uint64_t num_terms;
 } SegmentWriter;
 
-int writer_begin(
-    SegmentWriter *writer, int handle, uint32_t default_view, const Scale *scale,
+int writer_begin(SegmentWriter *writer, int handle, uint32_t default_view, const Scale *scale,
     const Documents *documents);
 int writer_begin_term(SegmentWriter *writer, const uint8_t *term, size_t size);
 int writer_add(SegmentWriter *writer, const Record *record);

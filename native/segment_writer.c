@@ -40,8 +40,7 @@ static int pad(SegmentWriter *writer) {
     return put(writer, zeros, (8 - place(writer) % 8) % 8);
 }
 
-int writer_begin(
-    SegmentWriter *writer, int handle, uint32_t default_view, const Scale *scale,
+int writer_begin(SegmentWriter *writer, int handle, uint32_t default_view, const Scale *scale,
     const Documents *documents) {
     memset(writer, 0, sizeof *writer);
     writer->handle = handle;

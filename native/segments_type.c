@@ -5,8 +5,7 @@
 #include "searcher.h"
 
 typedef struct {
-    PyObject_HEAD
-    unsigned count;
+    PyObject_HEAD unsigned count;
     Py_buffer *buffers;
     Segment *segments;
     uint8_t **gone; /* per segment: bits of the documents that are gone, or NULL */
@@ -37,8 +36,8 @@ static int take_segment(SegmentsObject *self, PyObject *data) {
         return -1;
     self->gone[at] = NULL;
     self->count++;
-    const char *reason = segment_open(
-        &self->segments[at], self->buffers[at].buf, (size_t)self->buffers[at].len);
+    const char *reason =
+        segment_open(&self->segments[at], self->buffers[at].buf, (size_t)self->buffers[at].len);
     if (reason == NULL)
         return 0;
     PyErr_Format(PyExc_ValueError, "a segment of postings is damaged: %s", reason);
@@ -119,29 +118,25 @@ static PyObject *segments_merge(SegmentsObject *self, PyObject *args) {
         PyErr_SetString(PyExc_ValueError, "there are no such segments");
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS
-    failed = merge_segments(
-        self->segments + start, gone_of(self) + start, end - start, handle, &scale);
-    Py_END_ALLOW_THREADS
-    if (failed)
-        return explain(failed);
+    Py_BEGIN_ALLOW_THREADS failed =
+        merge_segments(self->segments + start, gone_of(self) + start, end - start, handle, &scale);
+    Py_END_ALLOW_THREADS if (failed) return explain(failed);
     Py_RETURN_NONE;
 }
 
 static PyObject *segments_digest(SegmentsObject *self, PyObject *Py_UNUSED(none)) {
     uint64_t digest = 0;
     int failed = 0;
-    Py_BEGIN_ALLOW_THREADS
-    for (unsigned each = 0; !failed && each < self->count; each++)
-        failed = digest_segment(&self->segments[each], self->gone[each], &digest);
-    Py_END_ALLOW_THREADS
-    return failed ? explain(failed) : PyLong_FromUnsignedLongLong(digest);
+    Py_BEGIN_ALLOW_THREADS for (unsigned each = 0; !failed && each < self->count; each++) failed =
+        digest_segment(&self->segments[each], self->gone[each], &digest);
+    Py_END_ALLOW_THREADS return failed ? explain(failed) : PyLong_FromUnsignedLongLong(digest);
 }
 
 static PyObject *segments_counts(SegmentsObject *self, PyObject *Py_UNUSED(none)) {
     PyObject *counts = PyList_New(self->count);
     for (unsigned each = 0; counts != NULL && each < self->count; each++)
-        PyList_SET_ITEM(counts, each, PyLong_FromUnsignedLongLong(self->segments[each].footer.num_documents));
+        PyList_SET_ITEM(
+            counts, each, PyLong_FromUnsignedLongLong(self->segments[each].footer.num_documents));
     return counts;
 }
 
@@ -194,8 +189,7 @@ static int parse_wanted(PyObject *tuple, Wanted *wanted) {
 static int parse_conditions(PyObject *tuple, Condition *conditions) {
     for (Py_ssize_t at = 0; at < PyList_GET_SIZE(tuple); at++) {
         PyObject *term;
-        if (!PyArg_ParseTuple(
-                PyList_GET_ITEM(tuple, at), "UIp", &term, &conditions[at].view,
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(tuple, at), "UIp", &term, &conditions[at].view,
                 &conditions[at].is_required))
             return -1;
         conditions[at].term = take_text(term, &conditions[at].size);
@@ -226,9 +220,8 @@ static PyObject *segments_search(SegmentsObject *self, PyObject *args) {
     Py_ssize_t k;
     PyObject *averages;
     Search search = {0};
-    if (!PyArg_ParseTuple(
-            args, "O!O!OKO!Odn", &PyList_Type, &wanted, &PyList_Type, &conditions, &allowed,
-            &num_documents, &PyTuple_Type, &norms, &averages, &search.k1, &k)
+    if (!PyArg_ParseTuple(args, "O!O!OKO!Odn", &PyList_Type, &wanted, &PyList_Type, &conditions,
+            &allowed, &num_documents, &PyTuple_Type, &norms, &averages, &search.k1, &k)
         || take_numbers(averages, NUM_VIEWS, &search.averages) < 0)
         return NULL;
     if (k < 0 || PyTuple_GET_SIZE(norms) != NUM_VIEWS || search.averages == NULL)
@@ -261,10 +254,8 @@ static PyObject *segments_search(SegmentsObject *self, PyObject *args) {
         search.num_documents = num_documents;
         search.k = (size_t)k;
         int failed;
-        Py_BEGIN_ALLOW_THREADS
-        failed = search_segments(&search, &best);
-        Py_END_ALLOW_THREADS
-        found = failed ? explain(failed) : as_list(&best);
+        Py_BEGIN_ALLOW_THREADS failed = search_segments(&search, &best);
+        Py_END_ALLOW_THREADS found = failed ? explain(failed) : as_list(&best);
     }
     PyMem_Free(own);
     PyMem_Free(checks);
@@ -278,8 +269,7 @@ static PyMethodDef segments_methods[] = {
     {"merge", (PyCFunction)segments_merge, METH_VARARGS, NULL},
     {"digest", (PyCFunction)segments_digest, METH_NOARGS, NULL},
     {"counts", (PyCFunction)segments_counts, METH_NOARGS, NULL},
-    {"averages", (PyCFunction)segments_averages, METH_NOARGS, NULL},
-    {NULL, NULL, 0, NULL}};
+    {"averages", (PyCFunction)segments_averages, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
 
 static PyTypeObject SegmentsType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "quoth.native.Segments",

@@ -25,9 +25,8 @@ static PyObject *weigh(PyObject *Py_UNUSED(module), PyObject *args) {
     const char *record, *keys, *weights;
     Py_ssize_t record_size, keys_size, weights_size;
     double telling, k1;
-    if (!PyArg_ParseTuple(
-            args, "y#y#y#dd", &record, &record_size, &keys, &keys_size, &weights, &weights_size,
-            &telling, &k1))
+    if (!PyArg_ParseTuple(args, "y#y#y#dd", &record, &record_size, &keys, &keys_size, &weights,
+            &weights_size, &telling, &k1))
         return NULL;
     const uint8_t *data = (const uint8_t *)record;
     size_t size = (size_t)record_size / 4, count = size > 1 ? number_at(data, 1) : 0;
@@ -50,7 +49,8 @@ static PyObject *weigh(PyObject *Py_UNUSED(module), PyObject *args) {
                 matched += weight * ((double)tf * (k1 + 1.0) / ((double)tf + k1));
         }
         at += terms;
-        PyList_SET_ITEM(list, (Py_ssize_t)passage, PyFloat_FromDouble(matched * (share < 1.0 ? share : 1.0)));
+        PyList_SET_ITEM(
+            list, (Py_ssize_t)passage, PyFloat_FromDouble(matched * (share < 1.0 ? share : 1.0)));
     }
     return list;
 }
@@ -82,9 +82,9 @@ static uint32_t crc_of(const uint8_t *data, size_t size) {
         memcpy(&high, data + 4, 4);
         low ^= crc;
         crc = crc_table[7][low & 0xff] ^ crc_table[6][low >> 8 & 0xff]
-            ^ crc_table[5][low >> 16 & 0xff] ^ crc_table[4][low >> 24]
-            ^ crc_table[3][high & 0xff] ^ crc_table[2][high >> 8 & 0xff]
-            ^ crc_table[1][high >> 16 & 0xff] ^ crc_table[0][high >> 24];
+              ^ crc_table[5][low >> 16 & 0xff] ^ crc_table[4][low >> 24] ^ crc_table[3][high & 0xff]
+              ^ crc_table[2][high >> 8 & 0xff] ^ crc_table[1][high >> 16 & 0xff]
+              ^ crc_table[0][high >> 24];
     }
     while (size--)
         crc = crc >> 8 ^ crc_table[0][(crc ^ *data++) & 0xff];
@@ -97,7 +97,8 @@ static int compare_hashes(const void *one, const void *other) {
 }
 
 /* Copy words with one space between them; returns how many, and where each begins and ends. */
-static size_t tidy(const uint8_t *text, size_t size, uint8_t *out, uint32_t *starts, uint32_t *ends) {
+static size_t tidy(
+    const uint8_t *text, size_t size, uint8_t *out, uint32_t *starts, uint32_t *ends) {
     size_t count = 0;
     uint32_t at = 0;
     for (size_t next = 0; next < size;) {
@@ -114,9 +115,8 @@ static size_t tidy(const uint8_t *text, size_t size, uint8_t *out, uint32_t *sta
     return count;
 }
 
-static size_t hash_runs(
-    const uint8_t *text, const uint32_t *starts, const uint32_t *ends, size_t count, size_t run,
-    uint32_t *hashes) {
+static size_t hash_runs(const uint8_t *text, const uint32_t *starts, const uint32_t *ends,
+    size_t count, size_t run, uint32_t *hashes) {
     size_t found = count >= run ? count - run + 1 : 0, kept = 0;
     for (size_t at = 0; at < found; at++)
         hashes[at] = crc_of(text + starts[at], ends[at + run - 1] - starts[at]);
@@ -176,11 +176,8 @@ static PyObject *keys(PyObject *Py_UNUSED(module), PyObject *terms) {
     return found;
 }
 
-static PyMethodDef methods[] = {
-    {"keys", keys, METH_O, NULL},
-    {"weigh", weigh, METH_VARARGS, NULL},
-    {"sketch", sketch, METH_VARARGS, NULL},
-    {NULL, NULL, 0, NULL}};
+static PyMethodDef methods[] = {{"keys", keys, METH_O, NULL}, {"weigh", weigh, METH_VARARGS, NULL},
+    {"sketch", sketch, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
 
 int add_text_functions(PyObject *module) {
     make_crc_table();

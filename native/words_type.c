@@ -15,8 +15,7 @@ typedef struct {
 } Word;
 
 typedef struct {
-    PyObject_HEAD
-    PyObject *look_up; /* word to term */
+    PyObject_HEAD PyObject *look_up; /* word to term */
     Word *words;
     uint32_t room, count, most;
     char *strings;
@@ -159,7 +158,7 @@ static size_t next_word(const char *text, size_t size, size_t *at, char *word) {
     while (next < size) {
         unsigned char byte = lowered[(unsigned char)text[next]];
         int joins = !byte && text[next] == '\'' && next + 1 < size
-            && lowered[(unsigned char)text[next + 1]];
+                    && lowered[(unsigned char)text[next + 1]];
         if (!byte && !joins)
             break;
         word[length++] = joins ? '\'' : (char)byte;
@@ -221,10 +220,8 @@ static PyObject *words_place(WordsObject *self, PyObject *args) {
     return placed;
 }
 
-static PyMethodDef words_methods[] = {
-    {"terms", (PyCFunction)words_terms, METH_O, NULL},
-    {"place", (PyCFunction)words_place, METH_VARARGS, NULL},
-    {NULL, NULL, 0, NULL}};
+static PyMethodDef words_methods[] = {{"terms", (PyCFunction)words_terms, METH_O, NULL},
+    {"place", (PyCFunction)words_place, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
 
 static PyTypeObject WordsType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "quoth.native.Words",
