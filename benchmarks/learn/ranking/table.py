@@ -179,7 +179,7 @@ class Table:
             verdicts.append(decide(*scores))
             return True, verdicts[-1][1]
 
-        settings = {"learn": {"seed": seed}}
+        settings = {"learn": {"seed": seed, "second_look": False}}
         with mock.patch.object(reranker, "decide_reader", use), self._open(own, settings) as engine:
             report = learn(engine, LearnRequest(), note=logging.info).report
         assert report is not None
