@@ -13,12 +13,7 @@ from quoth.models.query_generator import causal_files
 from quoth.models.query_generator.causal import CausalNetwork
 from quoth.models.query_generator.causal_inputs import load_causal_inputs
 from quoth.models.query_generator.config import CausalGeneratorConfig, QueryGeneratorConfig
-from quoth.models.query_generator.files import (
-    build_network,
-    load_bert,
-    load_network,
-    save_network,
-)
+from quoth.models.query_generator.files import build_network, load_bert, load_network, save_network
 from quoth.models.query_generator.foreign import ForeignNetwork, load_foreign
 from quoth.models.query_generator.inputs import QueryGeneratorInputs
 from quoth.models.query_generator.network import QueryGeneratorNetwork

@@ -81,7 +81,7 @@ def test_int8_is_near(generator: QueryGenerator, saved: Path) -> None:
     sequences, (query,) = generator.inputs.passages(PASSAGES), generator.inputs.queries([QUERY])
     found = quick.read(sequences, query)
     expected = generator.score([QUERY] * len(PASSAGES), PASSAGES)
-    np.testing.assert_allclose(found.log_probs, expected, rtol=0.05)
+    np.testing.assert_allclose(found.log_probs, expected, rtol=0.15)
 
 
 def test_a_second_look_says_both(generator: QueryGenerator, saved: Path) -> None:
