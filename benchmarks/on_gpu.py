@@ -18,6 +18,7 @@ from quoth.models.reader import reader
 
 if TYPE_CHECKING:
     from quoth.models.query_generator.generator import QueryGenerator
+    from quoth.models.query_generator.scoring import QueryScorer
 
 _SUBWORDS = 32_768  # of a batch; what a CPU reads at once would leave a GPU waiting
 
@@ -45,3 +46,20 @@ class GpuModels(LoadedModels):
         if name not in self._generators:
             self._generators[name] = QueryGenerator.load(name, device=torch.device("cuda"))
         return self._generators[name]
+
+    def scorer(self, name: str) -> QueryScorer | None:
+        """Return a query generator to look at hits with, the one that writes queries as well."""
+        from quoth.models.query_generator.config import QueryGeneratorConfig
+        from quoth.models.query_generator.scoring import QueryScorer
+        from quoth.models.query_generator.torch_scorer import TorchScorer
+
+        generator = self.generator(name)
+        config = generator.config
+        if not isinstance(config, QueryGeneratorConfig):
+            return None
+        return QueryScorer(
+            TorchScorer(generator),
+            generator.inputs.tokenizer,
+            passage=config.max_passage_subwords,
+            query=config.max_query_subwords,
+        )

@@ -24,10 +24,11 @@ import torch
 
 from benchmarks.hybrid.encode import read_units
 from quoth.models.pretrained import load_tokenizer
-from quoth.models.query_generator.files import load_network, read_saved
+from quoth.models.query_generator.files import load_network
 from quoth.models.query_generator.generator import QueryGenerator
 from quoth.models.query_generator.inputs import QueryGeneratorInputs
 from quoth.models.query_generator.loading import start_id
+from quoth.models.query_generator.saved import read_saved
 
 
 def main() -> None:

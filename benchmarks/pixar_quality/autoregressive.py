@@ -48,10 +48,11 @@ from quoth.index.trie.trie import Sequences, Trie
 from quoth.models.pixar.config import PixarConfig
 from quoth.models.pretrained import load_tokenizer
 from quoth.models.query_generator.config import QueryGeneratorConfig
-from quoth.models.query_generator.files import build_network, load_bert, load_network, read_saved
+from quoth.models.query_generator.files import build_network, load_bert, load_network
 from quoth.models.query_generator.inputs import QueryGeneratorInputs
 from quoth.models.query_generator.loading import start_id
 from quoth.models.query_generator.network import QueryGeneratorNetwork, TextBatch
+from quoth.models.query_generator.saved import read_saved
 from quoth.search.generative.aggregate import Owners, aggregate, gather_evidence
 from quoth.search.generative.aggregate_config import AggregateConfig
 from quoth.search.generative.decode.decoder import Decoded

@@ -36,15 +36,11 @@ from benchmarks.query_generator.recipe import (
 )
 from quoth.models.pretrained import DEFAULT_NAME, DEFAULT_SHA256
 from quoth.models.query_generator.config import QueryGeneratorConfig
-from quoth.models.query_generator.files import (
-    EncoderSource,
-    load_network,
-    read_saved,
-    save_network,
-)
+from quoth.models.query_generator.files import EncoderSource, load_network, save_network
 from quoth.models.query_generator.generator import QueryGenerator
 from quoth.models.query_generator.loading import Network, start_id
 from quoth.models.query_generator.network import QueryGeneratorNetwork
+from quoth.models.query_generator.saved import read_saved
 from quoth.training.loop import Progress
 from quoth.training.retriever.training_set import TrainingSet
 

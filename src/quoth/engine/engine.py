@@ -388,6 +388,7 @@ class Engine(EngineBase):
             load_generator=self._models.generator,
             load_generative=self._models.generative,
             load_reranker=self._models.reranker,
+            load_scorer=self._models.scorer,
             turn=self._models.turn,
             timed=self._timed,
             exchanged=self._exchanged,

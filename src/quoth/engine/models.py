@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from quoth.answer.nearness import EncodeSentences
     from quoth.models.glow.encoded import Encoder
     from quoth.models.query_generator.generator import QueryGenerator
+    from quoth.models.query_generator.scoring import QueryScorer
     from quoth.models.reader.reader import Reader
     from quoth.search.dense.searcher import DenseSearcher
     from quoth.search.generative.files import GenerativeModel
@@ -45,6 +46,7 @@ class LoadedModels:
         self._encoders: dict[str, Encoder] = {}
         self._generators: dict[str, QueryGenerator] = {}
         self._readers: dict[str, Reader] = {}
+        self._scorers: dict[str, QueryScorer | None] = {}
         self._generative: dict[str, GenerativeModel] = {}
         self._identities: dict[Path, str] = {}
 
@@ -79,6 +81,17 @@ class LoadedModels:
             require_sealed(Path(name))
             self._generators[name] = QueryGenerator.load(name)
         return self._generators[name]
+
+    def scorer(self, name: str) -> QueryScorer | None:
+        """Return a query generator to look at hits with; None where it is of another kind."""
+        if name not in self._scorers:
+            try:
+                from quoth.models.query_generator.scoring import open_scorer
+            except ImportError as error:
+                raise missing_neural(error, what="query generators") from error
+            require_sealed(Path(name))
+            self._scorers[name] = open_scorer(name)
+        return self._scorers[name]
 
     def reader(self, name: str) -> Reader:
         """Return a reader, the same one as for answers."""

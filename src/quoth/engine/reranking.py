@@ -1,25 +1,35 @@
-"""Reranking of one collection: whether, by whom, with which share, and what is read of hits."""
+"""Reranking of one collection: whether, by whom, with which share, and who looks again."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from quoth.engine.calibrating import ReadDocument, RerankingTrial
 from quoth.errors import ConfigError
 from quoth.records import Query
 from quoth.search.hybrid.calibration import Calibration
-from quoth.search.rerank import ReadHits, Reranking, ScorePairs, Similarity
+from quoth.search.rerank import ReadHits, ReadPassage, Reranking, ScorePairs, Similarity
 from quoth.search.rerank_config import BOTH, CROSS_ENCODER, LIKELIHOOD, NONE, RerankConfig
+from quoth.search.second_look import look_again
+from quoth.search.standings import Look
 from quoth.settings.config import Config
+from quoth.text.words import Analyser
+
+if TYPE_CHECKING:
+    from quoth.engine.models import LoadEncoder
+    from quoth.models.query_generator.scoring import QueryScorer
 
 READERS = (CROSS_ENCODER, BOTH)
 """Who reranks with a cross-encoder, alone or not."""
 
 LoadReranker = Callable[[RerankConfig], ScorePairs]
+LoadScorer = Callable[[str], "QueryScorer | None"]
+"""Loads a query generator to score with, by its name; None where it cannot say both things."""
 
 
 def find_reranker(config: RerankConfig) -> Path | None:
@@ -73,7 +83,7 @@ def arrange(
 ) -> Reranking:
     """Say how hits are reranked.
 
-    The cross-encoder's order of a fused search also goes by late interaction and likeness.
+    The cross-encoder's order of a fused search also goes by a second look and by likeness.
     """
     own = config.rerank
     refuse_none(own)
@@ -87,11 +97,38 @@ def arrange(
         words=words,
         width=width,
         similarity=similarity if width is not None else None,
-        late=own.late_interaction,
+        late=Look(own.late_interaction, own.late_likelihood),
         late_hits=own.late_hits,
         feedback=own.feedback,
         feedback_hits=own.feedback_hits,
     )
+
+
+def look_by_config(
+    config: Config,
+    text: str,
+    passages: Sequence[ReadPassage],
+    *,
+    load_scorer: LoadScorer,
+    load_encoder: LoadEncoder,
+    weights: Mapping[str, float],
+    analyser: Analyser,
+) -> Sequence[Look] | None:
+    """Look by the query generator, or by the encoder of the vectors where likelihood has no weight.
+
+    A generator of another kind, which has no states to compare, leaves it to the encoder as well.
+    """
+    rerank = config.rerank
+    scorer = load_scorer(rerank.generator) if rerank.late_likelihood else None
+    if scorer is not None:
+        return look_again(scorer, text, passages, weights=weights, analyser=analyser)
+    if not rerank.late_interaction:
+        return None
+    from quoth.search.late import compare_subwords
+
+    encoder = load_encoder(config)
+    found = compare_subwords(encoder, text, passages, weights=weights, analyser=analyser)
+    return None if found is None else [Look(similarity=each) for each in found]
 
 
 def make_trial(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from quoth.collection.store import Store
+from quoth.engine import reranking
 from quoth.engine.calibrating import RerankingTrial
 from quoth.engine.calibration_file import (
     HYBRID,
@@ -19,7 +20,6 @@ from quoth.engine.calibration_file import (
 from quoth.engine.models import LoadEncoder, can_encode, open_dense
 from quoth.engine.naming import LoadGenerative, LoadGenerator, open_generative
 from quoth.engine.passages import BY_VECTORS, PassageChooser
-from quoth.engine.reranking import LoadReranker, arrange, find_reranker, make_trial, share_of
 from quoth.engine.writing import follow_if_possible
 from quoth.errors import CollectionError, ConfigError
 from quoth.portions import count_workers
@@ -35,6 +35,7 @@ from quoth.search.near import NearUnits
 from quoth.search.rerank import ReadHits, ReadPassage, RerankingSearcher, Similarity
 from quoth.search.searcher import KeptIndex, Progress, Searcher, Timed, untimed
 from quoth.search.signed import SignedSearcher
+from quoth.search.standings import Look
 from quoth.settings.config import Config
 from quoth.text.passages import cut_document
 from quoth.text.query_syntax import has_signs, wanted_text
@@ -65,7 +66,8 @@ class Searchers:
         load_encoder: LoadEncoder,
         load_generator: LoadGenerator,
         load_generative: LoadGenerative,
-        load_reranker: LoadReranker,
+        load_reranker: reranking.LoadReranker,
+        load_scorer: reranking.LoadScorer,
         turn: AbstractContextManager[object] | None = None,
         timed: Timed = untimed,
         exchanged: Path | None = None,
@@ -81,6 +83,7 @@ class Searchers:
         self._load_generator = load_generator
         self._load_generative = load_generative
         self.load_reranker = load_reranker
+        self._load_scorer = load_scorer
         self._turn = turn
         self._timed = timed
         self._exchanged = exchanged
@@ -155,13 +158,14 @@ class Searchers:
         chosen = self.choose(name)
         if rerank is not None:
             return chosen, rerank
-        can = name == AUTO and chosen == "hybrid" and find_reranker(self._config.rerank) is not None
+        reads = reranking.find_reranker(self._config.rerank) is not None
+        can = name == AUTO and chosen == "hybrid" and reads
         return chosen, can and self.rerank_share > 0.0
 
     @functools.cached_property
     def rerank_share(self) -> float:
         """The share that reranking has in the new score."""
-        return share_of(self._config.rerank, self.calibration)
+        return reranking.share_of(self._config.rerank, self.calibration)
 
     def plain(self, query: Query, *, syntax: bool) -> Query:
         """Return what a query asks for in words alone; with `syntax`, without its signs."""
@@ -170,7 +174,7 @@ class Searchers:
         return Query(query.qid, wanted_text(query.text, fields=self._store.fields()))
 
     def _similarity(self, *, syntax: bool) -> Similarity:
-        return Similarity(functools.partial(self.compare, syntax=syntax), self.near)
+        return Similarity(functools.partial(self.look_again, syntax=syntax), self.near)
 
     def _keep_to_signs(self, side: Searcher) -> SignedSearcher:
         plain = functools.partial(self.plain, syntax=True)
@@ -180,16 +184,16 @@ class Searchers:
         """Return, of documents that have vectors, the one nearest to a query, and all cosines."""
         return self.dense_side().near(query, docids)
 
-    def compare(
+    def look_again(
         self, query: Query, passages: Sequence[ReadPassage], *, syntax: bool
-    ) -> Sequence[float] | None:
-        """Compare a query with passages by late interaction, its words weighted by their idf."""
-        from quoth.search.late import compare_subwords
-
-        return compare_subwords(
-            self._load_encoder(self._config),
+    ) -> Sequence[Look] | None:
+        """Look at passages a second time, the words of the query weighted by their idf."""
+        return reranking.look_by_config(
+            self._config,
             self.plain(query, syntax=syntax).text,
             passages,
+            load_scorer=self._load_scorer,
+            load_encoder=self._load_encoder,
             weights=self.lexical(syntax=syntax).term_weights(query),
             analyser=self.analyser,
         )
@@ -198,7 +202,7 @@ class Searchers:
         self, first: Searcher, read: ReadHits, *, syntax: bool, similarity: Similarity | None
     ) -> RerankingSearcher:
         """Let the best hits of a searcher be read, and put into a new order."""
-        how = arrange(
+        how = reranking.arrange(
             self._config,
             share=self.rerank_share,
             load=self.load_reranker,
@@ -211,8 +215,8 @@ class Searchers:
 
     def reranking_trial(self, read: ReadHits) -> RerankingTrial | None:
         """Return what is needed to find out what reranking is worth; None where nobody reads."""
-        read_document = self.passages.read_document
-        return make_trial(self._config, self.load_reranker, read=read, read_document=read_document)
+        own = self.passages.read_document
+        return reranking.make_trial(self._config, self.load_reranker, read=read, read_document=own)
 
     def kept(self, *, lost: Collection[str] = ()) -> Iterator[KeptIndex]:
         """Yield the indexes that are kept in step with the documents, and unfinished vectors.

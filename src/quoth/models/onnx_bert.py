@@ -30,7 +30,7 @@ class OnnxBert:
             tensors[f"embeddings.{name}_embeddings.weight"]
             for name in ("word", "position", "token_type")
         )
-        model = _Writer(tensors, shape, int8=quick and has_fast_int8()).write()
+        model = BertWriter(tensors, shape, int8=quick and has_fast_int8()).write()
         self._session = open_session(model, threads=num_threads())
 
     def states(
@@ -58,8 +58,8 @@ class OnnxBert:
         return states  # type: ignore[no-any-return]
 
 
-class _Writer:
-    """Writes the network down."""
+class BertWriter:
+    """Writes the network down, or the layers of one like it."""
 
     def __init__(self, tensors: Mapping[str, Floats], shape: BertShape, *, int8: bool) -> None:
         self._tensors = tensors
@@ -77,6 +77,13 @@ class _Writer:
         for layer in range(last + 1):
             states = self._read_layer(f"encoder.layer.{layer}.", states, is_last=layer == last)
         return graph.model([(states, "float32", 3)])
+
+    def read_all(self, embedded: str, num_layers: int) -> list[str]:
+        """Return the states of the embeddings and of every layer, of all subwords."""
+        states = [self._normalise(EMBEDDED, embedded)]
+        for layer in range(num_layers):
+            states.append(self._read_layer(f"encoder.layer.{layer}.", states[-1], is_last=False))
+        return states
 
     def _read_layer(self, within: str, states: str, *, is_last: bool) -> str:
         """Attend, then transform each subword that is kept; both are added to what was read."""

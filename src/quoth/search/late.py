@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from quoth.models.glow.encoded import Encoder
+    from quoth.models.glow.inputs import SurfaceWords
     from quoth.search.rerank import ReadPassage
     from quoth.text.words import Analyser
 
@@ -39,8 +40,7 @@ def compare_subwords(
     None where the encoder's states cannot be had, or where no subword of the query weighs anything.
     """
     inputs = encoder.inputs
-    words = inputs.query_words(text)
-    own = _weigh(words.words, words.word_of, weights, analyser.terms)
+    own = weigh_subwords(inputs.query_words(text), weights, analyser)
     found = encoder.encode_subwords(inputs.queries([text], None))
     if found is None or not own.any():
         return None
@@ -67,6 +67,13 @@ def max_similarity(query: Floats, passage: Floats, weights: Floats) -> float:  #
         return 0.0
     best = (query @ inner.T).max(1)
     return float(best @ weights / weights.sum())
+
+
+def weigh_subwords(
+    words: SurfaceWords, weights: Mapping[str, float], analyser: Analyser
+) -> Floats:  # (T,)
+    """Give each subword of a query the idf of its word."""
+    return _weigh(words.words, words.word_of, weights, analyser.terms)
 
 
 def _weigh(

@@ -10,10 +10,10 @@ Fused scores stay as they are, and what is read counts from the least of the que
 of its usual range: hits that a reader hardly tells apart then keep their order. Scores of other
 searches have no such footing; there, both are brought to 0 … 1 over the hits reranked.
 
-Of fused hits, the best few are lifted by late interaction with the query (late.py), and then those
-that are like the best ones are raised (feedback.py). Hits below the depth are not read and come
-after it in the order they had. Whatever searches first, the model is loaded when there is a first
-hit to read.
+Of fused hits, the best few may be looked at a second time and lifted (second_look.py), and then
+those that are like the best ones are raised (feedback.py). Hits below the depth are not read and
+come after it in the order they had. Whatever searches first, the model is loaded when there is a
+first hit to read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from quoth.search.hybrid.searcher import HybridSearcher
 from quoth.search.near import NearUnits
 from quoth.search.rerank_config import BOTH, LIKELIHOOD
 from quoth.search.searcher import Searcher
-from quoth.search.standings import MixedStanding, lift, mix, raise_alike
+from quoth.search.standings import NO_LOOK, Look, MixedStanding, lift, mix, raise_alike
 
 _WHAT = {
     LIKELIHOOD: "log p(query | passage)",
@@ -50,18 +50,17 @@ ScorePairs = Callable[[Sequence[str], Sequence[ReadPassage]], Sequence[float]]
 ReadHits = Callable[[Query, Sequence[Hit]], Sequence[ReadPassage]]
 """Returns what is read of each hit for a query."""
 
-CompareLate = Callable[[Query, Sequence[ReadPassage]], Sequence[float] | None]
-"""Returns the similarity of a query and each passage by late interaction; None where it says
-nothing."""
+LookAgain = Callable[[Query, Sequence[ReadPassage]], Sequence[Look] | None]
+"""Returns what a second look at each passage says for a query; None where it says nothing."""
 
 ReadVectors = Callable[[Query, Sequence[str]], Mapping[str, NearUnits]]
 """Returns what the vectors of documents tell of a query, by docid; some may lack any."""
 
 
 class Similarity(NamedTuple):
-    """What tells how similar hits are: to a query subword by subword, to each other by vectors."""
+    """What tells more of hits: what a second look says, and how like each other they are."""
 
-    compare: CompareLate
+    look_again: LookAgain
     near: ReadVectors
 
 
@@ -82,11 +81,11 @@ class Reranking:
     similarity: Similarity | None = None
     """What tells which hits are similar; without, none is lifted or raised for that."""
 
-    late: float = 0.0
-    """How much a hit is lifted that is similar to the query."""
+    late: Look = NO_LOOK
+    """How much either voice of a second look counts."""
 
-    late_hits: int = 8
-    """How many of the best hits are compared."""
+    late_hits: int = 10
+    """How many of the best hits are looked at a second time."""
 
     feedback: float = 0.0
     """How much a hit is raised that is like the best ones."""
@@ -104,7 +103,7 @@ class RerankingSearcher:
         self._how = how
         self._score: ScorePairs | None = None
         self._last: dict[_Pair, float] = {}
-        self._compared: tuple[str, dict[_Pair, float]] = ("", {})
+        self._looked: tuple[str, dict[_Pair, Look]] = ("", {})
 
     def search(self, queries: Sequence[Query], *, k: int, allowed: set[int] | None) -> Run:
         """Find the k best documents for each query by the mixed score; passages of all are read."""
@@ -174,7 +173,7 @@ class RerankingSearcher:
         how, depth = self._how, len(read)
         scores = [each.score for each in read]
         mixed = mix(hits, scores, weight=how.weight, width=how.width)
-        mixed = lift(mixed, self._compare(query, mixed, read), weight=how.late)
+        mixed = lift(mixed, self._look_again(query, mixed, read), weights=how.late)
         if how.similarity is None or not how.feedback or depth < 2:
             return mixed
         docids = [hit.docid for hit in hits[:depth]]
@@ -187,20 +186,20 @@ class RerankingSearcher:
         )
         return (*raise_alike(mixed[:depth], cosines, weight=how.feedback), *mixed[depth:])
 
-    def _compare(
+    def _look_again(
         self, query: Query, mixed: Sequence[MixedStanding], read: Sequence[_Read]
-    ) -> dict[int, float]:
-        """Return the similarity of a query and its best hits so far, by place."""
+    ) -> dict[int, Look]:
+        """Look a second time at a query's best hits so far; returns what was seen, by place."""
         how = self._how
-        if how.similarity is None or not how.late or len(read) < 2:
+        if how.similarity is None or not any(how.late) or len(read) < 2:
             return {}
         best = sorted(range(len(read)), key=lambda at: -mixed[at].score)[: how.late_hits]
         pairs = [read[at].pair for at in best]
-        known = self._compared[1] if self._compared[0] == query.text else {}
+        known = self._looked[1] if self._looked[0] == query.text else {}
         if not all(pair in known for pair in pairs):
-            found = how.similarity.compare(query, [pair.passage for pair in pairs])
-            known = {} if found is None else dict(zip(pairs, map(float, found), strict=True))
-            self._compared = (query.text, known)
+            found = how.similarity.look_again(query, [pair.passage for pair in pairs])
+            known = {} if found is None else dict(zip(pairs, found, strict=True))
+            self._looked = (query.text, known)
         return {at: known[read[at].pair] for at in best} if known else {}
 
     def _search_first(
@@ -271,16 +270,22 @@ class RerankingSearcher:
                 f" weight {weight:.2f}",
                 weight * standing.scaled_read,
             ),
-            *self._explain_similarity(standing),
+            *self._explain_look(standing),
             *self._explain_likeness(standing),
         )
         return Part(self.name, standing.score, parts)
 
-    def _explain_similarity(self, standing: MixedStanding) -> tuple[Part, ...]:
-        if standing.similarity is None:
+    def _explain_look(self, standing: MixedStanding) -> tuple[Part, ...]:
+        look, weights = standing.look, self._how.late
+        if look is None:
             return ()
-        label = f"late interaction: {standing.similarity:.2f}, weight {self._how.late:.2f}"
-        return (Part(f"{label}, counted from the least", standing.lifted),)
+        late = f"late interaction: {look.similarity:.2f}, weight {weights.similarity:g}"
+        likely = f"log p(query | passage): {look.likelihood:.1f}, weight {weights.likelihood:g}"
+        return tuple(
+            Part(f"{label}, counted from the mean of the best {self._how.late_hits}", own)
+            for label, own, weight in zip((late, likely), standing.lifted, weights, strict=True)
+            if weight
+        )
 
     def _explain_likeness(self, standing: MixedStanding) -> tuple[Part, ...]:
         if standing.likeness is None:

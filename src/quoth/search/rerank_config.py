@@ -18,6 +18,10 @@ from quoth.constraints import (
 
 CROSS_ENCODER, LIKELIHOOD, BOTH, NONE = "cross-encoder", "likelihood", "both", "none"
 
+SECOND_LOOK = {"late_interaction": 0.5, "late_likelihood": 0.004}
+"""What both voices of a second look weigh once a collection has learned, as training queries chose
+(benchmarks.learn.ranking)."""
+
 
 @dataclass(frozen=True, slots=True)
 class RerankConfig(CheckedConfig, title="rerank"):
@@ -60,10 +64,15 @@ class RerankConfig(CheckedConfig, title="rerank"):
     late_interaction: NonNegative = 0.0
     """Weight of late interaction (MaxSim over the subwords of query and passage, each word of the
     query weighted by its idf), added to the new score where the cross-encoder reranks the hybrid;
-    0 turns it off. 1 is a good value; the gain measured may be chance, so it is off."""
+    0 turns it off. `quoth learn` sets it to 0.5 (learn.second_look)."""
 
-    late_hits: AtLeastOne = 8
-    """Number of top hits that late interaction compares with the query."""
+    late_likelihood: NonNegative = 0.0
+    """Weight of log p(query | passage) by the query generator, added in the same way; its reading
+    serves late interaction as well. 0 turns it off. `quoth learn` sets it to 0.004
+    (learn.second_look)."""
+
+    late_hits: AtLeastOne = 10
+    """Number of top hits that late_interaction and late_likelihood look at; more take longer."""
 
     depth: AtLeastOne = 30
     """Number of top hits to rerank; lower ones keep their order after them."""

@@ -4,9 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import NamedTuple
 
 from quoth.records import Hit
 from quoth.search.hybrid.fusion import Scale, min_max
+
+
+class Look(NamedTuple):
+    """What a second look says of one hit; a voice that was not heard says 0."""
+
+    similarity: float = 0.0
+    """By late interaction."""
+
+    likelihood: float = 0.0
+    """log p(query | passage)."""
+
+
+NO_LOOK = Look()
+"""What says nothing, or weighs nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +35,11 @@ class MixedStanding:
     read: float | None
     scaled_read: float
     score: float
-    similarity: float | None = None
-    """That of late interaction; None where it was not looked at."""
+    look: Look | None = None
+    """What a second look says; None where there was none."""
 
-    lifted: float = 0.0
-    """What the similarity adds to the score."""
+    lifted: Look = NO_LOOK
+    """What either voice adds to the score."""
 
     likeness: float | None = None
     """The cosine to the best hits; None where it was not looked at."""
@@ -33,23 +49,26 @@ class MixedStanding:
 
 
 def lift(
-    standings: Sequence[MixedStanding], similarities: Mapping[int, float], *, weight: float
+    standings: Sequence[MixedStanding], looks: Mapping[int, Look], *, weights: Look
 ) -> tuple[MixedStanding, ...]:
-    """Lift hits by how much more similar to the query they are than the least similar of them.
+    """Lift hits by how much more a second look says of them than of the others looked at.
 
-    `similarities` has those that were looked at, by place.
+    `looks` has those, by place. Counted from their mean, they keep their distance to the hits that
+    were not looked at, as if these said what those do on average.
 
     >>> standings = mix([Hit("a", 3.0), Hit("b", 2.0), Hit("c", 1.0)], [0.0, 0.0, 0.0], weight=0.0)
-    >>> [each.score for each in lift(standings, {0: 0.25, 1: 0.75}, weight=2.0)]
-    [1.0, 1.5, 0.0]
+    >>> looks = {0: Look(0.25, -9.0), 1: Look(0.75, -8.0)}  # means: 0.5 and -8.5
+    >>> [each.score for each in lift(standings, looks, weights=Look(2.0, 0.5))]
+    [0.25, 1.25, 0.0]
     """
-    least = min(similarities.values(), default=0.0)
+    if not looks:
+        return tuple(standings)
+    means = Look(*map(fmean, zip(*looks.values(), strict=True)))
     lifted = list(standings)
-    for at, own in similarities.items():
-        more = weight * (own - least)
-        lifted[at] = replace(
-            standings[at], similarity=own, lifted=more, score=standings[at].score + more
-        )
+    for at, own in looks.items():
+        more = Look(*(w * (each - mean) for w, each, mean in zip(weights, own, means, strict=True)))
+        score = standings[at].score + more.similarity + more.likelihood
+        lifted[at] = replace(standings[at], look=own, lifted=more, score=score)
     return tuple(lifted)
 
 

@@ -1,7 +1,8 @@
 """The settings stored in a collection: how it was made, and what was trained for it.
 
 *Made with*: sections that shape what is on disk. *Learned*: the encoder that search uses, the
-reader and the query generator that rerank. A folder inside the collection is named by its place in
+reader and the query generator that rerank, and whether the best hits are looked at a second time. A
+folder inside the collection is named by its place in
 it, so that both can be moved together.
 *Generative*: a document that is added later is named as those that were trained on, from the same
 sources, by the same query generator or by none; only what differs from the defaults is stored.
@@ -21,6 +22,7 @@ from quoth.artifact import seal_folder
 from quoth.collection.sources import read_sources
 from quoth.collection.store import Store
 from quoth.search.generative.config import GenerativeConfig
+from quoth.search.rerank_config import SECOND_LOOK, RerankConfig
 from quoth.settings.pixar import PixarBuildConfig
 from quoth.text.folders.config import FolderConfig
 from quoth.text.readers.config import ReaderConfig
@@ -42,7 +44,7 @@ ASIDE = ".aside"
 LEARNED = "learned"
 """Setting of a store: the models that search uses."""
 
-_SEALED = "sealed"
+_SEALED, _LOOKS = "sealed", "second look"
 _LEARNED_NAME = re.compile(r"learned-(\d+)")
 
 
@@ -68,10 +70,17 @@ def use_learned(store: Store, **names: str) -> None:
     for name in new.values():
         seal_folder(store.path.parent / name)
     kept = {kind: own for kind, own in (old | new).items() if names.get(kind) != ""}
-    sealed = {*old.get(_SEALED, ()), *new.values()} & {
-        kept[kind] for kind in kept if kind != _SEALED
-    }
+    sealed = {*old.get(_SEALED, ()), *new.values()} & set(_models(kept).values())
     store.set_setting(LEARNED, kept | {_SEALED: sorted(sealed)})
+
+
+def use_second_look(store: Store, *, wanted: bool) -> None:
+    """Let search look at its best hits a second time, or no longer."""
+    kept = dict(store.setting(LEARNED) or {})
+    old = kept.pop(_LOOKS, None)
+    new = kept | {_LOOKS: SECOND_LOOK} if wanted else kept
+    if old != new.get(_LOOKS):
+        store.set_setting(LEARNED, new)
 
 
 def sealed_models(store: Store, folder: Path) -> tuple[Path, ...]:
@@ -82,10 +91,16 @@ def sealed_models(store: Store, folder: Path) -> tuple[Path, ...]:
 def _stored_learned(store: Store, folder: Path) -> dict[str, dict[str, Any]]:
     """Return the settings of what was learned: who encodes, and who reranks."""
     kept = store.setting(LEARNED) or {}
-    found = {kind: str(folder / name) for kind, name in kept.items() if kind != _SEALED}
-    rerank = {kind: found[kind] for kind in ("generator", "reader") if kind in found}
+    found = {kind: str(folder / name) for kind, name in _models(kept).items()}
+    rerank: dict[str, Any] = _known(RerankConfig, kept.get(_LOOKS, {}))
+    rerank |= {kind: found[kind] for kind in ("generator", "reader") if kind in found}
     dense = {"dense": {"encoder": found["encoder"]}} if "encoder" in found else {}
     return dense | ({"rerank": rerank} if rerank else {})
+
+
+def _models(kept: Mapping[str, Any]) -> dict[str, str]:
+    """Return the models among what was learned, by what they are for."""
+    return {kind: name for kind, name in kept.items() if kind not in (_SEALED, _LOOKS)}
 
 
 def inner_name(encoder: str, folder: Path) -> str:

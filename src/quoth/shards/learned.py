@@ -77,7 +77,7 @@ def install_sample(
     with contextlib.closing(Store.open(sample)) as store:
         learned: dict[str, Any] = store.setting(LEARNED) or {}
     with contextlib.closing(Store.open(shards.shard(0))) as store:
-        if not learned or store.setting(LEARNED) == learned:
+        if (store.setting(LEARNED) or {}) == learned:
             return False
     for path in shards.shards:
         link_folder(sample / MODELS, path / MODELS)

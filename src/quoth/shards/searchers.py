@@ -15,6 +15,7 @@ from quoth.search.fan_out import FanOut
 from quoth.search.merged import MergedSearcher, UnfinishedMergedSearcher, search_together
 from quoth.search.rerank import ReadPassage, Similarity
 from quoth.search.searcher import Searcher
+from quoth.search.standings import Look
 from quoth.shards.found import read_shown
 from quoth.shards.port import LocalPort
 
@@ -78,18 +79,20 @@ class ShardSearchers:
         if not rerank:
             return first
         read = read_shown(sides["lexical"], searcher=name, syntax=syntax)
-        compare = functools.partial(self._compare, syntax=syntax)
-        similarity = Similarity(compare, sides["dense"].near) if feedback else None
+        look_again = functools.partial(self._look_again, syntax=syntax)
+        similarity = Similarity(look_again, sides["dense"].near) if feedback else None
         how = functools.partial(
             Searchers.rerank, first=first, read=read, syntax=syntax, similarity=similarity
         )
         return self._first.with_searchers(how)
 
-    def _compare(
+    def _look_again(
         self, query: Query, passages: Sequence[ReadPassage], *, syntax: bool
-    ) -> Sequence[float] | None:
-        """Compare a query with passages by late interaction; any shard knows the idf of all."""
-        return self._first.with_searchers(lambda own: own.compare(query, passages, syntax=syntax))
+    ) -> Sequence[Look] | None:
+        """Look at passages a second time; any shard knows the idf of all."""
+        return self._first.with_searchers(
+            lambda own: own.look_again(query, passages, syntax=syntax)
+        )
 
     def _look_at_vectors(self) -> _Vectors:
         """Say which vectors there are; all shards have had theirs since the same moment."""

@@ -22,7 +22,7 @@ from quoth.search.hybrid.fusion_config import CalibrationConfig, FusionConfig
 from quoth.search.hybrid.searcher import HybridSearcher
 from quoth.search.near import NearUnits
 from quoth.search.rerank import (
-    CompareLate,
+    LookAgain,
     ReadPassage,
     ReadVectors,
     Reranking,
@@ -34,13 +34,14 @@ from quoth.search.rerank import (
 )
 from quoth.search.rerank_config import BOTH, LIKELIHOOD, RerankConfig
 from quoth.search.rerank_share import RerankTrial, calibrate_share
-from quoth.search.standings import mix
+from quoth.search.standings import Look, mix
 from quoth.text.passages import PassageConfig, cut_document
 from quoth.text.query_syntax import wanted_text
 from quoth.text.words import Analyser, AnalyserConfig
 
 CUT = partial(cut_document, config=PassageConfig())
 QUERY = Query("q", "night owl")
+LATE = Look(1.0, 0.01)
 
 
 class Fixed:
@@ -121,8 +122,8 @@ class Setting:
         weight: float = 0.3,
         vectors: ReadVectors | None = None,
         feedback: float = 0.0,
-        compare: CompareLate | None = None,
-        late: float = 1.0,
+        look: LookAgain | None = None,
+        late: Look = LATE,
         by: str = LIKELIHOOD,
     ) -> RerankingSearcher:
         passages = PassageChooser(
@@ -143,7 +144,7 @@ class Setting:
                 wanted_text(query.text, fields=self.store.fields()) if syntax else query.text
             ),
             width=None if vectors is None else 16.0,
-            similarity=None if vectors is None else Similarity(compare or _say_nothing, vectors),
+            similarity=None if vectors is None else Similarity(look or _say_nothing, vectors),
             late=late,
             late_hits=2,
             feedback=feedback,
@@ -240,54 +241,57 @@ def test_no_vector_is_asked_for_where_likeness_counts_nothing(setting: Setting) 
     assert _search(setting.searcher(vectors=refuse, feedback=0.4)).keys() == {"a"}
 
 
-def _compare(_query: Query, passages: Sequence[ReadPassage]) -> list[float]:
-    return [{"Note a": 0.25, "Note d": 0.75}.get(each.title, 0.5) for each in passages]
+def _look(_query: Query, passages: Sequence[ReadPassage]) -> list[Look]:
+    known = {"Note a": Look(0.25, -40.0), "Note d": Look(0.75, -1.0)}
+    return [known.get(each.title, Look(0.5, -50.0)) for each in passages]
 
 
-def test_the_best_hits_are_lifted_by_late_interaction(setting: Setting) -> None:
+def test_the_best_hits_are_lifted_by_a_second_look(setting: Setting) -> None:
     plain = _search(setting.searcher(depth=4, vectors=_vectors))
-    found = _search(setting.searcher(depth=4, vectors=_vectors, compare=_compare, late=5.0))
-    assert list(plain)[:2] == ["a", "b"]  # late_hits is 2: d would gain most, but is not compared
-    assert found["b"] == pytest.approx(plain["b"] + 5.0 * (0.5 - 0.25))
-    assert {docid: found[docid] for docid in "acde"} == {docid: plain[docid] for docid in "acde"}
+    weights = Look(5.0, 0.01)
+    found = _search(setting.searcher(depth=4, vectors=_vectors, look=_look, late=weights))
+    assert list(plain)[:2] == ["a", "b"]  # late_hits is 2: d would gain most, but is not looked at
+    assert found["a"] == pytest.approx(plain["a"] + 5.0 * (0.25 - 0.375) + 0.01 * (-40.0 + 45.0))
+    assert found["b"] == pytest.approx(plain["b"] + 5.0 * (0.5 - 0.375) + 0.01 * (-50.0 + 45.0))
+    assert {docid: found[docid] for docid in "cde"} == {docid: plain[docid] for docid in "cde"}
 
 
-def test_likeness_goes_by_the_order_after_late_interaction(setting: Setting) -> None:
+def test_likeness_goes_by_the_order_after_the_second_look(setting: Setting) -> None:
     found = _search(
-        setting.searcher(depth=4, vectors=_vectors, compare=_compare, late=90.0, feedback=1.0)
+        setting.searcher(depth=4, vectors=_vectors, look=_look, late=Look(90.0), feedback=1.0)
     )
-    lifted = _search(setting.searcher(depth=4, vectors=_vectors, compare=_compare, late=90.0))
+    lifted = _search(setting.searcher(depth=4, vectors=_vectors, look=_look, late=Look(90.0)))
     assert next(iter(lifted)) == "b"
     assert found["b"] == pytest.approx(lifted["b"] + 1.0)  # it is the one that others are like
     assert found["a"] == lifted["a"]  # at a right angle
 
 
 def test_lifted_scores_are_explained_as_they_are_made(setting: Setting) -> None:
-    searcher = setting.searcher(depth=4, vectors=_vectors, compare=_compare, feedback=0.4)
+    searcher = setting.searcher(depth=4, vectors=_vectors, look=_look, feedback=0.4)
     found = _search(searcher)
     documents = [Document(docid, {}) for docid in found]
     for document, part in zip(documents, searcher.explain(QUERY, documents), strict=True):
         assert part.value == pytest.approx(found[document.docid])
         assert sum(each.value for each in part.parts) == pytest.approx(part.value)
-        assert any("late interaction" in each.label for each in part.parts) == (
-            document.docid in "ab"
-        )
+        for voice in ("late interaction", "log p(query | passage): -"):
+            has_voice = any(voice in each.label for each in part.parts[2:])
+            assert has_voice == (document.docid in "ab")
 
 
-def test_nothing_is_compared_twice_for_a_query_nor_where_it_counts_nothing(
+def test_nothing_is_looked_at_twice_for_a_query_nor_where_it_counts_nothing(
     setting: Setting,
 ) -> None:
     asked: list[int] = []
 
-    def compare(_query: Query, passages: Sequence[ReadPassage]) -> list[float]:
+    def look(_query: Query, passages: Sequence[ReadPassage]) -> list[Look]:
         asked.append(len(passages))
-        return [0.5] * len(passages)
+        return [Look(0.5)] * len(passages)
 
-    searcher = setting.searcher(depth=4, vectors=_vectors, compare=compare)
+    searcher = setting.searcher(depth=4, vectors=_vectors, look=look)
     assert _search(searcher) == _search(searcher)
     assert asked == [2]
-    _search(setting.searcher(depth=4, vectors=_vectors, compare=compare, late=0.0))
-    _search(setting.searcher(depth=1, vectors=_vectors, compare=compare))
+    _search(setting.searcher(depth=4, vectors=_vectors, look=look, late=Look()))
+    _search(setting.searcher(depth=1, vectors=_vectors, look=look))
     assert asked == [2]
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from tiny_encoder import WORDS, save_tiny_encoder
 from tiny_generative import make_model
+from tiny_generator import make_generator
 from tiny_reader import make_reader
 
 from quoth.artifact import save_artifact
@@ -359,9 +360,12 @@ def test_weights_in_the_encoder_are_those_of_all_documents(tmp_path: Path, weigh
         _assert_same(whole, sharded, searcher="dense")
 
 
-def test_hits_are_reranked_as_in_one_piece(tmp_path: Path, tiny: Path) -> None:
+@pytest.mark.parametrize("likelihood", [0.0, 0.01])
+def test_hits_are_reranked_as_in_one_piece(tmp_path: Path, tiny: Path, likelihood: float) -> None:
     reader = str(make_reader(tmp_path / "reading").folder)
+    make_generator(tmp_path / "base").save(tmp_path / "generator")
     rerank = {"reader": reader, "depth": 6, "late_interaction": 1.0, "late_hits": 4}
+    rerank |= {"late_likelihood": likelihood, "generator": str(tmp_path / "generator")}
     settings = [{"dense": {"encoder": str(tiny)}, "rerank": rerank}]
     create_shards(tmp_path / "s", count=3)
     with (
@@ -382,8 +386,9 @@ def test_hits_are_reranked_as_in_one_piece(tmp_path: Path, tiny: Path) -> None:
         raised = [each.explanation for found in (one, many) for each in found.hits[:6]]
         assert all(part and "cosine to the first" in part.parts[-1].label for part in raised)
         for found in (one, many):
-            compared = ["late interaction" in str(each.explanation) for each in found.hits]
-            assert compared.count(True) == 4
+            for voice, weight in (("late interaction", 1.0), ("log p(query", likelihood)):
+                heard = [voice in str(each.explanation) for each in found.hits]
+                assert heard.count(True) == (4 if weight else 0)
         for engine in (whole, sharded):  # whoever answers wants hits that differ
             found = engine.find(replace(request, feedback=False)).hits
             assert not any("cosine to the first" in str(each.explanation) for each in found)

@@ -32,7 +32,7 @@ from quoth.jobs.job_folder import JobFolder
 from quoth.jobs.learn.plan import LearnRequest, describe_plan, make_plan
 from quoth.jobs.learn.queries import units_of
 from quoth.jobs.learn.query_log import seal_log
-from quoth.jobs.learn.reranker import why_not, with_shipped_reader
+from quoth.jobs.learn.reranker import look_twice, why_not, with_shipped_reader
 from quoth.jobs.learn.stages import PASSAGE_SET, LearnStages
 from quoth.jobs.pixar.job import PixarRequest, train_in_context
 from quoth.jobs.report.page import write_page
@@ -160,7 +160,7 @@ class LearnJob(Job[LearningReport]):
             "encode": stages.encode,
             "judge": stages.judge,
             "install": stages.install,
-            "reranker": stages.reranker,
+            "reranker": functools.partial(self._rerank, stages),
             "identifiers": stages.identifiers,
             GENERATIVE: lambda: self._train_generative(stages.newest),
         }
@@ -178,6 +178,12 @@ class LearnJob(Job[LearningReport]):
         )
         write_page(report, self.folder.path / PAGE)
         return report
+
+    def _rerank(self, stages: LearnStages) -> dict[str, Any]:
+        """Fit the reranker, and let search look at its best hits a second time."""
+        found = stages.reranker()
+        context = self._context
+        return found | {"second look": look_twice(context.store, context.config, note=context.note)}
 
     def _train_generative(self, context: JobContext) -> dict[str, Any]:
         """Train generative search with the encoder that is in use now."""

@@ -5,14 +5,15 @@ against others found. A reranker that is sure of the passages that pseudo-querie
 knows such questions from its own training, and is left as it is: fine-tuning gave it little there
 or did harm (`benchmarks.learn.familiar`). Held-out documents give two kinds of queries to judge by,
 pseudo-queries and known items; both readers put the same hits into order, and the new one is used
-only where it does so better, beyond chance.
+only where it does so better, beyond chance. Whatever becomes of it, search looks at its best hits a
+second time from then on.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
@@ -33,11 +34,11 @@ from quoth.records import Hit, Query, Run
 from quoth.search.hybrid.calibration import Calibration
 from quoth.search.hybrid.fusion import fuse
 from quoth.search.rerank import ReadPassage, ScorePairs
-from quoth.search.rerank_config import RerankConfig
+from quoth.search.rerank_config import CROSS_ENCODER, RerankConfig
 from quoth.search.searcher import Progress
 from quoth.selfsupervision.known_items import KnownItem
 from quoth.settings.config import Config
-from quoth.settings.stored import MODELS
+from quoth.settings.stored import MODELS, use_second_look
 from quoth.training.recipes.fitted_reader import FitExample, FitRecipe, OpenReader, fit_reader
 
 READER = "reader"
@@ -116,6 +117,21 @@ def fit_reranker(
         "examples": len(examples),
         "scores": scores,
     }
+
+
+def look_twice(store: Store, config: Config, *, note: Callable[[str], None]) -> bool:
+    """Let search look at its best hits a second time, where a cross-encoder reranks them."""
+    rerank = config.rerank
+    can_look = rerank.by == CROSS_ENCODER and find_reranker(rerank) is not None
+    looks = config.learn.second_look and can_look
+    use_second_look(store, wanted=looks)
+    if looks:
+        note(
+            "search looks at its best hits a second time from now on, by late interaction and by"
+            " how likely they make the query, for about half as much time again"
+            " (learn.second_look)"
+        )
+    return looks
 
 
 def familiarity(

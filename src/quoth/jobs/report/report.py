@@ -100,6 +100,9 @@ class LearningReport(JobRecord):
     reranker_fitted: bool = False
     """Whether search uses a reranker that was fitted to the collection."""
 
+    second_look: bool = False
+    """Whether search looks at its best hits a second time from now on."""
+
     reranker_reason: str = ""
 
     generative: Mapping[str, float] = field(default_factory=dict)

@@ -61,6 +61,7 @@ def summarise(
         leak=judged["leak"],
         identifiers=folder.found("identifiers"),
         reranker_fitted=fitted["fitted"],
+        second_look=fitted.get("second look", False),
         reranker_reason=fitted["reason"],
         generative=folder.finished(GENERATIVE) or {},
         supervision=_supervision(base, kinds),

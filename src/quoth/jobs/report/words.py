@@ -29,9 +29,11 @@ def headline(report: LearningReport) -> str:
     """Say in one line what became of what was learnt."""
     used = {"encoder": report.installed, "reranker": report.reranker_fitted}
     names = [name for name, is_used in used.items() if is_used]
+    looks = "looks at its best hits a second time" if report.second_look else ""
     if names:
-        return f"Installed: from now on search uses the new {' and the new '.join(names)}."
-    return "Kept aside: search is as it was."
+        start = f"Installed: from now on search uses the new {' and the new '.join(names)}"
+        return f"{start}, and {looks}." if looks else f"{start}."
+    return f"From now on search {looks}." if looks else "Kept aside: search is as it was."
 
 
 def reasons(report: LearningReport) -> tuple[str, ...]:

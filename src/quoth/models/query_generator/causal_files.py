@@ -29,7 +29,7 @@ from quoth.models.pretrained import EncoderSource
 from quoth.models.quantised import read_sealed
 from quoth.models.query_generator.causal import CausalNetwork
 from quoth.models.query_generator.config import CausalGeneratorConfig
-from quoth.models.query_generator.files import CONFIG_FILE, read_config
+from quoth.models.query_generator.saved import CONFIG_FILE, read_config
 from quoth.models.saving import save_tensors
 from quoth.models.tensor_files import describe_weights
 

@@ -10,10 +10,8 @@ A frozen encoder is named, not copied: six layers of decoder take 14 MiB instead
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from tokenizers import Tokenizer
 from torch import Tensor, nn
@@ -24,21 +22,19 @@ from quoth.models.pretrained import EncoderSource, load_encoder
 from quoth.models.quantised import dequantise, quantise, read_sealed
 from quoth.models.query_generator.config import QueryGeneratorConfig
 from quoth.models.query_generator.network import QueryGeneratorNetwork
+from quoth.models.query_generator.saved import (
+    CONFIG_FILE,
+    DECODER_FILE,
+    ENCODER_FOLDER,
+    FORMAT,
+    KIND,
+    SavedGenerator,
+    is_own,
+)
 from quoth.models.saving import save_tensors, save_tokenizer, writing_tensors
 from quoth.models.tensor_files import describe_weights
 
-KIND, FORMAT = "query-generator", 1
-CONFIG_FILE, DECODER_FILE, ENCODER_FOLDER = "config.json", "decoder.safetensors", "encoder"
 _ENCODER = "encoder."
-
-
-@dataclass(frozen=True, slots=True)
-class SavedGenerator:
-    """What `config.json` says."""
-
-    config: QueryGeneratorConfig
-    encoder: EncoderSource
-    sha256: str
 
 
 def load_bert(folder: Path) -> nn.Module:
@@ -50,29 +46,6 @@ def load_bert(folder: Path) -> nn.Module:
             " name an encoder of the BERT kind"
         )
     return encoder
-
-
-def is_own(folder: Path) -> bool:
-    """Whether a folder holds a query generator that Quoth wrote."""
-    content = read_config(folder) if (folder / CONFIG_FILE).exists() else {}
-    return content.get("kind") == KIND
-
-
-def read_saved(folder: Path) -> SavedGenerator:
-    """Read what a generator of ours is."""
-    content = read_config(folder)
-    if content.get("kind") != KIND:
-        raise ConfigError(f"{folder} holds no query generator that Quoth wrote; name another")
-    if content.get("format") != FORMAT:
-        raise ConfigError(
-            f"{folder} has format {content.get('format')}, this Quoth reads {FORMAT};"
-            " train it again, or install the Quoth that wrote it"
-        )
-    try:
-        config = replace(QueryGeneratorConfig(), **content["config"])
-        return SavedGenerator(config, EncoderSource(**content["encoder"]), content["sha256"])
-    except (TypeError, KeyError) as error:
-        raise Damaged(f"{folder / CONFIG_FILE} cannot be read ({error}); copy it anew") from error
 
 
 def load_network(
@@ -94,15 +67,6 @@ def load_network(
         )
     network.load_state_dict(loaded, strict=False)
     return network
-
-
-def encoder_folder(folder: Path, saved: SavedGenerator) -> Path:
-    """Find the encoder of a generator: beside it, or by its name if it is still the same."""
-    if (folder / ENCODER_FOLDER).is_dir():
-        return folder / ENCODER_FOLDER
-    if saved.config.train_encoder:
-        raise Damaged(f"{folder / ENCODER_FOLDER} is missing; copy the folder anew")
-    return saved.encoder.find(folder)
 
 
 def build_network(
@@ -166,17 +130,3 @@ def decoder_tensors(network: QueryGeneratorNetwork) -> dict[str, Tensor]:
         for name, tensor in network.state_dict().items()
         if not name.startswith(_ENCODER)
     }
-
-
-def read_config(folder: Path) -> dict[str, Any]:
-    """Read the `config.json` of a folder."""
-    path = folder / CONFIG_FILE
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"{folder} holds no model: {CONFIG_FILE} cannot be read ({error})"
-        ) from error
-    if not isinstance(content, dict):
-        raise ConfigError(f"{path} is not an object; name a folder that holds a model")
-    return content

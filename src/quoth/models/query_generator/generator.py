@@ -31,7 +31,6 @@ from quoth.models.query_generator.decoding import (
     greedy,
     nucleus,
 )
-from quoth.models.query_generator.files import KIND
 from quoth.models.query_generator.foreign import ForeignNetwork
 from quoth.models.query_generator.inputs import QueryGeneratorInputs
 from quoth.models.query_generator.loading import (
@@ -43,6 +42,7 @@ from quoth.models.query_generator.loading import (
     start_causal_parts,
     start_parts,
 )
+from quoth.models.query_generator.saved import KIND
 
 if TYPE_CHECKING:
     from quoth.models.query_generator.onnx_causal import OnnxCausal

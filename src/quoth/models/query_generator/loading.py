@@ -13,18 +13,11 @@ from quoth.models.query_generator import causal_files
 from quoth.models.query_generator.causal import CausalNetwork
 from quoth.models.query_generator.causal_inputs import load_causal_inputs
 from quoth.models.query_generator.config import CausalGeneratorConfig, QueryGeneratorConfig
-from quoth.models.query_generator.files import (
-    build_network,
-    encoder_folder,
-    is_own,
-    load_bert,
-    load_network,
-    read_saved,
-    save_network,
-)
+from quoth.models.query_generator.files import build_network, load_bert, load_network, save_network
 from quoth.models.query_generator.foreign import ForeignNetwork, load_foreign
 from quoth.models.query_generator.inputs import QueryGeneratorInputs
 from quoth.models.query_generator.network import QueryGeneratorNetwork
+from quoth.models.query_generator.saved import encoder_folder, is_own, read_saved
 from quoth.models.saving import save_tokenizer, writing_tensors
 
 Network = QueryGeneratorNetwork | ForeignNetwork | CausalNetwork

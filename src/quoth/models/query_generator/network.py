@@ -132,6 +132,10 @@ class QueryGeneratorNetwork(nn.Module):
 
     def encode(self, passages: TextBatch) -> Tensor:  # (B, T, D)
         """Return the states of passages; no gradient reaches the encoder unless it is trained."""
+        return self.encode_twice(passages)[1]
+
+    def encode_twice(self, passages: TextBatch) -> tuple[Tensor, Tensor]:  # (B, T, D) each
+        """Return the encoder's last states of passages, and what the decoder reads of them."""
         grad = torch.is_grad_enabled() and self.train_encoder
         with torch.set_grad_enabled(grad), steady_kernels(passages.mask.device):
             output = self.encoder(
@@ -139,9 +143,8 @@ class QueryGeneratorNetwork(nn.Module):
                 attention_mask=passages.mask.long(),
                 output_hidden_states=self.memory is not None,
             )
-        if self.memory is None:
-            return output.last_hidden_state  # type: ignore[no-any-return]
-        return self.memory(output.hidden_states)  # type: ignore[no-any-return]
+        last: Tensor = output.last_hidden_state
+        return last, last if self.memory is None else self.memory(output.hidden_states)
 
     def decode(
         self, inputs: Tensor, states: Tensor, mask: Tensor, *, bias: Tensor | None = None

@@ -97,8 +97,8 @@ def lookup(store: Store, units: list[Unit]) -> PassageLookup:
     def fail(_config: Config) -> object:
         raise AssertionError("BM25 needs no encoder")
 
-    names = ("load_encoder", "load_generator", "load_generative", "load_reranker")
-    loading = dict.fromkeys(names, fail)
+    names = ("encoder", "generator", "generative", "reranker", "scorer")
+    loading = {f"load_{name}": fail for name in names}
     searchers = Searchers(store.path.parent, store, Config(), **loading)  # type: ignore[arg-type]
     analyser = Analyser(AnalyserConfig())
     return PassageLookup(units, searchers.lexical(syntax=False), analyser=analyser)

@@ -113,7 +113,11 @@ def test_the_verdict_says_by_how_much_and_whether_it_may_be_chance() -> None:
     )
     assert dense.endswith("the interval does not hold 0, so it is hardly chance.")
     assert headline(make_report()).startswith("Installed")
-    assert headline(make_report(installed=False)).startswith("Kept aside")
+    aside = make_report(installed=False)
+    assert headline(aside) == "Kept aside: search is as it was."
+    twice = "looks at its best hits a second time"
+    assert headline(replace(aside, second_look=True)) == f"From now on search {twice}."
+    assert headline(replace(make_report(), second_look=True)).endswith(f"new encoder, and {twice}.")
     assert "(300 known items, 280 pseudo-queries, 40 labelled pairs)" in how_it_knows(make_report())
 
 

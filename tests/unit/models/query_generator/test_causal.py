@@ -23,9 +23,9 @@ from quoth.models.query_generator.causal import CausalNetwork
 from quoth.models.query_generator.causal_files import ADAPTER_FILE, read_causal
 from quoth.models.query_generator.config import CausalGeneratorConfig
 from quoth.models.query_generator.decoding import greedy
-from quoth.models.query_generator.files import CONFIG_FILE
 from quoth.models.query_generator.generator import SHIPPED_NAMES, QueryGenerator
 from quoth.models.query_generator.network import TextBatch
+from quoth.models.query_generator.saved import CONFIG_FILE
 from quoth.models.tensor_files import digest
 
 CONFIG = CausalGeneratorConfig(max_passage_subwords=48, max_query_subwords=10, lora_rank=2)

@@ -14,13 +14,10 @@ from tiny_generator import CONFIG, PASSAGES, make_generator, save_base
 from quoth.errors import ConfigError, Damaged
 from quoth.models import pretrained
 from quoth.models.quantised import dequantise, quantise
-from quoth.models.query_generator.files import (
-    CONFIG_FILE,
-    DECODER_FILE,
-    decoder_tensors,
-)
+from quoth.models.query_generator.files import decoder_tensors
 from quoth.models.query_generator.generator import QueryGenerator
 from quoth.models.query_generator.network import QueryGeneratorNetwork
+from quoth.models.query_generator.saved import CONFIG_FILE, DECODER_FILE
 
 QUERIES = ["owl", "the raven", "birds sleep here", "dusk"]
 
