@@ -158,8 +158,9 @@ class Searchers:
         chosen = self.choose(name)
         if rerank is not None:
             return chosen, rerank
-        reads = reranking.find_reranker(self._config.rerank) is not None
-        can = name == AUTO and chosen == "hybrid" and reads
+        if name != AUTO or chosen != "hybrid":  # looking for a reranker needs its packages
+            return chosen, False
+        can = reranking.find_reranker(self._config.rerank) is not None
         return chosen, can and self.rerank_share > 0.0
 
     @functools.cached_property
