@@ -1,11 +1,14 @@
 /* What is counted in texts: passages weighed by the terms in them, and signatures of texts. */
 #include "texts.h"
 
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PER_PASSAGE 5 /* numbers of a record, the last of them how many terms */
+#define PER_PASSAGE 5 /* numbers of a record: field, instance, start, end and how many terms */
+#define NUM_TERMS 4
+#define MOST_COMPARED 4096 /* hashes that are compared with each other in one call */
 
 static uint32_t number_at(const uint8_t *data, size_t at) {
     uint32_t number;
@@ -20,37 +23,159 @@ static uint32_t count_key(const uint8_t *keys, size_t count, uint32_t key) {
     return found;
 }
 
+typedef struct {
+    const uint8_t *data;
+    size_t size, count; /* numbers in all, and passages */
+} record_t;
+
+typedef struct {
+    const uint8_t *keys, *weights;
+    size_t count;
+    double telling, k1;
+} wanted_t;
+
+static int read_record(const char *data, Py_ssize_t size, record_t *record) {
+    record->data = (const uint8_t *)data;
+    record->size = (size_t)size / 4;
+    record->count = record->size > 1 ? number_at(record->data, 1) : 0;
+    return record->size >= 2 && record->count <= record->size
+           && 2 + PER_PASSAGE * record->count <= record->size;
+}
+
+static int read_wanted(const char *keys, Py_ssize_t keys_size, const char *weights, Py_ssize_t size,
+    wanted_t *wanted) {
+    wanted->keys = (const uint8_t *)keys;
+    wanted->weights = (const uint8_t *)weights;
+    wanted->count = (size_t)keys_size / 4;
+    return (size_t)size == wanted->count * 8;
+}
+
+static uint32_t place_at(const record_t *record, size_t passage, size_t number) {
+    return number_at(record->data, 2 + PER_PASSAGE * passage + number);
+}
+
+/* Weigh a passage whose terms begin at a number of the record. */
+static double weigh_passage(
+    const record_t *record, size_t at, size_t terms, const wanted_t *wanted) {
+    double matched = 0.0, share = (double)terms / wanted->telling;
+    for (size_t each = 0; each < wanted->count; each++) {
+        uint32_t tf = count_key(record->data + 4 * at, terms, number_at(wanted->keys, each));
+        double weight;
+        memcpy(&weight, wanted->weights + 8 * each, sizeof weight);
+        if (tf)
+            matched += weight * ((double)tf * (wanted->k1 + 1.0) / ((double)tf + wanted->k1));
+    }
+    return matched * (share < 1.0 ? share : 1.0);
+}
+
+static PyObject *refuse_record(void) {
+    return PyErr_Format(PyExc_ValueError, "a record of passages is damaged");
+}
+
 /* weigh(record, keys, weights, telling_length, k1): the weight of each passage of a record. */
 static PyObject *weigh(PyObject *Py_UNUSED(module), PyObject *args) {
-    const char *record, *keys, *weights;
-    Py_ssize_t record_size, keys_size, weights_size;
-    double telling, k1;
-    if (!PyArg_ParseTuple(args, "y#y#y#dd", &record, &record_size, &keys, &keys_size, &weights,
-            &weights_size, &telling, &k1))
+    const char *data, *keys, *weights;
+    Py_ssize_t size, keys_size, weights_size;
+    record_t record;
+    wanted_t wanted;
+    if (!PyArg_ParseTuple(args, "y#y#y#dd", &data, &size, &keys, &keys_size, &weights,
+            &weights_size, &wanted.telling, &wanted.k1))
         return NULL;
-    const uint8_t *data = (const uint8_t *)record;
-    size_t size = (size_t)record_size / 4, count = size > 1 ? number_at(data, 1) : 0;
-    size_t num_wanted = (size_t)keys_size / 4, at = 2 + PER_PASSAGE * count;
-    if (size < 2 || count > size || at > size || (size_t)weights_size != num_wanted * 8)
-        return PyErr_Format(PyExc_ValueError, "a record of passages is damaged");
-    PyObject *list = PyList_New((Py_ssize_t)count);
-    for (size_t passage = 0; list != NULL && passage < count; passage++) {
-        size_t terms = number_at(data, 2 + PER_PASSAGE * passage + PER_PASSAGE - 1);
-        double matched = 0.0, share = (double)terms / telling;
-        if (terms > size - at) {
+    if (!read_record(data, size, &record)
+        || !read_wanted(keys, keys_size, weights, weights_size, &wanted))
+        return refuse_record();
+    size_t at = 2 + PER_PASSAGE * record.count;
+    PyObject *list = PyList_New((Py_ssize_t)record.count);
+    for (size_t passage = 0; list != NULL && passage < record.count; passage++) {
+        size_t terms = place_at(&record, passage, NUM_TERMS);
+        if (terms > record.size - at) {
             Py_DECREF(list);
-            return PyErr_Format(PyExc_ValueError, "a record of passages is damaged");
+            return refuse_record();
         }
-        for (size_t each = 0; each < num_wanted; each++) {
-            uint32_t tf = count_key(data + 4 * at, terms, number_at((const uint8_t *)keys, each));
-            double weight;
-            memcpy(&weight, weights + 8 * each, sizeof weight);
-            if (tf)
-                matched += weight * ((double)tf * (k1 + 1.0) / ((double)tf + k1));
+        PyList_SET_ITEM(list, (Py_ssize_t)passage,
+            PyFloat_FromDouble(weigh_passage(&record, at, terms, &wanted)));
+        at += terms;
+    }
+    return list;
+}
+
+static int is_left_out(const record_t *record, size_t passage, uint64_t left_out) {
+    uint32_t field = place_at(record, passage, 0);
+    return field < 64 && left_out >> field & 1;
+}
+
+/* Find the first of the heaviest passages, -1 where there is none, -2 in a damaged record. Those of
+ * fields that are left out are found only where there is no other. */
+static Py_ssize_t find_heaviest(const record_t *record, uint64_t left_out, const wanted_t *wanted) {
+    size_t fit = 0, at = 2 + PER_PASSAGE * record->count;
+    Py_ssize_t best = -1;
+    double most = -INFINITY;
+    for (size_t passage = 0; passage < record->count; passage++)
+        if (!is_left_out(record, passage, left_out)) {
+            best = fit++ ? best : (Py_ssize_t)passage;
+        }
+    if (!fit) {
+        left_out = 0;
+        fit = record->count;
+        best = fit ? 0 : -1;
+    }
+    for (size_t passage = 0; fit > 1 && passage < record->count; passage++) {
+        size_t terms = place_at(record, passage, NUM_TERMS);
+        if (terms > record->size - at)
+            return -2;
+        if (!is_left_out(record, passage, left_out)) {
+            double weight = weigh_passage(record, at, terms, wanted);
+            if (weight > most) {
+                most = weight;
+                best = (Py_ssize_t)passage;
+            }
         }
         at += terms;
-        PyList_SET_ITEM(
-            list, (Py_ssize_t)passage, PyFloat_FromDouble(matched * (share < 1.0 ? share : 1.0)));
+    }
+    return best;
+}
+
+/* heaviest(records, left_out, keys, weights, telling_length, k1): of each record the field,
+ * instance, start and end of the heaviest passage, or None; `left_out` has a bit for each field,
+ * eight bytes a record. */
+static PyObject *heaviest(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *records;
+    const char *left_out, *keys, *weights;
+    Py_ssize_t left_out_size, keys_size, weights_size;
+    wanted_t wanted;
+    if (!PyArg_ParseTuple(args, "O!y#y#y#dd", &PyList_Type, &records, &left_out, &left_out_size,
+            &keys, &keys_size, &weights, &weights_size, &wanted.telling, &wanted.k1))
+        return NULL;
+    Py_ssize_t count = PyList_GET_SIZE(records);
+    if (!read_wanted(keys, keys_size, weights, weights_size, &wanted)
+        || left_out_size != count * (Py_ssize_t)sizeof(uint64_t))
+        return refuse_record();
+    PyObject *list = PyList_New(count);
+    for (Py_ssize_t at = 0; list != NULL && at < count; at++) {
+        char *data;
+        Py_ssize_t size, best = -2;
+        record_t record;
+        uint64_t own;
+        PyObject *found = NULL;
+        memcpy(&own, left_out + at * (Py_ssize_t)sizeof own, sizeof own);
+        if (PyBytes_AsStringAndSize(PyList_GET_ITEM(records, at), &data, &size) == 0) {
+            if (read_record(data, size, &record))
+                best = find_heaviest(&record, own, &wanted);
+            if (best == -2)
+                refuse_record();
+            else if (best == -1)
+                found = Py_NewRef(Py_None);
+            else {
+                size_t passage = (size_t)best;
+                found = Py_BuildValue("(IIII)", place_at(&record, passage, 0),
+                    place_at(&record, passage, 1), place_at(&record, passage, 2),
+                    place_at(&record, passage, 3));
+            }
+        }
+        if (found == NULL)
+            Py_CLEAR(list);
+        else
+            PyList_SET_ITEM(list, at, found);
     }
     return list;
 }
@@ -155,6 +280,33 @@ static PyObject *sketch(PyObject *Py_UNUSED(module), PyObject *args) {
     return found;
 }
 
+/* are_apart(signatures, count): whether no two signatures share one of their smallest hashes; False
+ * where there are too many to say. */
+static PyObject *are_apart(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *signatures;
+    Py_ssize_t most;
+    if (!PyArg_ParseTuple(args, "O!n", &PyList_Type, &signatures, &most))
+        return NULL;
+    uint32_t hashes[MOST_COMPARED];
+    size_t count = 0;
+    for (Py_ssize_t at = 0; at < PyList_GET_SIZE(signatures); at++) {
+        char *data;
+        Py_ssize_t size;
+        if (PyBytes_AsStringAndSize(PyList_GET_ITEM(signatures, at), &data, &size) != 0)
+            return NULL;
+        size_t own = (size_t)size / 4 < (size_t)most ? (size_t)size / 4 : (size_t)most;
+        if (own > MOST_COMPARED - count)
+            Py_RETURN_FALSE;
+        memcpy(hashes + count, data, own * sizeof *hashes);
+        count += own;
+    }
+    qsort(hashes, count, sizeof *hashes, compare_hashes);
+    for (size_t at = 1; at < count; at++)
+        if (hashes[at] == hashes[at - 1])
+            Py_RETURN_FALSE;
+    Py_RETURN_TRUE;
+}
+
 /* keys(terms): the CRC-32 of each term, one after another. */
 static PyObject *keys(PyObject *Py_UNUSED(module), PyObject *terms) {
     if (!PyList_Check(terms)) {
@@ -177,7 +329,8 @@ static PyObject *keys(PyObject *Py_UNUSED(module), PyObject *terms) {
 }
 
 static PyMethodDef methods[] = {{"keys", keys, METH_O, NULL}, {"weigh", weigh, METH_VARARGS, NULL},
-    {"sketch", sketch, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+    {"heaviest", heaviest, METH_VARARGS, NULL}, {"sketch", sketch, METH_VARARGS, NULL},
+    {"are_apart", are_apart, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
 
 int add_text_functions(PyObject *module) {
     make_crc_table();

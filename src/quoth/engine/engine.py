@@ -136,18 +136,15 @@ class Engine(EngineBase):
     # Searching -------------------------------------------------------------------------------
 
     def _find(self, request: SearchRequest, *, least: float | None) -> ShownHits:
-        """Find the hits of a request, with all that is shown of them.
+        """Find the hits of a request; an explained one scores the sum of its parts."""
 
-        Scores are those of the ranking; one that is explained is the sum of its parts.
-        """
-        searcher, rerank = self.decide(request.searcher, request.rerank)
-        if (searcher, rerank) != (request.searcher, request.rerank):
-            request = replace(request, searcher=searcher, rerank=rerank)
+        def look(store: Store, searcher: str, rerank: bool) -> ShownHits:
+            asked = replace(request, searcher=searcher, rerank=rerank)
+            found = self._finder(store).answer(asked, least=least)
+            return replace(found, reranked_by=self.config.rerank.by) if rerank else found
+
         with self._timed("search"):
-            found = self._read(
-                lambda store: self._finder(store).answer(request, least=least), searcher
-            )
-        return replace(found, reranked_by=self.config.rerank.by) if rerank else found
+            return self._read_by(look, request.searcher, request.rerank)
 
     def decide(self, searcher: str, rerank: bool | None) -> tuple[str, bool]:
         """Return the searcher that a name stands for, and whether its hits are reranked."""
@@ -166,13 +163,12 @@ class Engine(EngineBase):
         rerank: bool | None = None,
     ) -> Run:
         """Search many queries, as plain words unless `syntax` is set; hits carry no passages."""
-        chosen, is_reranked = self.decide(searcher, rerank)
 
-        def look(store: Store) -> Run:
+        def look(store: Store, chosen: str, is_reranked: bool) -> Run:
             using = self._searchers.get(chosen, syntax=syntax, rerank=is_reranked)
             return using.search(queries, k=k, allowed=allowed_rows(store, where))
 
-        return self._read(look, chosen)
+        return self._read_by(look, searcher, rerank)
 
     def explain(
         self,
@@ -185,16 +181,15 @@ class Engine(EngineBase):
         rerank: bool | None = None,
     ) -> tuple[Part, ...]:
         """Say what each hit's score is made of; the parts add up to it."""
-        chosen, is_reranked = self.decide(searcher, rerank)
 
-        def look(store: Store) -> tuple[Part, ...]:
+        def look(store: Store, chosen: str, is_reranked: bool) -> tuple[Part, ...]:
             documents = newest(store, docids)
             using = self._searchers.get(chosen, syntax=True, rerank=is_reranked)
             allowed = allowed_rows(store, where)
             return using.explain(Query("", text), documents, k=k, allowed=allowed)
 
         with self._timed("explain"):
-            return self._read(look, chosen)
+            return self._read_by(look, searcher, rerank)
 
     def attention(
         self, text: str, docids: Sequence[str], *, searcher: str = "dense"
@@ -319,28 +314,37 @@ class Engine(EngineBase):
         store.forget(upto=store.change)
 
     def _read(self, look: Callable[[Store], _T], searcher: str = "lexical") -> _T:
-        """Look at one consistent state; again, if a writer replaced it meanwhile.
+        """Look at one consistent state; again, if a writer replaced it meanwhile."""
+        return self._read_by(lambda store, *_decided: look(store), searcher, False)
+
+    def _read_by(
+        self, look: Callable[[Store, str, bool], _T], searcher: str, rerank: bool | None
+    ) -> _T:
+        """Look at such a state by what a searcher's name stands for there.
 
         What turns out damaged, or cannot be read, is closed: the next look finds what was mended.
         """
         try:
-            return self._look(look, searcher)
+            return self._look(look, searcher, rerank)
         except (Damaged, StorageFailed):
             self.close()
             raise
 
-    def _look(self, look: Callable[[Store], _T], searcher: str) -> _T:
-        store, is_followed, is_known = self._reader(), False, True
+    def _look(
+        self, look: Callable[[Store, str, bool], _T], searcher: str, rerank: bool | None
+    ) -> _T:
+        store, chosen, followed, is_known = self._reader(), "lexical", "", True
         for _attempt in range(2 * _ATTEMPTS):
             with contextlib.suppress(IndexMoved), store.snapshot():
-                is_known = is_followed or (store.change, searcher) in self._seen
+                chosen, is_reranked = self._searchers.decide(searcher, rerank)
+                is_known = chosen == followed or (store.change, chosen) in self._seen
                 if is_known:
-                    return look(store)
+                    return look(store, chosen, is_reranked)
             if is_known:  # but replaced meanwhile
                 self._seen.clear()
             else:
-                self._follow(store, searcher)
-            is_followed = not is_known
+                self._follow(store, chosen)
+            followed = "" if is_known else chosen
         raise IndexMoved(f"{self.folder} is being rewritten all the time; search again")
 
     def _follow(self, store: Store, searcher: str) -> None:

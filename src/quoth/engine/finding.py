@@ -17,6 +17,7 @@ from quoth.collection.store_reader import StoredDocument
 from quoth.engine.lookup import HitDocuments, allowed_rows, find_newest, sign, stored_hits
 from quoth.engine.passages import BY_VECTORS
 from quoth.engine.searchers import Searchers
+from quoth.interruption import check_interruption
 from quoth.records import (
     Attention,
     Document,
@@ -332,6 +333,7 @@ class Finder:
         weights = searchers.lexical(syntax=syntax).term_weights(query)
         analyser, most = searchers.analyser, request.snippet_chars
         for hit, found in zip(hits, own, strict=True):
+            check_interruption()
             passage, document, snippet = best[found.row], found.document, None
             if passage and most:
                 snippet = make_snippet(passage, weights, analyser=analyser, max_chars=most)

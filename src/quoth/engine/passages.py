@@ -91,8 +91,12 @@ class PassageChooser:
             besides=besides,
             by_words=searcher != "dense",
         )
-        chosen: dict[int, Passage | None] = {}
         kept = lexical.passage_terms(stored)
+        if not near and len(kept) == len(stored):
+            check_interruption()
+            found = choice.among_each_kept(list(stored.values()), [kept[row] for row in stored])
+            return dict(zip(stored, found, strict=True))
+        chosen: dict[int, Passage | None] = {}
         rest = {row: document for row, document in stored.items() if row not in kept}
         cut = self._store.passages_by_row(rest) if rest else {}
         for row, document in stored.items():

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from quoth.compiled import is_compiled
 from quoth.records import Hit, SearchRequest
 from quoth.text.signatures import are_similar, smallest_hashes
 
@@ -61,6 +62,9 @@ def choose_distinct(
 
 def group_hits(hits: Sequence[Hit], signatures: Sequence[bytes], *, least: float) -> list[Group]:
     """Put hits that are at least so similar together, in the order of the best of each group."""
+    if _are_apart(signatures):  # as on most pages
+        pairs = enumerate(zip(hits, signatures, strict=True), start=1)
+        return [Group(hit, rank, signature) for rank, (hit, signature) in pairs]
     groups: list[Group] = []
     by_hash: dict[int, tuple[Group, ...]] = {}
     for rank, (hit, signature) in enumerate(zip(hits, signatures, strict=True), start=1):
@@ -83,3 +87,12 @@ def group_hits(hits: Sequence[Hit], signatures: Sequence[bytes], *, least: float
             known = {key: (*by_hash[key], group) for key in shared}
             by_hash.update(dict.fromkeys(keys, (group,)) | known)
     return groups
+
+
+def _are_apart(signatures: Sequence[bytes]) -> bool:
+    """Tell, where compiled code can, whether none shares one of its smallest hashes."""
+    if not is_compiled():
+        return False
+    from quoth.native import are_apart
+
+    return are_apart(list(signatures), _KEYS)

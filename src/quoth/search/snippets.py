@@ -6,7 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from quoth.index.lexical.passage_terms import PassageTerms, PlacedPassage, weigh_terms
+from quoth.index.lexical.passage_terms import (
+    MOST_FIELDS,
+    PassageTerms,
+    PlacedPassage,
+    find_heaviest,
+    weigh_terms,
+)
 from quoth.records import Document, Passage, Snippet, Span
 from quoth.search.near import Body
 from quoth.text.passage_scores import add_nearness
@@ -56,6 +62,27 @@ class PassageChoice:
             return None
         placed = kept.place(best)
         return _cut(document, names[placed.field], placed)
+
+    def among_each_kept(
+        self, documents: Sequence[Document], kept: Sequence[PassageTerms]
+    ) -> list[Passage | None]:
+        """Choose by the terms that were kept, for many documents at once; nothing else counts."""
+        if any(len(each.fields) > MOST_FIELDS for each in documents):
+            pairs = zip(documents, kept, strict=True)
+            return [self.among_kept(document, own) for document, own in pairs]
+        left_out = [self._left_out(each) for each in documents]
+        found = find_heaviest(kept, self._weights, left_out=left_out)
+        return [
+            None if placed is None else _cut(document, list(document.fields)[placed.field], placed)
+            for document, placed in zip(documents, found, strict=True)
+        ]
+
+    def _left_out(self, document: Document) -> int:
+        """Return a bit for each field that others go before."""
+        if not self._besides:
+            return 0
+        names = enumerate(document.fields)
+        return sum(1 << number for number, name in names if name in self._besides)
 
     def _choose(
         self, fields: Sequence[str], weigh: Callable[[], Sequence[float]], near: Body | None

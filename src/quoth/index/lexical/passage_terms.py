@@ -28,6 +28,9 @@ from quoth.vocabulary.derived_file import SQLITE_ERRORS, DerivedFile, explain_fa
 from quoth.vocabulary.weighting import K1, saturate
 
 FILE_NAME = "passages.db"
+MOST_FIELDS = 64
+"""Fields of a document up to which the heaviest passages of many are found at once."""
+
 TELLING_LENGTH = 10
 """Terms from which on a passage counts in full; a shorter one, such as a title, in proportion."""
 
@@ -125,21 +128,21 @@ def _write_keys(terms: list[str]) -> bytes:
 class PassageTerms:
     """The record of one document, read."""
 
-    __slots__ = ("_ends", "_keys", "_places", "_record")
+    __slots__ = ("_keys", "_lazy_ends", "_places", "record")
 
     def __init__(self, record: bytes) -> None:
         """Read a record; raises ValueError where it is not as it was written."""
         if zlib.crc32(memoryview(record)[_WIDTH:]).to_bytes(_WIDTH, "little") != record[:_WIDTH]:
             raise ValueError("its checksum is another")
-        self._record = record
+        self.record = record
         count = int.from_bytes(record[_WIDTH : 2 * _WIDTH], "little")
         body = (2 + _PER_PASSAGE * count) * _WIDTH
         self._places = array("I", record[2 * _WIDTH : body])
         self._keys = record[body:]
-        self._ends = list(accumulate(self._places[_PER_PASSAGE - 1 :: _PER_PASSAGE]))
+        self._lazy_ends: list[int] | None = None
 
     def __len__(self) -> int:
-        return len(self._ends)
+        return len(self._places) // _PER_PASSAGE
 
     def fields(self) -> Sequence[int]:
         """Return the number of the field that each passage stands in."""
@@ -157,11 +160,11 @@ class PassageTerms:
         from quoth.native import weigh
 
         keys, packed = _WEIGHTS.pack(weights)
-        return weigh(self._record, keys, packed, TELLING_LENGTH, K1)
+        return weigh(self.record, keys, packed, TELLING_LENGTH, K1)
 
     def weigh_slowly(self, weights: Mapping[str, float]) -> list[float]:
         """Do the same without compiled code."""
-        ends, find = self._ends, self._keys.find
+        ends, find = self._ends(), self._keys.find
         matched = [0.0] * len(ends)
         for term, weight in weights.items():
             key = _KEYS[term]
@@ -179,6 +182,44 @@ class PassageTerms:
             each and each * _share(end - start)
             for each, start, end in zip(matched, (0, *ends), ends, strict=False)
         ]
+
+    def _ends(self) -> list[int]:
+        """Tell up to where in all terms each passage's own stand."""
+        if self._lazy_ends is None:
+            self._lazy_ends = list(accumulate(self._places[_PER_PASSAGE - 1 :: _PER_PASSAGE]))
+        return self._lazy_ends
+
+
+def find_heaviest(
+    kept: Sequence[PassageTerms], weights: Mapping[str, float], *, left_out: Sequence[int]
+) -> Sequence[PlacedPassage | None]:
+    """Find the first of the heaviest passages in each of many documents; None where there is none.
+
+    `left_out` has a bit for each field of a document, of which it has at most `MOST_FIELDS`, whose
+    passages are found only where there are no others.
+    """
+    if not is_compiled():
+        return find_heaviest_slowly(kept, weights, left_out=left_out)
+    from quoth.native import heaviest
+
+    keys, packed = _WEIGHTS.pack(weights)
+    masks = struct.pack(f"={len(left_out)}Q", *left_out)
+    found = heaviest([each.record for each in kept], masks, keys, packed, TELLING_LENGTH, K1)
+    return [None if each is None else PlacedPassage(*each) for each in found]
+
+
+def find_heaviest_slowly(
+    kept: Sequence[PassageTerms], weights: Mapping[str, float], *, left_out: Sequence[int]
+) -> list[PlacedPassage | None]:
+    """Do the same without compiled code."""
+    found: list[PlacedPassage | None] = []
+    for own, mask in zip(kept, left_out, strict=True):
+        fields = own.fields()
+        fit = [at for at, field in enumerate(fields) if not mask >> field & 1]
+        fit = fit or list(range(len(fields)))
+        weighed = own.weigh_slowly(weights) if len(fit) > 1 else [0.0] * len(fields)
+        found.append(own.place(max(fit, key=weighed.__getitem__)) if fit else None)
+    return found
 
 
 class PassageTermsFile(DerivedFile):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from quoth.artifact import FILE_NAME
 from quoth.collection.store import Store
 from quoth.errors import CollectionError, OutOfFiles
 from quoth.index.dense.state import DenseState, read_state
@@ -17,6 +18,7 @@ class VectorsOnDisk:
         self.folder = folder
         self._store = store
         self._is_ours = False
+        self._read: tuple[tuple[int, int, int], DenseState | None] | None = None
 
     @property
     def were_finished(self) -> bool:
@@ -25,7 +27,7 @@ class VectorsOnDisk:
         A damaged index counts as one; whoever uses it says so.
         """
         try:
-            state = read_state(self.folder)
+            state = self._state()
         except OutOfFiles:
             raise
         except CollectionError:
@@ -37,7 +39,7 @@ class VectorsOnDisk:
         """Whether there are vectors to search by: all, or some that an encoding has made so far."""
         if self.were_finished:
             return True
-        state = read_state(self.folder)
+        state = self._state()
         if state is None:
             return False
         if not self._is_ours:  # else it stays so as long as the store is looked at
@@ -48,13 +50,24 @@ class VectorsOnDisk:
 
     def are_current(self, change: int) -> bool:
         """Whether everything up to a change is encoded."""
-        state, log = read_state(self.folder), self._store.log_digest(change)
+        state, log = self._state(), self._store.log_digest(change)
         return state is not None and (state.change, state.log) == (change, log)
 
     def model(self) -> dict[str, Any] | None:
         """Describe the model that made the vectors; None without any."""
-        state = read_state(self.folder)
+        state = self._state()
         return None if state is None else dict(state.model)
+
+    def _state(self) -> DenseState | None:
+        """Read the recorded state, again where its file is another."""
+        try:
+            found = (self.folder / FILE_NAME).stat()
+        except OSError:  # reading says what is wrong, if anything is
+            return read_state(self.folder)
+        file = (found.st_ino, found.st_mtime_ns, found.st_size)
+        if self._read is None or self._read[0] != file:
+            self._read = file, read_state(self.folder)
+        return self._read[1]
 
 
 def _was_finished(state: DenseState) -> bool:
