@@ -28,8 +28,8 @@ class GenerativeConfig(DecodeConfig, title="generative"):
         "name",
         IDENTIFIERS,
     )
-    """Where identifiers come from: the first of these that a document has; identifiers means stored
-    ones, anything else is a field."""
+    """Where identifiers come from, all of these together, the first ones first if there are too
+    many; identifiers means stored ones, anything else is a field."""
 
     generator: Annotated[str, not_empty("query-generator, a folder or none")] = "query-generator"
     """Query generator for documents without stored identifiers: the bundled one, a folder, or
