@@ -62,7 +62,8 @@ class PixarBuildConfig(CheckedConfig, title="pixar"):
 
     slot_kind: Annotated[str, OneOf("decoder", "mask", "input")] = "decoder"
     """Where the slots are: in a decoder that reads the query (decoder), in mask subwords after it
-    (mask), or at its first positions, as in the paper (input)."""
+    (mask), or at its first positions, as in the paper (input). Slots and their tail are those of
+    the network that training starts from; others need start = none."""
 
     tail: Annotated[str, OneOf("eos", "pad", "none")] = "eos"
     """Target of the slots after an identifier: its end once (eos), the end and then padding (pad),

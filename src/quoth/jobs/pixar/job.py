@@ -91,7 +91,7 @@ class PixarJob(Job[GenerativeReport]):
         own, used = asdict(self._request.config), asdict(config.generative)
         del own["device"], used["model"]
         encoder = config.dense.encoder
-        start = choose_start(own["start"], encoder=encoder, collection=self._context.folder)
+        start = choose_start(self._request.config, encoder=encoder, collection=self._context.folder)
         return {
             "names": fingerprint(self._context, read_own_names(self.folder.path)),
             "encoder": digest_weights(find_folder(encoder)),

@@ -317,7 +317,7 @@ class PixarStages:
     @functools.cached_property
     def _pretrained(self) -> PretrainedPixar | None:
         encoder, folder = self._context.config.dense.encoder, self._context.folder
-        return choose_start(self._config.start, encoder=encoder, collection=folder)
+        return choose_start(self._config, encoder=encoder, collection=folder)
 
     @property
     def _encoder(self) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from quoth.constraints import AtLeastOne, AtLeastZero, OneOf, Range, Share, Text, matches, not_empty
 from quoth.search.generative.aggregate_config import METHODS, POSTINGS, AggregateConfig
-from quoth.search.generative.decode.config import DecodeConfig
+from quoth.search.generative.decode.config import COSINES, DecodeConfig
 
 IDENTIFIERS = "identifiers"
 """As a source of names: the identifiers that the collection keeps for a document."""
@@ -28,8 +28,8 @@ class GenerativeConfig(DecodeConfig, title="generative"):
         "name",
         IDENTIFIERS,
     )
-    """Where identifiers come from: the first of these that a document has; identifiers means stored
-    ones, anything else is a field."""
+    """Where identifiers come from, all of these together, the first ones first if there are too
+    many; identifiers means stored ones, anything else is a field."""
 
     generator: Annotated[str, not_empty("query-generator, a folder or none")] = "query-generator"
     """Query generator for documents without stored identifiers: the bundled one, a folder, or
@@ -67,6 +67,10 @@ class GenerativeConfig(DecodeConfig, title="generative"):
     aggregate: Annotated[str, OneOf(*METHODS)] = "max"
     """How identifier scores are aggregated per document: max, logsumexp, seal or rank."""
 
+    mean_share: Share = 0.5
+    """With aggregate = max and order = bag_cos or bag_max: a document's score is that of its best
+    identifier and this share of the mean of all its identifiers; 0 leaves the best alone."""
+
     posting: Annotated[str, OneOf(*POSTINGS)] = "ignore"
     """Whether an identifier's score is shared among its documents: ignore (each gets all of it) or
     divide."""
@@ -85,6 +89,11 @@ class GenerativeConfig(DecodeConfig, title="generative"):
 
     constant: AtLeastZero = 60
     """With aggregate = rank: an identifier adds 1 / (constant + rank)."""
+
+    @property
+    def counts_all(self) -> bool:
+        """Whether all identifiers of a document count, beside its best one."""
+        return self.mean_share > 0 and self.aggregate == "max" and self.order in COSINES
 
     def decoding(self, *, depth: int = 0) -> DecodeConfig:
         """Return the settings of decoding, to the depth configured or another."""

@@ -1,6 +1,7 @@
 """Say what a score of generative search is made of: identifiers, and the phrases of these.
 
-Where a document scores as its best identifier, the score is a sum over phrases, and each is a part.
+Where a document scores as its best identifier, the score is a sum over phrases, and each is a part;
+the mean of all its identifiers, where it counts beside the best, is one more.
 Other ways of aggregating are no sums over phrases: there each identifier is a part, and what its
 phrases scored stands in its label.
 """
@@ -38,13 +39,18 @@ class Grounds:
 
 
 def explain_document(
-    contributions: Sequence[Contribution], grounds: Grounds, texts: PhraseTexts
+    contributions: Sequence[Contribution],
+    grounds: Grounds,
+    texts: PhraseTexts,
+    *,
+    mean: Part | None = None,
 ) -> Part:
-    """Explain a document's score by the identifiers that make it up."""
+    """Explain a document's score by the identifiers that make it up, and the mean of all."""
     if not contributions:
         return Part(f"{NAME}: no identifier found", 0.0)
     splits = grounds.aggregation.method == "max" and grounds.aggregation.posting == "ignore"
     parts = tuple(_explain(each, grounds, texts, splits=splits) for each in contributions)
+    parts += () if mean is None else (mean,)
     return Part(NAME, math.fsum(part.value for part in parts), parts)
 
 

@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from quoth.index.dense.files import explain, make_folder, map_array, write_array
 from quoth.index.trie.files import open_trie, save_trie
 from quoth.index.trie.trie import Trie
 from quoth.search.generative.added import AddedPhrases, no_phrases
+from quoth.search.generative.means import Owned, list_owned
 from quoth.search.generative.names import Float32
 from quoth.search.generative.state import (
     IndexState,
@@ -35,7 +37,7 @@ _WORDS, _STARTS, _WORD_ROWS = "added-words.npy", "added-starts.npy", "added-rows
 _NAME = re.compile(r"\d{6,}")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)  # no slots: what is worked out once needs a place
 class GenerativeIndex:
     """An opened state; it stays readable after a writer replaced it."""
 
@@ -43,6 +45,11 @@ class GenerativeIndex:
     norms: Float32  # (N,) length of each identifier's weighted sum
     rows: Integers  # documents that were looked at, sorted; some may have no name
     added: AddedPhrases = field(default_factory=no_phrases)
+
+    @cached_property
+    def owned(self) -> Owned:
+        """The identifiers of each document, made when first asked for."""
+        return list_owned(self.trie)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,13 @@ After PIXAR: a query becomes a pooled vector and slot vectors in one pass; a sho
 of the head's phrases; the best identifiers of the trie are found by these scores; and whoever owns
 them is found. By default an identifier scores as the cosine of the pooled vector and the weighted
 sum of its phrases' rows, to which the query's words add what each knows of a phrase better, and a
-document as its best identifier, which needs no order of phrases (the paper's reading: order =
-ordered).
+document as its best identifier and a share of the mean of all, which needs no order of phrases (the
+paper's reading: order = ordered).
 
 Decoding goes deeper, four times at a time, until k allowed documents are found that nothing deeper
-can surpass, or nothing is left. Where a document's score sums over identifiers (any aggregate but
-max), it depends on how deep that was. The model is loaded when first needed: what an index holds,
-and whether it is current and whole, is told without it.
+can surpass, whatever its mean, or nothing is left. Where a document's score sums over identifiers
+(any aggregate but max), it depends on how deep that was. The model is loaded when first needed:
+what an index holds, and whether it is current and whole, is told without it.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ from quoth.search.generative.added import (
 from quoth.search.generative.aggregate import Evidence, Owners, gather_evidence
 from quoth.search.generative.config import GenerativeConfig
 from quoth.search.generative.decode.config import BY_POOLED, COSINES
-from quoth.search.generative.decode.decoder import Decoder
+from quoth.search.generative.decode.decoder import Decoded, Decoder
 from quoth.search.generative.decode.score_table import BagNorms, PhraseScores, uses_end
 from quoth.search.generative.explain import NAME, Grounds, explain_document
 from quoth.search.generative.files import GenerativeModel
 from quoth.search.generative.index import GenerativeIndex, open_index
+from quoth.search.generative.means import MeanScorer, bound_unseen
 from quoth.search.generative.names import Identify
 from quoth.search.generative.state import is_index_current, read_index, read_model
 from quoth.search.generative.upkeep import GenerativeUpkeep, LoadModel, require_own_model
@@ -88,6 +89,7 @@ class GenerativeSearcher:
         self._turn = turn or nullcontext()
         self._index: GenerativeIndex | None = None
         self._decoders: dict[int, Decoder] = {}
+        self._means: MeanScorer | None = None
         self._asked: tuple[tuple[str, ...], EncodedQueries] | None = None
         self._known: tuple[tuple[str, ...], Sequence[PhraseScores]] = ((), ())
 
@@ -128,14 +130,9 @@ class GenerativeSearcher:
             config.aggregation(),
             self._norms(),
         )
+        texts = PhraseTexts(self._model.vocabulary, self._opened().added)
         return tuple(
-            explain_document(
-                aggregation.explain(
-                    found.evidence, config.aggregation(), owner=rows.get(document.docid, -1)
-                ),
-                grounds,
-                PhraseTexts(self._model.vocabulary, self._opened().added),
-            )
+            self._explain(rows.get(document.docid, -1), found, grounds, texts)
             for document in documents
         )
 
@@ -163,7 +160,7 @@ class GenerativeSearcher:
 
     def close(self) -> None:
         """Let go of the opened state."""
-        self._index = self._asked = None
+        self._index = self._asked = self._means = None
         self._known = ((), ())
         self._decoders = {}
 
@@ -243,15 +240,29 @@ class GenerativeSearcher:
             if rows is not None:
                 is_allowed = np.isin(owners.rows, rows)
                 owners = Owners(owners.rows[is_allowed], owners.scores[is_allowed])
+            if self._config.counts_all:
+                owners = self._mean_scorer().add(owners, scores)
             found = _Decoded(scores, evidence, owners)
             is_all = len(decoded.rows) < depth or depth >= len(trie)
             if is_all or (rows is not None and not len(rows)):
                 return found
             if len(owners.rows) >= k and (
-                config.method != "max" or decoded.scores[-1] < owners.scores[k - 1]
+                config.method != "max" or self._bound(decoded) < owners.scores[k - 1]
             ):
                 return found
             depth *= _DEEPER
+
+    def _bound(self, decoded: Decoded) -> float:
+        """Bound the score of documents that are not seen yet, best identifiers first."""
+        share = self._config.mean_share if self._config.counts_all else 0.0
+        return bound_unseen(float(decoded.scores[-1]), share)
+
+    def _explain(self, owner: int, found: _Decoded, grounds: Grounds, texts: PhraseTexts) -> Part:
+        own = aggregation.explain(found.evidence, grounds.aggregation, owner=owner)
+        mean = None
+        if own and self._config.counts_all:
+            mean = self._mean_scorer().explain(owner, own[0].share, found.scores)
+        return explain_document(own, grounds, texts, mean=mean)
 
     def _rank(self, owners: Owners, k: int) -> tuple[Hit, ...]:
         """Return the k best owners as hits; docids decide among those that tie with the last."""
@@ -318,6 +329,14 @@ class GenerativeSearcher:
                 self._opened().trie, config, norms=self._norms(), threads=threads
             )
         return self._decoders[depth]
+
+    def _mean_scorer(self) -> MeanScorer:
+        if self._means is None:
+            index = self._opened()
+            self._means = MeanScorer(
+                index.trie, index.owned, norms=self._norms(), config=self._config
+            )
+        return self._means
 
     def _norms(self) -> BagNorms:
         index, uses = self._opened(), self._model.vocabulary.uses

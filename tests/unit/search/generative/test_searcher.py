@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 import pytest
@@ -99,8 +100,13 @@ def _leaves(part: Part) -> float:
 # --- searching ------------------------------------------------------------------------------------
 
 
-def _best_cosines(store: Store, model: GenerativeModel, text: str) -> dict[str, float]:
-    return {docid: max(own) for docid, own in _cosines(store, model, text).items()}
+def _expected(
+    store: Store, model: GenerativeModel, text: str, *, share: float = CONFIG.mean_share
+) -> dict[str, float]:
+    """Score each document as its best identifier and a share of the mean of all."""
+    return {
+        docid: max(own) + share * fmean(own) for docid, own in _cosines(store, model, text).items()
+    }
 
 
 def _cosines(store: Store, model: GenerativeModel, text: str) -> dict[str, list[float]]:
@@ -126,14 +132,15 @@ def _cosines(store: Store, model: GenerativeModel, text: str) -> dict[str, list[
 
 
 @pytest.mark.parametrize("text", ["barn owl at night", "raven", "two birds sleep on the wing"])
-def test_a_document_scores_as_the_cosine_of_its_best_identifier(
-    store: Store, model: GenerativeModel, make: Make, text: str
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_a_document_scores_as_the_cosines_of_its_best_identifier_and_the_mean_of_all(
+    store: Store, model: GenerativeModel, make: Make, text: str, share: float
 ) -> None:
     _fill(store)
-    run = make().search([Query("q", text)], k=99, allowed=None)
+    run = make(replace(CONFIG, mean_share=share)).search([Query("q", text)], k=99, allowed=None)
     found = {hit.docid: hit.score for hit in run.hits["q"]}
     assert run.name == "generative"
-    assert found == pytest.approx(_best_cosines(store, model, text), abs=1e-5)
+    assert found == pytest.approx(_expected(store, model, text, share=share), abs=1e-5)
 
 
 @pytest.mark.parametrize("text", ["barn owl at night", "raven"])
@@ -147,7 +154,7 @@ def test_words_of_a_query_add_what_each_knows_of_a_phrase(
         searcher = make(replace(CONFIG, order=order), model=own, name=order)
         (hits,) = searcher.search([Query("q", text)], k=99, allowed=None).hits.values()
         found[order] = {hit.docid: hit.score for hit in hits}
-    expected = _best_cosines(store, own, text)
+    expected = _expected(store, own, text)
     assert found["bag_max"] == pytest.approx(expected, abs=1e-5)
     assert all(found["bag_max"][docid] >= score for docid, score in found["bag_cos"].items())
     assert found["bag_max"] != found["bag_cos"]

@@ -92,7 +92,7 @@ def fill_table(
     phrase_weights: Float32 | None,
 ) -> ScoreTable:
     """Put together what scoring a query's identifiers needs."""
-    gains, best = _find_gains(scores, config, phrase_weights)
+    gains, best = find_gains(scores, config, phrase_weights)
     num_lengths = len(divisors.by_length)
     rest, others = _bound_sums(gains, config, num_lengths)
     is_legal, offsets = np.ones(num_lengths, dtype=bool), np.zeros(num_lengths)
@@ -119,7 +119,7 @@ def fill_table(
     )
 
 
-def _find_gains(
+def find_gains(
     scores: PhraseScores, config: DecodeConfig, phrase_weights: Float32 | None
 ) -> tuple[Float32, Float32]:
     """Return what each phrase adds in each slot that matters, and the most it adds."""
