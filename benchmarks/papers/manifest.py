@@ -182,8 +182,10 @@ class Exhibit:
         if not self.seconds:
             return "time not noted" if self.command else ""
         seconds = read_figure(self.seconds).value
-        told = f"{seconds / 60:,.0f} minutes" if seconds > 120 else f"{seconds:.0f} seconds"
-        return f"{told} {self.time}"
+        if seconds > 120:
+            return f"{seconds / 60:,.0f} minutes {self.time}"
+        told = f"{seconds:.2g}" if seconds < 10 else f"{seconds:.0f}"
+        return f"{told} seconds {self.time}"
 
     @property
     def told(self) -> str:
