@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,7 @@ def test_every_figure_of_ours_is_in_a_result_file() -> None:
     assert len(list(references(tuple(PAPERS.values())))) > 300
     for exhibit in EXHIBITS:
         assert not exhibit.seconds or read_figure(exhibit.seconds).value > 0
+        assert exhibit.told
         for row in exhibit.rows:
             meant = [column for column in exhibit.columns if row.reference(column)]
             assert all(row.ours(column) is not None for column in meant)
@@ -92,6 +94,22 @@ def test_a_reference_that_fits_nothing_or_several_is_an_error() -> None:
     with pytest.raises(LookupError, match="is no figure"):
         read_figure("glow/glow:experiments[0]/device")
     assert len(look_up("glow/glow:experiments[*]/variants[*variant=none]")) == 7
+
+
+def test_sentences_take_their_figures_from_the_results() -> None:
+    mean = "glow/glow:experiments[4]/facts/mean_weight/queries"
+    exhibit = Exhibit("Table", "about", f"It is <{mean}|1|1>, or <{mean}|100|0> %; 3 < 4.")
+    value = read_figure(mean).value
+    assert exhibit.told == f"It is {value:.1f}, or {100 * value:.0f} %; 3 < 4."
+    paper = replace(PAPERS["GLOW"], exhibits=(exhibit,))
+    assert list(references((paper,))) == [mean, mean]
+    assert not any("<" in each.told for each in EXHIBITS)
+
+
+def test_a_sentence_that_refers_to_nothing_is_an_error() -> None:
+    exhibit = Exhibit("Table", "about", "It is <glow/glow:experiments[4]/facts/none|1|1>.")
+    with pytest.raises(LookupError, match="there is no 'none'"):
+        _ = exhibit.told
 
 
 def test_the_list_names_all(

@@ -9,7 +9,7 @@ values (`!=` for other ones), or the item at a place; with a star before, all th
 is taken. What is found is a number, or a mean or difference with the ends of its interval.
 
 A column's reference may leave {names} open, which each row fills in; a row that fills in none was
-not run.
+not run. A sentence takes its figures from references, too: <reference|scale|digits>.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ _ROOT = Path(__file__).resolve().parents[1]
 _PARTS = re.compile(r"([^/\[]+)((?:\[[^\]]*\])*)(?:/|$)")
 _CHOICES = re.compile(r"\[([^\]]*)\]")
 _OPEN = re.compile(r"\{(\w+)\}")
+_TOLD = re.compile(r"<([^<>|]+)\|([\d.]+)\|(\d)>")
 _MEANS = ("mean", "difference", "auroc")
 
 
@@ -128,7 +129,10 @@ class Exhibit:
     name: str
     about: str
     difference: str
-    """How ours differ from the paper's, in a sentence or two, or why nothing was run."""
+    """How ours differ from the paper's, in a sentence or two, or why nothing was run.
+
+    Figures of ours stand in it as <reference|scale|digits>; see `told`.
+    """
 
     command: tuple[str, ...] = ()
     like: str = ""
@@ -178,8 +182,15 @@ class Exhibit:
         if not self.seconds:
             return "time not noted" if self.command else ""
         seconds = read_figure(self.seconds).value
-        told = f"{seconds / 60:,.0f} minutes" if seconds > 120 else f"{seconds:.0f} seconds"
-        return f"{told} {self.time}"
+        if seconds > 120:
+            return f"{seconds / 60:,.0f} minutes {self.time}"
+        told = f"{seconds:.2g}" if seconds < 10 else f"{seconds:.0f}"
+        return f"{told} seconds {self.time}"
+
+    @property
+    def told(self) -> str:
+        """Write how ours differ, with the figures that the sentences refer to."""
+        return _TOLD.sub(_fill, self.difference)
 
     def sides(self, place: int) -> tuple[bool, bool]:
         """Say of a column whether the paper, and whether we, have any figure of it."""
@@ -215,6 +226,7 @@ def references(papers: Sequence[Paper]) -> Iterator[str]:
     for exhibit in (each for paper in papers for each in paper.exhibits):
         if exhibit.seconds:
             yield exhibit.seconds
+        yield from (found[1] for found in _TOLD.finditer(exhibit.difference))
         for row in exhibit.rows:
             for column in exhibit.columns:
                 if found := row.reference(column):
@@ -286,6 +298,12 @@ def _as_figure(found: Any, reference: str) -> Figure:
     if isinstance(found, bool) or not isinstance(found, int | float):
         raise LookupError(f"{reference} is no figure: {str(found)[:60]}")
     return Figure(found)
+
+
+def _fill(found: re.Match[str]) -> str:
+    """Write the figure that a sentence refers to, without the ends of its interval."""
+    reference, scale, digits = found.groups()
+    return f"{float(scale) * read_figure(reference).value:,.{digits}f}"
 
 
 def _paper(record: Mapping[str, Any]) -> Paper:
