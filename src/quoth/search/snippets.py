@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from quoth.index.lexical.passage_terms import (
     MOST_FIELDS,
     PassageTerms,
-    PlacedPassage,
+    Placed,
     find_heaviest,
     weigh_terms,
 )
@@ -67,22 +67,20 @@ class PassageChoice:
         self, documents: Sequence[Document], kept: Sequence[PassageTerms]
     ) -> list[Passage | None]:
         """Choose by the terms that were kept, for many documents at once; nothing else counts."""
-        if any(len(each.fields) > MOST_FIELDS for each in documents):
+        names = [tuple(each.fields) for each in documents]
+        left_out = {own: self._left_out(own) for own in set(names)}
+        if any(len(own) > MOST_FIELDS for own in left_out):
             pairs = zip(documents, kept, strict=True)
             return [self.among_kept(document, own) for document, own in pairs]
-        left_out = [self._left_out(each) for each in documents]
-        found = find_heaviest(kept, self._weights, left_out=left_out)
+        found = find_heaviest(kept, self._weights, left_out=[left_out[own] for own in names])
         return [
-            None if placed is None else _cut(document, list(document.fields)[placed.field], placed)
-            for document, placed in zip(documents, found, strict=True)
+            None if placed is None else _cut(document, own[placed[0]], placed)
+            for document, own, placed in zip(documents, names, found, strict=True)
         ]
 
-    def _left_out(self, document: Document) -> int:
+    def _left_out(self, names: Sequence[str]) -> int:
         """Return a bit for each field that others go before."""
-        if not self._besides:
-            return 0
-        names = enumerate(document.fields)
-        return sum(1 << number for number, name in names if name in self._besides)
+        return sum(1 << at for at, name in enumerate(names) if name in self._besides)
 
     def _choose(
         self, fields: Sequence[str], weigh: Callable[[], Sequence[float]], near: Body | None
@@ -121,7 +119,7 @@ def _by_place(fields: Sequence[str], near: Body) -> dict[int, float]:
     return dict(zip(own, near.cosines, strict=True)) if fits else {}
 
 
-def _cut(document: Document, field: str, placed: PlacedPassage) -> Passage:
+def _cut(document: Document, field: str, placed: Placed) -> Passage:
     _number, instance, start, end = placed
     text = document.fields[field][instance][start:end]
     return Passage(document.docid, field, Span(start, end), text, instance)

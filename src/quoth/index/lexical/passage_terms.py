@@ -55,6 +55,10 @@ class PlacedPassage(NamedTuple):
     end: int
 
 
+Placed = tuple[int, int, int, int]
+"""The same numbers, as compiled code tells them."""
+
+
 class _Keys(dict[str, bytes]):
     """Term → key, computed once; emptied when it grows too large."""
 
@@ -192,7 +196,7 @@ class PassageTerms:
 
 def find_heaviest(
     kept: Sequence[PassageTerms], weights: Mapping[str, float], *, left_out: Sequence[int]
-) -> Sequence[PlacedPassage | None]:
+) -> Sequence[Placed | None]:
     """Find the first of the heaviest passages in each of many documents; None where there is none.
 
     `left_out` has a bit for each field of a document, of which it has at most `MOST_FIELDS`, whose
@@ -204,8 +208,7 @@ def find_heaviest(
 
     keys, packed = _WEIGHTS.pack(weights)
     masks = struct.pack(f"={len(left_out)}Q", *left_out)
-    found = heaviest([each.record for each in kept], masks, keys, packed, TELLING_LENGTH, K1)
-    return [None if each is None else PlacedPassage(*each) for each in found]
+    return heaviest([each.record for each in kept], masks, keys, packed, TELLING_LENGTH, K1)
 
 
 def find_heaviest_slowly(
