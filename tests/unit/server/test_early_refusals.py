@@ -22,6 +22,7 @@ from quoth.records import Document
 from quoth.server import early_refusals
 from quoth.server.access.keys import Keys, add_key
 from quoth.server.access.policy import Access, AccessPolicy
+from quoth.server.connections.httptools_connection import HttpToolsConnection
 from quoth.server.errors import (
     KeyRequired,
     NotAllowed,
@@ -256,6 +257,54 @@ def noting_access(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(AccessPolicy, "authorise", note)
     return asked
+
+
+# Heads that are known ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Note of which requests the head is parsed, by their paths."""
+    found: list[bytes] = []
+    complete = HttpToolsConnection.on_headers_complete
+
+    def note(connection: HttpToolsConnection) -> None:
+        found.append(connection.url)
+        complete(connection)
+
+    monkeypatch.setattr(HttpToolsConnection, "on_headers_complete", note)
+    return found
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_a_known_head_is_refused_unparsed_and_answered_alike(
+    app: FastAPI, crowd: Crowd, parsed: list[bytes], loop: str
+) -> None:
+    with serving(app, loop=loop) as url:
+        replies = []
+        with connected(url) as client:
+            for number in range(5):
+                send(client, ASKED.replace(b"owl", b"%03d" % number))
+                replies.append(without_own(read_reply(client)))
+        with connected(url, METRICS) as client:
+            told = read_reply(client).body.decode()
+    assert [each == replies[0] for each in replies] == [True] * 5
+    assert parsed == [b"/search", b"/search", b"/metrics"]  # first on its connection, and at rest
+    assert 'quoth_requests_total{method="POST",route="/search",status="429"} 5' in told
+    assert 'quoth_errors_total{kind="Overloaded"} 5' in told
+
+
+def test_a_known_head_is_parsed_where_there_is_room(
+    app: FastAPI, crowd: Crowd, parsed: list[bytes]
+) -> None:
+    with serving(app) as url, connected(url) as client:
+        for is_there in (True, True, True, False, True, False):
+            crowd.is_there = is_there
+            send(client, ASKED)
+            reply = read_reply(client)
+            assert reply.status == (429 if is_there else 200)
+            assert is_there or b"owl" in reply.body
+    assert (crowd.ahead, len(parsed)) == ([0] * 6, 4)
 
 
 def test_whoever_is_refused_is_counted_and_never_becomes_a_task(
