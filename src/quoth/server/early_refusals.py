@@ -2,10 +2,12 @@
 
 Where more ask than can be served, most of what a server does is to refuse. So whoever is refused is
 answered by the connection itself, with the same bytes that the application would send: no task is
-made, no layer passed and no body read. Who may pass is not asked again. Many heads may be read
-before the first who passed joins the queue, so those who passed are counted meanwhile. Writing a
-line of the log for each would take a quarter of the time, so of those who are turned away for want
-of room only some are logged in any second, and the number of the others once it is over.
+made, no layer passed and no body read. Who may pass is not asked again, heads that are alike are
+judged once where there are no keys, and responses that are alike are written once, but for the
+request's id. Many heads may be read before the first who passed joins the queue, so those who
+passed are counted meanwhile. Writing a line of the log for each would take a quarter of the time,
+so of those who are turned away for want of room only some are logged in any second, and the number
+of the others once it is over.
 """
 
 from __future__ import annotations
@@ -20,8 +22,15 @@ from http import HTTPStatus
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from quoth.server.access.policy import AccessPolicy, Admits, EarlyGuards, put_policy
-from quoth.server.errors import RequestError
+from quoth.server.access.passed_heads import PassedHeads, header_by_name, key_of_head
+from quoth.server.access.policy import (
+    AccessPolicy,
+    Admits,
+    EarlyGuards,
+    GuardedRoute,
+    put_policy,
+)
+from quoth.server.errors import RequestError, headers_of
 from quoth.server.middleware import (
     choose_request_id,
     complete_headers,
@@ -37,6 +46,8 @@ LOGGED_A_SECOND = 20
 
 _WANT_OF_ROOM = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 _PHRASES = {each.value: each.phrase for each in HTTPStatus}
+_BLANK = "\x7f"  # stands for a letter of an id; of one byte in JSON, too, and in no message of ours
+_MOST_TEMPLATES = 256
 
 
 class EarlyRefusals:
@@ -46,6 +57,8 @@ class EarlyRefusals:
         self._guards = guards
         self._policy = policy
         self._metrics = metrics
+        self._passed = PassedHeads()
+        self._responses = _Responses()
         self._let_in = Counter[Admits]()  # since the loop last let tasks run
         self._turned_away = 0  # in this second
 
@@ -54,34 +67,40 @@ class EarlyRefusals:
         route = self._guards.find(scope)
         if route is None:
             return b""
-        begun, headers = time.perf_counter(), Headers(scope=scope)
-        put_policy(scope, self._policy)
+        begun, headers = time.perf_counter(), header_by_name(scope)
         try:
-            self._policy.check_host(headers)
-            self._guards.check(scope, ahead=self._let_in[route.admits])
+            self._check_head(scope, route, headers)
+            self._guards.check_room(scope, route, ahead=self._let_in.get(route.admits, 0))
         except RequestError as error:
-            request_id = choose_request_id(headers)
-            scope["state"]["kind"] = type(error).__name__
-            own, body = error_response(error.status, error, request_id)
-            lines = [f"HTTP/1.1 {error.status} {_PHRASES[error.status]}".encode()]
-            lines += [
-                name + b": " + value
-                for name, value in (*default_headers, *complete_headers(own, request_id))
-            ]
-            is_logged = error.status not in _WANT_OF_ROOM or self._is_logged()
-            note_answered(
-                scope,
-                self._metrics,
-                request_id,
-                status=error.status,
-                begun=begun,
-                is_logged=is_logged,
-            )
-            return b"\r\n".join((*lines, b"", body))
+            request_id = choose_request_id(headers.get(b"x-request-id", b"").decode("latin-1"))
+            self._note(scope, error, request_id, begun=begun)
+            return self._responses.write(error, request_id, default_headers)
         if not self._let_in:
             asyncio.get_running_loop().call_soon(self._let_in.clear)
         self._let_in[route.admits] += 1
         return b""
+
+    def _check_head(self, scope: Scope, route: GuardedRoute, headers: dict[bytes, bytes]) -> None:
+        """Refuse a request that is not allowed, unless one that is judged alike has passed."""
+        key = None if self._policy.keys is not None else key_of_head(scope, headers)
+        if self._passed.has(key):
+            return
+        put_policy(scope, self._policy)
+        self._policy.check_host(Headers(scope=scope))
+        scope["route"] = route  # which a refusal is counted for
+        route.check_head(scope)
+        self._passed.add(key)
+
+    def _note(self, scope: Scope, error: RequestError, request_id: str, *, begun: float) -> None:
+        scope["state"]["kind"] = type(error).__name__
+        note_answered(
+            scope,
+            self._metrics,
+            request_id,
+            status=error.status,
+            begun=begun,
+            is_logged=error.status not in _WANT_OF_ROOM or self._is_logged(),
+        )
 
     def _is_logged(self) -> bool:
         """Whether one more of those turned away in this second is logged by itself."""
@@ -95,3 +114,45 @@ class EarlyRefusals:
         if (others := self._turned_away - LOGGED_A_SECOND) > 0:
             logger.info("%d more requests were turned away in a second for want of room", others)
         self._turned_away = 0
+
+
+class _Responses:
+    """Writes responses that tell of errors; those that are alike differ in the id alone.
+
+    An id stands in the headers and in the body, whose length depends on that of the id. So there is
+    a template for each error and length of an id.
+    """
+
+    def __init__(self) -> None:
+        self._templates: dict[object, tuple[bytes, list[bytes]]] = {}
+        self._defaults: tuple[tuple[bytes, bytes], ...] = ()
+        self._default_lines = b""
+
+    def write(
+        self, error: RequestError, request_id: str, default_headers: Iterable[tuple[bytes, bytes]]
+    ) -> bytes:
+        """Return the whole response; the default headers, such as the date, come first in it."""
+        defaults = tuple(default_headers)
+        if defaults != self._defaults:
+            self._defaults, self._default_lines = defaults, _lines_of(defaults)
+        retry = headers_of(error.status, error).get("Retry-After")
+        key = type(error), str(error), retry, len(request_id)
+        template = self._templates.get(key)
+        if template is None:
+            if len(self._templates) >= _MOST_TEMPLATES:
+                self._templates.clear()
+            template = self._templates[key] = _template_of(error, _BLANK * len(request_id))
+        first, rest = template
+        return first + self._default_lines + request_id.encode().join(rest)
+
+
+def _template_of(error: RequestError, blank: str) -> tuple[bytes, list[bytes]]:
+    """Return the first line of a response, and the pieces of all else between its ids."""
+    own, body = error_response(error.status, error, blank)
+    first = f"HTTP/1.1 {error.status} {_PHRASES[error.status]}\r\n".encode()
+    rest = _lines_of(complete_headers(own, blank)) + b"\r\n" + body
+    return first, rest.split(blank.encode())
+
+
+def _lines_of(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    return b"".join(name + b": " + value + b"\r\n" for name, value in headers)

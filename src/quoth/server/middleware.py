@@ -75,7 +75,7 @@ class Middleware:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        exchange = _AnsweredRequest(scope, send, choose_request_id(headers))
+        exchange = _AnsweredRequest(scope, send, choose_request_id(headers.get("x-request-id", "")))
         scope.setdefault("state", {})["request_id"] = exchange.request_id
         put_policy(scope, self._policy)
         with exchange.noted(self._metrics), interruptible(Interruption()) as interruption:
@@ -190,9 +190,8 @@ class _Incoming:
             self._owner.cancel()
 
 
-def choose_request_id(headers: Headers) -> str:
+def choose_request_id(given: str) -> str:
     """Return the id that the client gave its request, or a new one."""
-    given = headers.get("x-request-id", "")
     return given if _SANE_ID.fullmatch(given) else secrets.token_hex(8)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,19 @@ from wire import Reply, connected, post, read_last_reply, read_reply, send
 from quoth.engine.engine import Engine
 from quoth.records import Document
 from quoth.server import early_refusals
+from quoth.server.access.keys import Keys, add_key
 from quoth.server.access.policy import Access, AccessPolicy
-from quoth.server.errors import Overloaded
+from quoth.server.connections.httptools_connection import HttpToolsConnection
+from quoth.server.errors import (
+    KeyRequired,
+    NotAllowed,
+    Overloaded,
+    RateLimited,
+    RequestError,
+    TookTooLong,
+    TooLarge,
+)
+from quoth.server.middleware import complete_headers, error_response
 from quoth.server.routes import create_app
 from quoth.server.run import make_server
 from quoth.server.service import Service
@@ -29,6 +41,7 @@ from quoth.settings.server import ServerConfig
 
 JSON = "Content-Type: application/json"
 ASKED = post("/search", b'{"query": "owl"}', JSON)
+METRICS = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 OWN = ("date", "x-request-id")
 """Headers that differ from one response to the next."""
 
@@ -112,6 +125,188 @@ def test_the_connection_answers_what_the_application_would(app: FastAPI, crowd: 
     assert replies[:4] == replies[4:]
 
 
+def test_every_refusal_has_an_id_of_its_own(app: FastAPI, crowd: Crowd) -> None:
+    with serving(app) as url, connected(url) as client:
+        found = []
+        for _time in range(20):
+            send(client, ASKED)
+            reply = read_reply(client)
+            assert reply.error()["request_id"] == reply.headers["x-request-id"]
+            found.append(reply.headers["x-request-id"])
+    assert len(set(found)) == 20
+    assert {len(each) for each in found} == {16}
+
+
+def test_a_client_may_name_its_request(app: FastAPI, crowd: Crowd) -> None:
+    named = ["a", "of-the_client.7", "x" * 64, "x" * 65, "no id"]
+    with serving(app) as url, connected(url) as client:
+        for name in named * 2:
+            send(client, ASKED.replace(b"Host", b"X-Request-ID: %b\r\nHost" % name.encode()))
+            reply = read_reply(client)
+            found = reply.headers["x-request-id"]
+            assert reply.error()["request_id"] == found
+            assert (found == name) == (name in named[:3])
+            assert len(found) == len(name if name in named[:3] else "0123456789abcdef")
+
+
+ERRORS = [
+    *(Overloaded("too many wait", retry_seconds=each) for each in (0.1, 1.0, 1.2, 7.0, 900.0)),
+    Overloaded("a message that differs"),
+    RateLimited("the key 'a' allows 2 requests a minute; wait 3.5 seconds", retry_seconds=3.5),
+    NotAllowed("this server does not answer to 'Stra\N{LATIN SMALL LETTER SHARP S}e\\x7f'"),
+    KeyRequired('a key is needed: send the header "Authorization: Bearer KEY"'),
+    TooLarge("the body is longer than 8 bytes"),
+    TookTooLong("too long"),
+]
+DEFAULTS = ((b"date", b"Thu, 01 Jan 2026 00:00:00 GMT"), (b"via", b"a"))
+
+
+def test_a_response_from_a_template_is_the_one_that_is_written_anew() -> None:
+    responses = early_refusals._Responses()
+    for defaults in (DEFAULTS, (), DEFAULTS[1:]):
+        for request_id in ("0123456789abcdef", "a", "fedcba9876543210", "x" * 64):
+            for error in ERRORS * 2:
+                written = responses.write(error, request_id, list(defaults))
+                assert written == written_anew(error, request_id, defaults)
+
+
+def test_templates_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(early_refusals, "_MOST_TEMPLATES", 3)
+    responses = early_refusals._Responses()
+    for number in range(10):
+        error = NotAllowed(f"not {number}")
+        assert responses.write(error, "id", ()) == written_anew(error, "id", ())
+        assert len(responses._templates) <= 3
+
+
+def written_anew(
+    error: RequestError, request_id: str, defaults: tuple[tuple[bytes, bytes], ...]
+) -> bytes:
+    """Return a response as the application and the connection would write it together."""
+    own, body = error_response(error.status, error, request_id)
+    headers = (*defaults, *complete_headers(own, request_id))
+    lines = [b"%b: %b" % header for header in headers]
+    first = f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}".encode()
+    return b"\r\n".join([first, *lines, b"", body])
+
+
+ASIDE = [
+    ASKED.replace(b"Host: 127.0.0.1", b"Host: example.org"),
+    ASKED.replace(b"application/json", b"text/plain"),
+    ASKED.replace(b"Content-Length: 16", b"Content-Length: 8388609"),
+    ASKED.replace(JSON.encode() + b"\r\n", b""),
+    ASKED.replace(b"/search", b"/explain"),
+]
+
+
+def test_a_head_that_passed_lets_no_other_pass(app: FastAPI, crowd: Crowd) -> None:
+    """Whether alone, or after one that differs in what decides, it is answered alike."""
+    with serving(app) as url:
+        replies = []
+        for before in ([], [ASKED, ASKED]):
+            for each in ASIDE:
+                with connected(url) as client:
+                    for one in before:
+                        send(client, one)
+                        assert read_reply(client).status == 429
+                    send(client, each)
+                    replies.append(without_own(read_reply(client)))
+    assert [status for status, _headers, _message in replies] == [403, 415, 413, 415, 429] * 2
+    assert replies[: len(ASIDE)] == replies[len(ASIDE) :]
+
+
+def test_heads_that_are_alike_are_judged_once(
+    app: FastAPI, crowd: Crowd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = noting_access(monkeypatch)
+    with serving(app) as url, connected(url) as client:
+        for number in range(5):
+            body = b'{"query": "%b"}' % (b"o" * number)
+            send(client, post("/search", body, JSON, f"X-Request-ID: number-{number}"))
+            assert read_reply(client).status == 429
+    assert (asked, len(crowd.ahead)) == (["read"], 5)
+
+
+def test_a_key_is_asked_for_each_time(
+    tmp_path: Path, crowd: Crowd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = noting_access(monkeypatch)
+    secret = add_key(tmp_path / "keys", "reader", "read", per_minute=3)
+    with Engine.open(tmp_path / "birds.quoth") as engine:
+        app = create_app(engine, keys=Keys.read(tmp_path / "keys"))
+        own = ASKED.replace(b"Host", f"Authorization: Bearer {secret}\r\nHost".encode())
+        unknown = own.replace(secret.encode(), b"quoth_guessed")
+        with serving(app) as url, connected(url) as client:
+            told = []
+            for each in (own, ASKED, own, unknown, ASKED, own, own):
+                send(client, each)
+                told.append((read_reply(client)).error()["kind"])
+    waits, lacks = "Overloaded", "KeyRequired"
+    assert told == [waits, lacks, waits, "KeyUnknown", lacks, waits, "RateLimited"]
+    assert len(asked) == 7
+
+
+def noting_access(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note for which access requests are authorised."""
+    asked: list[str] = []
+    authorise = AccessPolicy.authorise
+
+    def note(policy: AccessPolicy, access: Access, headers: Headers) -> str:
+        asked.append(access)
+        return authorise(policy, access, headers)
+
+    monkeypatch.setattr(AccessPolicy, "authorise", note)
+    return asked
+
+
+# Heads that are known ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Note of which requests the head is parsed, by their paths."""
+    found: list[bytes] = []
+    complete = HttpToolsConnection.on_headers_complete
+
+    def note(connection: HttpToolsConnection) -> None:
+        found.append(connection.url)
+        complete(connection)
+
+    monkeypatch.setattr(HttpToolsConnection, "on_headers_complete", note)
+    return found
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_a_known_head_is_refused_unparsed_and_answered_alike(
+    app: FastAPI, crowd: Crowd, parsed: list[bytes], loop: str
+) -> None:
+    with serving(app, loop=loop) as url:
+        replies = []
+        with connected(url) as client:
+            for number in range(5):
+                send(client, ASKED.replace(b"owl", b"%03d" % number))
+                replies.append(without_own(read_reply(client)))
+        with connected(url, METRICS) as client:
+            told = read_reply(client).body.decode()
+    assert [each == replies[0] for each in replies] == [True] * 5
+    assert parsed == [b"/search", b"/search", b"/metrics"]  # first on its connection, and at rest
+    assert 'quoth_requests_total{method="POST",route="/search",status="429"} 5' in told
+    assert 'quoth_errors_total{kind="Overloaded"} 5' in told
+
+
+def test_a_known_head_is_parsed_where_there_is_room(
+    app: FastAPI, crowd: Crowd, parsed: list[bytes]
+) -> None:
+    with serving(app) as url, connected(url) as client:
+        for is_there in (True, True, True, False, True, False):
+            crowd.is_there = is_there
+            send(client, ASKED)
+            reply = read_reply(client)
+            assert reply.status == (429 if is_there else 200)
+            assert is_there or b"owl" in reply.body
+    assert (crowd.ahead, len(parsed)) == ([0] * 6, 4)
+
+
 def test_whoever_is_refused_is_counted_and_never_becomes_a_task(
     app: FastAPI, crowd: Crowd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +316,7 @@ def test_whoever_is_refused_is_counted_and_never_becomes_a_task(
             for _time in range(2):
                 send(client, ASKED)
                 assert read_reply(client).status == 429
-        with connected(url, b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") as client:
+        with connected(url, METRICS) as client:
             told = read_reply(client).body.decode()
     assert 'route="/search",status="429"} 2' in told
 
@@ -138,14 +333,7 @@ def test_a_last_request_is_answered_by_the_application(app: FastAPI, crowd: Crow
 def test_who_may_pass_is_asked_once(
     app: FastAPI, crowd: Crowd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
-    authorise = AccessPolicy.authorise
-
-    def note(policy: AccessPolicy, access: Access, headers: Headers) -> str:
-        asked.append(access)
-        return authorise(policy, access, headers)
-
-    monkeypatch.setattr(AccessPolicy, "authorise", note)
+    asked = noting_access(monkeypatch)
     crowd.is_there = False
     with serving(app) as url, connected(url, ASKED) as client:
         assert read_reply(client).status == 200

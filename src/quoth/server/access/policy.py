@@ -151,10 +151,25 @@ class GuardedRoute(APIRoute):
 
         `ahead` is how many have been let in that are not yet where they want to go.
         """
+        self.check_head(scope)
+        self.check_room(scope, ahead=ahead)
+
+    def check_head(self, scope: Scope) -> None:
+        """Refuse a request that is not allowed, whatever its body says and however many ask.
+
+        Without keys that depends on nothing but the method and a few headers, see `passed_heads`.
+        """
         _authorise(self.access, scope)
-        if scope["method"] in _BODIES and scope["method"] in (self.methods or ()):
+        if self._takes_body(scope):
             _require_json(Headers(scope=scope))
-            self.admits(ahead)  # before anything is parsed: a crowd is refused cheaply
+
+    def check_room(self, scope: Scope, *, ahead: int = 0) -> None:
+        """Refuse a request that there is no room for, before anything is parsed."""
+        if self._takes_body(scope):
+            self.admits(ahead)
+
+    def _takes_body(self, scope: Scope) -> bool:
+        return scope["method"] in _BODIES and scope["method"] in (self.methods or ())
 
 
 class EarlyGuards:
@@ -181,8 +196,17 @@ class EarlyGuards:
         route = self.find(scope)
         if route is not None and scope.get(_GUARDED) is not route:
             scope["route"] = route  # which a refusal is counted for
-            route.guard(scope, ahead=ahead)
-            scope[_GUARDED] = route
+            route.check_head(scope)
+            self.check_room(scope, route, ahead=ahead)
+
+    def check_room(self, scope: Scope, route: GuardedRoute, *, ahead: int = 0) -> None:
+        """Refuse a request to a route that was found for it, where only room can be wanting.
+
+        Its head has passed, or one that is judged alike.
+        """
+        scope["route"] = route
+        route.check_room(scope, ahead=ahead)
+        scope[_GUARDED] = route
 
 
 class GuardedForeignRoute(BaseRoute):

@@ -15,6 +15,7 @@ from contextlib import suppress
 from enum import Enum
 from typing import Any
 
+from quoth.server.connections.known_heads import KnownHeads
 from quoth.server.connections.refusals import ENDING, MALFORMED, TIMED_OUT, Refusal
 from quoth.settings.server import ServerConfig
 
@@ -88,6 +89,7 @@ class Connections:
         self.config = config
         self.are_ending = False
         self.refuse_early: RefuseEarly | None = None
+        self.heads = KnownHeads()
         self.late = Notices("requests that did not arrive in time, since the last line: %d")
         self._since: dict[Phase, dict[Connection, float]] = {phase: {} for phase in Phase}
 

@@ -7,7 +7,12 @@ from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from quoth.server.connections.connections import Connection, Connections
+from quoth.server.connections.connections import (
+    Connection,
+    Connections,
+    Phase,
+    RefuseEarly,
+)
 from quoth.server.connections.refusals import (
     HEAD_TOO_LARGE,
     MAX_HEAD_BYTES,
@@ -30,8 +35,9 @@ class _RefusedRequest:
     disconnected = False
     message_event = asyncio.Event()  # for which nobody waits
 
-    def __init__(self) -> None:
-        self.keep_alive = self.more_body = True
+    def __init__(self, *, more_body: bool) -> None:
+        self.keep_alive = True
+        self.more_body = more_body
 
 
 class HttpToolsConnection(Connection, HttpToolsProtocol):
@@ -43,6 +49,8 @@ class HttpToolsConnection(Connection, HttpToolsProtocol):
         self._head_bytes = 0
         self._num_headers = 0
         self._silent_bytes = 0  # fed since the parser last told of something
+        self._num_begun = 0  # requests of which something was in the data that is parsed now
+        self._let_in: dict[str, Any] = {}  # what is known of a request before it is parsed
         super().__init__(connections, **settings)
 
     def awaits_body(self) -> bool:
@@ -59,15 +67,22 @@ class HttpToolsConnection(Connection, HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what came; a header without end is refused before it fills the memory."""
+        rests = self._phase is Phase.REST
+        if rests and self._refuse_unparsed(data):
+            return
         self._has_begun = True
+        self._num_begun = 0
         self._silent_bytes += len(data)
         super().data_received(data)
         if self._silent_bytes > MAX_HEAD_BYTES:
             self.refuse(HEAD_TOO_LARGE)
+        elif rests and self._phase is Phase.REST and self._num_begun == 1:
+            self._keep_head(data)
 
     def on_message_begin(self) -> None:
         """Begin to count."""
         super().on_message_begin()
+        self._num_begun += 1
         self._has_begun = self._is_head = True
         self._head_bytes = self._num_headers = 0
 
@@ -113,19 +128,48 @@ class HttpToolsConnection(Connection, HttpToolsProtocol):
 
     def _refuse_early(self) -> bool:
         """Answer a request that is refused anyway, where nothing else is to be seen to."""
+        if self._let_in:  # it was asked before it was parsed
+            self.scope = cast("Any", {**self._let_in, "headers": self.headers})
+            self._let_in = {}
+            return False
         refuse = self._all.refuse_early
         if refuse is None or not self._is_plain():
             return False
-        scope = self.scope
-        scope["method"] = self.parser.get_method().decode("ascii")
-        scope["path"] = self.url.decode("latin-1")
-        response = refuse(cast("dict[str, Any]", scope), self.server_state.default_headers)
+        self.scope["method"] = self.parser.get_method().decode("ascii")
+        self.scope["path"] = self.url.decode("latin-1")
+        return self._send_refusal(refuse, more_body=True)
+
+    def _refuse_unparsed(self, data: bytes) -> bool:
+        """Answer a request that is refused anyway, where its head is known and its body is there.
+
+        One that is not refused is parsed, and then passed on as what it was let in as.
+        """
+        head, refuse = self._all.heads.find(data), self._all.refuse_early
+        if head is None or refuse is None or self.transport.is_closing():
+            return False
+        super().on_message_begin()
+        self.scope["method"], self.scope["path"] = head.method, head.path
+        self.scope["headers"] = head.headers
+        if self._send_refusal(refuse, more_body=False):
+            self.update()
+            return True
+        self._let_in = cast("dict[str, Any]", self.scope)
+        return False
+
+    def _send_refusal(self, refuse: RefuseEarly, *, more_body: bool) -> bool:
+        scope = cast("dict[str, Any]", self.scope)
+        response = refuse(scope, self.server_state.default_headers)
         if not response:
             return False
-        self.cycle = _RefusedRequest()
+        self.cycle = cast("Any", _RefusedRequest(more_body=more_body))
         self.transport.write(response)
         super().on_response_complete()
         return True
+
+    def _keep_head(self, data: bytes) -> None:
+        """Keep what was parsed of a request that was refused."""
+        method, path = self.scope["method"], self.scope["path"]
+        self._all.heads.add(data, method=method, path=path, headers=self.headers)
 
     def _is_plain(self) -> bool:
         """Whether a request comes alone, and asks nothing of the connection but to stay."""
