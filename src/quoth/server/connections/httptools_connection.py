@@ -74,6 +74,7 @@ class HttpToolsConnection(Connection, HttpToolsProtocol):
         self._num_begun = 0
         self._silent_bytes += len(data)
         super().data_received(data)
+        self._let_in = {}  # whatever became of the request that it was about
         if self._silent_bytes > MAX_HEAD_BYTES:
             self.refuse(HEAD_TOO_LARGE)
         elif rests and self._phase is Phase.REST and self._num_begun == 1:
