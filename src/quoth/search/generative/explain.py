@@ -78,7 +78,8 @@ def score_phrases(
     weights = [1.0] * count
     divisor = count ** _POWERS.get(config.length, config.alpha)
     if config.order in COSINES:
-        weights = grounds.norms.phrase_weights[phrase_ids].tolist()
+        is_listed = np.isin(phrase_ids, grounds.scores.phrase_ids)  # the floor is not weighted
+        weights = np.where(is_listed, grounds.norms.phrase_weights[phrase_ids], 1.0).tolist()
         divisor = float(grounds.norms.norms[row])
     leaves = []
     for phrase_id, gain, weight in zip(phrase_ids.tolist(), gains, weights, strict=True):

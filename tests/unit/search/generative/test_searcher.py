@@ -25,6 +25,7 @@ from quoth.search.generative import index as generative_index
 from quoth.search.generative import state as generative_state
 from quoth.search.generative.added import weigh_phrases
 from quoth.search.generative.config import GenerativeConfig
+from quoth.search.generative.decode.score_table import PhraseScores
 from quoth.search.generative.files import GenerativeModel, save_generative_model
 from quoth.search.generative.index import GenerativeIndex, open_index
 from quoth.search.generative.names import Identify
@@ -272,6 +273,31 @@ def test_explanations_add_up_whatever_is_configured(
     if aggregate == "max" and order == "bag_cos":
         leaf = part.parts[0].parts[0]
         assert leaf.label.startswith('phrase "') and part.parts[0].label.startswith('identifier "')
+
+
+def test_phrases_outside_the_shortlist_are_explained_by_the_floor(store: Store, make: Make) -> None:
+    _fill(store)
+    config = GenerativeConfig(order="bag_cos", missing="floor", floor=50.0, depth=1_000)
+    searcher = make(config, name="floor")
+    (scores,) = searcher.phrase_scores([QUERY])
+    searcher.know_scores([QUERY], [_keep(scores, every=3)])
+    hits = searcher.search([QUERY], k=5, allowed=None).hits["q"]
+    documents = [each for hit in hits if (each := store.get(hit.docid)) is not None]
+    parts = searcher.explain(QUERY, documents, k=5)
+    assert any(": 50.0000 · 1.00" in leaf.label for part in parts for leaf in part.parts[0].parts)
+    for hit, part in zip(hits, parts, strict=True):
+        assert part.value == pytest.approx(hit.score, rel=1e-6, abs=1e-6)
+
+
+def _keep(scores: PhraseScores, *, every: int) -> PhraseScores:
+    """Shortlist some phrases only."""
+    assert scores.pooled_scores is not None
+    return replace(
+        scores,
+        phrase_ids=scores.phrase_ids[::every],
+        pooled_scores=scores.pooled_scores[::every],
+        slot_scores=None,
+    )
 
 
 def test_what_is_not_found_is_explained_by_nothing(store: Store, make: Make) -> None:
