@@ -175,7 +175,7 @@ def findings_of(question: Question, record: Mapping[str, Any]) -> Findings:
         for passage, start, end in record["sentences"]
     )
     spans = tuple(Span(*each) if each else None for each in record["spans"])
-    return Findings(sentences, np.array(record["probabilities"]), spans, None, 0.0, 0.0)
+    return Findings(sentences, np.array(record["probabilities"]), spans, (), 0.0, 0.0)
 
 
 def open_answerer(

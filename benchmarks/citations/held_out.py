@@ -59,7 +59,7 @@ def make_questions(folder: Path) -> Iterator[Question]:
             )
 
 
-def search_questions(data: Path) -> Iterator[Question]:
+def search_questions(data: Path, *, most: int = MAX_SEARCHED) -> Iterator[Question]:
     """Put held-out questions of every source to what BM25 finds, every other without its own."""
     from benchmarks.generation import pack
     from benchmarks.reader.pack import Example, is_held_out
@@ -71,7 +71,7 @@ def search_questions(data: Path) -> Iterator[Question]:
     kept: dict[str, list[Example]] = {}
     for at in np.random.default_rng(2).permutation(len(examples)).tolist():
         own = kept.setdefault(examples[at].source, [])
-        if len(own) < MAX_SEARCHED and is_held_out(examples[at].passage.text, ""):
+        if len(own) < most and is_held_out(examples[at].passage.text, ""):
             own.append(examples[at])
     asked = [each for own in kept.values() for each in own]
     analyser = pack.Analyser(pack.AnalyserConfig())

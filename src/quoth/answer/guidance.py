@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from quoth.answer.nearness import Sentence
-from quoth.answer.reading import Findings, Place
+from quoth.answer.reading import Findings
+from quoth.answer.short_answers import LikelyAnswer, choose_short
 from quoth.records import Answer, ShortAnswer, Span
 from quoth.vocabulary.dynamic import DynamicVocabulary, Source
 
@@ -89,18 +90,20 @@ def held_share(phrase: Span, answer: Span | None) -> float:
 
 
 def find_short(
-    answer: Answer, place: Place | None, passages: Sequence[int], *, support: float
+    answer: Answer, likely: Sequence[LikelyAnswer], passages: Sequence[int], *, support: float
 ) -> ShortAnswer | None:
-    """Say where the short answer stands in an answer, if a quotation holds it whole."""
-    if place is None or place.source.passage not in passages:
+    """Say where the short answer stands in an answer: the likely one that a quotation holds."""
+    places = [
+        Source(passages[answer.passages.index(each.passage)], each.passage_span)
+        for each in answer.citations
+    ]
+    chosen = choose_short(likely, places)
+    if chosen is None:
         return None
-    number, span = passages.index(place.source.passage), place.source.span
-    for each in answer.citations:
-        quoted = each.passage_span
-        if answer.passages.index(each.passage) == number and (
-            quoted.start <= span.start < span.end <= quoted.end
-        ):
-            start = each.answer_span.start + span.start - quoted.start
+    span = chosen.source.span
+    for each, place in zip(answer.citations, places, strict=True):
+        if place.holds(chosen.source):
+            start = each.answer_span.start + span.start - place.span.start
             text = answer.text[start : start + span.end - span.start]
-            return ShortAnswer(text, Span(start, start + len(text)), support * place.probability)
+            return ShortAnswer(text, Span(start, start + len(text)), support * chosen.probability)
     return None

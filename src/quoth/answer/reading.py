@@ -20,12 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quoth.answer.nearness import Numbers, Sentence, holds_word, is_question, sentences_of
+from quoth.answer.short_answers import LikelyAnswer
 from quoth.artifact import write_text_atomically
 from quoth.errors import Damaged
 from quoth.models.reader.spans import (
     Reading,
-    ScoredSpan,
     best_span,
+    best_spans,
     log_sum_exp,
     sentence_scores,
     span_scores,
@@ -40,6 +41,8 @@ WEIGHTS_FILE = "sentences.json"
 _BY_SPANS = (1.0, 0.0, 0.0, 0.0, 0.0)
 MOST_ENCODED = 8
 """Sentences whose nearness is looked at."""
+_MOST_SENTENCES, _MOST_SPANS = 8, 12  # that short answers are taken from
+_LEAST_LIKELY = 0.001
 
 
 def save_weights(folder: Path, weights: Sequence[float]) -> None:
@@ -69,14 +72,6 @@ def open_weights(folder: Path) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A stretch of a passage, and how probable it is as the short answer, if there is one."""
-
-    source: Source
-    probability: float
-
-
-@dataclass(frozen=True, slots=True)
 class Findings:
     """What was found in the passages of one question."""
 
@@ -84,8 +79,8 @@ class Findings:
     probabilities: Numbers  # (N,) of holding the answer, if one holds it
     spans: tuple[Span | None, ...]
     """The best short answer of each sentence."""
-    short: Place | None
-    """The best short answer of the most probable sentence."""
+    likely: tuple[LikelyAnswer, ...]
+    """Short answers of the most probable sentences, most probable first."""
     margin: float
     """How far the best span of any passage is above "not here"."""
     relevance: float
@@ -156,7 +151,7 @@ def find_answer(
         kept,
         probabilities,
         spans,
-        _short_answer(kept, probabilities, readings),
+        _likely_answers(kept, probabilities, readings),
         max(margins, default=-np.inf),
         max((reading.relevance for reading in readings), default=-np.inf),
         float(cosines.max(initial=0.0)),
@@ -206,38 +201,62 @@ def softmax(scores: Numbers) -> Numbers:
     return found
 
 
-def _short_answer(
+def _likely_answers(
     sentences: Sequence[Sentence], probabilities: Numbers, readings: Sequence[Reading]
-) -> Place | None:
-    """Take the best span of the most probable sentence; None where that holds none."""
-    if not len(sentences):
-        return None
-    best = int(probabilities.argmax())
-    inside = _within(readings[sentences[best].passage], sentences[best].span)
-    found = _best_with_words(inside, sentences[best])
-    if found is None:
-        return None
-    share = np.exp(found.score - log_sum_exp(span_scores(inside).ravel(), axis=0))
-    source = Source(sentences[best].passage, found.span)
-    return Place(source, float(probabilities[best] * share))
+) -> tuple[LikelyAnswer, ...]:
+    """List the best spans of the most probable sentences, with how probable each is among them.
+
+    Two estimates are averaged, for each knows what the other does not: one by the sentence, which
+    search, nearness and evidence speak for as well, and by the span's share of it; one by how far
+    the span alone is above "not here" in its passage.
+    """
+    found: list[tuple[Source, str]] = []
+    by_sentence: list[float] = []
+    alone: list[float] = []
+    for at in np.argsort(-probabilities, kind="stable")[:_MOST_SENTENCES].tolist():
+        sentence, reading = sentences[at], readings[sentences[at].passage]
+        inside = _answering(reading, sentence)
+        spans = [
+            each
+            for each in best_spans(inside, most=_MOST_SPANS)
+            if holds_word(_stretch(sentence, each.span))
+        ]
+        if not spans or not probabilities[at]:
+            continue
+        total = log_sum_exp(span_scores(inside).ravel(), axis=0)
+        share = float(np.log(probabilities[at]) - total)
+        found += [
+            (Source(sentence.passage, each.span), _stretch(sentence, each.span)) for each in spans
+        ]
+        by_sentence += [share + each.score for each in spans]
+        alone += [each.score - reading.silence for each in spans]
+    weights = (np.exp(np.array(by_sentence)) + softmax(np.array(alone))) / 2
+    ordered = np.argsort(-weights, kind="stable").tolist()
+    return tuple(
+        LikelyAnswer(*found[at], float(weights[at]))
+        for at in ordered
+        if weights[at] >= _LEAST_LIKELY
+    )
 
 
 def _best_within(reading: Reading, sentence: Sentence) -> Span | None:
-    found = _best_with_words(_within(reading, sentence.span), sentence)
+    found = best_span(_answering(reading, sentence))
     return None if found is None else found.span
 
 
-def _best_with_words(inside: Reading, sentence: Sentence) -> ScoredSpan | None:
-    """Find the best span of what was read of a sentence; questions and marks answer nothing."""
+def _answering(reading: Reading, sentence: Sentence) -> Reading:
+    """Keep the subwords of a sentence, marks left out where the best span is no more than marks.
+
+    Nothing is kept of a question, which answers nothing.
+    """
+    inside = _within(reading, sentence.span)
     if is_question(sentence.text):
-        return None
+        return _keep(inside, np.zeros(len(inside.spans), dtype=np.bool_))
     found = best_span(inside)
     if found is None or holds_word(_stretch(sentence, found.span)):
-        return found
+        return inside
     spans = [Span(int(start), int(end)) for start, end in inside.spans]
-    return best_span(
-        _keep(inside, np.array([holds_word(_stretch(sentence, each)) for each in spans]))
-    )
+    return _keep(inside, np.array([holds_word(_stretch(sentence, each)) for each in spans]))
 
 
 def _stretch(sentence: Sentence, span: Span) -> str:

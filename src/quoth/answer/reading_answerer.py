@@ -27,8 +27,15 @@ from quoth.answer.cite import Piece, cite
 from quoth.answer.config import AnswerConfig
 from quoth.answer.guidance import Guide, best_passages, find_short
 from quoth.answer.nearness import EncodeSentences, Numbers, sentence_cosines
-from quoth.answer.quotations import QuotationLimits, choose_quotations, disagree, gap_between
-from quoth.answer.reading import Findings, Nearness, Place, find_answer, open_weights
+from quoth.answer.quotations import (
+    QuotationLimits,
+    choose_quotations,
+    disagree,
+    gap_between,
+    lead_with,
+)
+from quoth.answer.reading import Findings, Nearness, find_answer, open_weights
+from quoth.answer.short_answers import LikelyAnswer, choose_short
 from quoth.answer.stream import AnswerStream
 from quoth.models.reader.inputs import TitledText
 from quoth.models.reader.reader import Reader
@@ -165,7 +172,7 @@ class ReadingAnswerer:
         for _number, piece in writer.write([stream.question], [stream.passages], guides=[guide]):
             yield piece
         answer = cite(stream.pieces, stream.passages)
-        stream.short = find_short(answer, findings.short, chosen, support=stream.support)
+        stream.short = find_short(answer, findings.likely, chosen, support=stream.support)
 
     def _quote(
         self, passages: Sequence[TitledPassage], findings: Findings, stream: AnswerStream
@@ -173,24 +180,24 @@ class ReadingAnswerer:
         """Write what is quoted, each stretch with its place."""
         limits = QuotationLimits(
             self._config.most_quotations,
-            self._config.quotation_share,
+            self._config.quotation_price,
             self._config.quotation_words,
             self._config.further_words,
             self._config.long_words,
         )
         chosen = choose_quotations(stream.question, findings, limits)
+        short = choose_short(findings.likely, [each.source for each in chosen])
+        ordered = [each.source for each in lead_with(short, chosen)]
+        stream.short = _short(short, ordered[0], stream.support) if short else None
         stream.disagrees = disagree(stream.question, [each.short for each in chosen])
         numbers = {passage: at for at, passage in enumerate(stream.passages)}
-        begin, before = 0, ""
-        for source in (each.source for each in chosen):
+        before = ""
+        for source in ordered:
             passage = passages[source.passage].passage
             quoted = passage.text[source.span.start : source.span.end]
             gap = gap_between(before, quoted) if before else ""
-            text = gap + quoted
-            short = _short(findings.short, source, begin + len(gap), stream, passage)
-            stream.short = stream.short or short
-            begin, before = begin + len(text), quoted
-            yield Piece(text, (Source(numbers[passage], source.span),))
+            before = quoted
+            yield Piece(gap + quoted, (Source(numbers[passage], source.span),))
 
     def find(
         self, questions: Sequence[str], passages: Sequence[Sequence[TitledPassage]]
@@ -238,15 +245,8 @@ def _first_of_each_document(passages: Sequence[Passage]) -> tuple[Passage, ...]:
     return tuple(firsts.values())
 
 
-def _short(
-    place: Place | None, quoted: Source, begin: int, stream: AnswerStream, passage: Passage
-) -> ShortAnswer | None:
-    """Say where the short answer stands in an answer, if it is part of what is quoted."""
-    if place is None or place.source.passage != quoted.passage:
-        return None
-    span = place.source.span
-    if not quoted.span.start <= span.start < span.end <= quoted.span.end:
-        return None
-    start = begin + span.start - quoted.span.start
-    text = passage.text[span.start : span.end]
-    return ShortAnswer(text, Span(start, start + len(text)), stream.support * place.probability)
+def _short(chosen: LikelyAnswer, quoted: Source, support: float) -> ShortAnswer:
+    """Say where the short answer stands in an answer that begins with the quotation it is in."""
+    start = chosen.source.span.start - quoted.span.start
+    span = Span(start, start + len(chosen.text))
+    return ShortAnswer(chosen.text, span, support * chosen.probability)

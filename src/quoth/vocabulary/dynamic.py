@@ -37,6 +37,17 @@ class Source:
     passage: int
     span: Span
 
+    def holds(self, other: Source) -> bool:
+        """Whether another stretch, of one character at least, stands within this one.
+
+        >>> owls = Source(0, Span(5, 9))
+        >>> owls.holds(Source(0, Span(6, 9))), owls.holds(Source(0, Span(8, 10)))
+        (True, False)
+        """
+        own, inside = self.span, other.span
+        is_within = own.start <= inside.start < inside.end <= own.end
+        return self.passage == other.passage and is_within
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:

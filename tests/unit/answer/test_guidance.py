@@ -15,8 +15,9 @@ from quoth.answer.cite import cite
 from quoth.answer.config import AnswerConfig, CandidateConfig, DecodingConfig
 from quoth.answer.guidance import Guide, best_passages, find_short
 from quoth.answer.nearness import sentences_of
-from quoth.answer.reading import Findings, Place
+from quoth.answer.reading import Findings
 from quoth.answer.reading_answerer import FittedReader, ReadingAnswerer
+from quoth.answer.short_answers import LikelyAnswer
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.models.reader.reader import Reader
 from quoth.records import Answer, Citation, Span
@@ -30,7 +31,7 @@ def findings(*probabilities: float) -> Findings:
     sentences = tuple(sentences_of(PASSAGES))
     answers = [OWLS.index("night"), None, None, None, SWIFTS.index("day")]
     spans = tuple(None if at is None else Span(at, at + 3) for at in answers)
-    return Findings(sentences, np.array(probabilities), spans, None, 0.0, 0.0)
+    return Findings(sentences, np.array(probabilities), spans, (), 0.0, 0.0)
 
 
 def phrase(text: str, number: int, *, at: int) -> Candidate:
@@ -71,16 +72,14 @@ def test_the_short_answer_is_marked_where_a_quotation_holds_it() -> None:
     passages = [each.passage for each in titled(SWIFTS, OWLS)]
     quoted = Citation(Span(3, 17), passages[1], Span(10, 24))
     answer = Answer("So hunt at night.", (quoted,), tuple(passages))
-    place = Place(Source(0, Span(18, 23)), 0.5)
-    found = find_short(answer, place, [1, 0], support=0.8)
+    likely = LikelyAnswer(Source(0, Span(18, 23)), "night", 0.5)
+    found = find_short(answer, [likely], [1, 0], support=0.8)
     assert found is not None and (found.text, found.probability) == ("night", 0.4)
-    assert (
-        find_short(answer, replace(place, source=Source(0, Span(30, 35))), [1, 0], support=1)
-        is None
-    )
-    assert find_short(answer, place, [1], support=1) is None and not find_short(
-        answer, None, [1], support=1
-    )
+    assert found.span == Span(11, 16)
+    elsewhere = replace(likely, source=Source(0, Span(30, 35)))
+    assert find_short(answer, [elsewhere], [1, 0], support=1) is None
+    assert find_short(answer, [likely], [1, 2], support=1) is None
+    assert find_short(answer, [], [1, 0], support=1) is None
 
 
 def test_an_answer_is_written_from_where_the_reader_found_it(eager: DynamicLM) -> None:

@@ -23,7 +23,13 @@ from quoth.answer.abstain import (
 from quoth.answer.config import AnswerConfig
 from quoth.answer.nearness import Sentence
 from quoth.answer.passages import passages_to_read
-from quoth.answer.quotations import Quotation, QuotationLimits, choose_quotations, trim
+from quoth.answer.quotations import (
+    Quotation,
+    QuotationLimits,
+    choose_quotations,
+    lead_with,
+    trim,
+)
 from quoth.answer.reading import (
     SIGNS,
     Nearness,
@@ -34,6 +40,7 @@ from quoth.answer.reading import (
     standing_of,
 )
 from quoth.answer.reading_answerer import FittedReader, ReadingAnswerer, TitledPassage
+from quoth.answer.short_answers import LikelyAnswer
 from quoth.errors import ConfigError, Damaged
 from quoth.models.reader.inputs import TitledText
 from quoth.models.reader.reader import Reader
@@ -44,7 +51,7 @@ from quoth.vocabulary.dynamic import NO_ANSWER, Source
 OWLS = "Barn owls hunt at night. Ravens speak. Hens sleep."
 SWIFTS = "Swifts sleep on the wing. They hunt by day."
 SPANS = (1.0, 0.0, 0.0, 0.0, 0.0)
-LIMITS = QuotationLimits(most=3, share=0.4, words=30, further_words=30, long_words=40)
+LIMITS = QuotationLimits(most=3, price=0.03, words=30, further_words=30, long_words=40)
 
 
 def read(text: str, answers: dict[str, float], *, silence: float = 0.0) -> Reading:
@@ -95,15 +102,19 @@ def test_the_most_probable_sentence_holds_the_short_answer() -> None:
     assert found.sentences[0].text == "Barn owls hunt at night."
     assert len(found.sentences) == 5 and found.probabilities.sum() == pytest.approx(1.0)
     assert int(found.probabilities.argmax()) == 0
-    assert found.short is not None and found.short.source == Source(0, Span(18, 23))
-    assert 0.0 < found.short.probability < found.probabilities[0]
+    best, *others = found.likely
+    assert best.source == Source(0, Span(18, 23)) and best.text == "night"
+    assert 0.0 < best.probability < 1.0 and all(
+        best.probability > own.probability for own in others
+    )
     assert found.margin == pytest.approx(4.0) and found.relevance == 0.0
 
 
 def test_a_mark_is_no_short_answer() -> None:
     text = "Owls — hunt at night."
     found = find_answer([text], [read(text, {"—": 5.0, "night": 4.0})], weights=SPANS)
-    assert found.short is not None and found.short.source == Source(0, Span(15, 20))
+    assert found.likely[0].source == Source(0, Span(15, 20))
+    assert all(own.text.strip("— ") for own in found.likely)
     assert found.spans == (Span(15, 20),)
 
 
@@ -118,10 +129,10 @@ def test_nearness_decides_between_sentences_that_read_alike() -> None:
     near = Nearness(lambda own: np.array([0.5 * ("by day" in each.text) for each in own]), 4.0)
     found = find_answer([OWLS, SWIFTS], readings, weights=SPANS, nearness=near)
     assert found.sentences[int(found.probabilities.argmax())].text == "They hunt by day."
-    assert found.nearest == 0.5 and found.short is not None
+    assert found.nearest == 0.5
     alone = find_answer([OWLS, SWIFTS], readings, weights=SPANS)
     assert found.score > alone.score, "what makes a sentence probable speaks for an answer"
-    assert found.short.source == Source(1, Span(39, 42)), "the short answer goes with it"
+    assert found.likely[0].source == Source(1, Span(39, 42)), "the short answer goes with it"
 
 
 def test_a_sentence_is_as_near_as_it_is_with_the_one_before_it() -> None:
@@ -152,7 +163,7 @@ def test_a_document_that_search_ranked_higher_speaks_for_its_sentences() -> None
 
 def test_without_text_nothing_is_found() -> None:
     found = find_answer([""], [read("", {})], weights=SPANS)
-    assert found.sentences == () and found.short is None and found.margin == -np.inf
+    assert found.sentences == () and found.likely == () and found.margin == -np.inf
     assert softmax(np.zeros(0)).shape == (0,)
 
 
@@ -200,6 +211,30 @@ def test_further_sentences_are_quoted_where_they_are_nearly_as_probable() -> Non
     assert side_by_side == ["Barn owls hunt at night.", "Ravens speak."], "as they stand"
 
 
+def test_the_longer_a_further_sentence_is_the_more_probable_it_has_to_be() -> None:
+    texts = ("Owls hunt at night.", "In winter and far out at sea gulls rest on the water.")
+    answers = {"night": 9.0, "rest": 8.0}  # .73 and .27 of the probability, 4 and 12 words
+    for price, expected in ((0.02, list(texts)), (0.023, texts[:1]), (1.0, texts[:1])):
+        limits = replace(LIMITS, price=price)
+        assert quoted(answers, limits, texts=texts) == list(expected)
+
+
+def test_the_quotation_with_the_short_answer_comes_first() -> None:
+    first, second, other = (
+        Quotation(Source(passage, Span(start, end)), "")
+        for passage, start, end in ((0, 0, 9), (0, 10, 20), (1, 0, 9))
+    )
+    ordered = [other, first, second]
+    for passage, start, expected in (
+        (0, 12, [second, first, other]),
+        (0, 2, [first, second, other]),
+        (1, 2, ordered),
+    ):
+        short = LikelyAnswer(Source(passage, Span(start, start + 3)), "owl", 1.0)
+        assert lead_with(short, ordered) == expected
+    assert lead_with(None, ordered) == ordered
+
+
 def test_what_is_said_twice_is_quoted_once() -> None:
     found = find_answer([OWLS, OWLS], [read(OWLS, {"night": 9.0})] * 2, weights=SPANS)
     (only,) = choose_quotations("When do owls hunt?", found, LIMITS)
@@ -237,7 +272,9 @@ def test_a_question_is_quoted_with_its_answer(question: str) -> None:
     found = quoted({"owls": 9.0, "hunt?": 9.0}, LIMITS, question, (text,))
     assert found == ["> Do owls hunt?\n\nYes. At night."]
     (answer,) = make({"owls": 9.0, "hunt?": 9.0}).answer([question], [titled(text)])
-    assert answer.short is None, "nothing in a question answers it"
+    assert answer.short is not None and answer.short.span.start > answer.text.index("?"), (
+        "nothing in a question answers it"
+    )
 
 
 PACKING = """For Norway we need:

@@ -57,6 +57,26 @@ def best_span(reading: Reading, *, max_subwords: int = MAX_SUBWORDS) -> ScoredSp
     return ScoredSpan(span, float(scores[first, last]))
 
 
+def best_spans(reading: Reading, *, most: int) -> list[ScoredSpan]:
+    """List so many stretches with the highest scores, best first; where equal, as they stand.
+
+    >>> spans = np.array([[0, 3], [4, 7], [8, 9]])
+    >>> reading = Reading(spans, np.array([0., 2., 1.]), np.array([3., 0., 1.5]), np.zeros(3), 0, 0)
+    >>> [(each.span.start, each.span.end, each.score) for each in best_spans(reading, most=2)]
+    [(4, 9, 3.5), (0, 3, 3.0)]
+    """
+    if not len(reading.spans):
+        return []
+    scores = span_scores(reading).ravel()
+    ordered = np.argsort(-scores, kind="stable")[:most]
+    rows, columns = np.unravel_index(ordered, (len(reading.spans), len(reading.spans)))
+    return [
+        ScoredSpan(Span(int(reading.spans[first, 0]), int(reading.spans[last, 1])), float(score))
+        for first, last, score in zip(rows, columns, scores[ordered], strict=True)
+        if np.isfinite(score)
+    ]
+
+
 def span_scores(reading: Reading, *, max_subwords: int = MAX_SUBWORDS) -> Floats:  # (T, T)
     """Score all spans by first and last subword; −inf for what is no span, or too long."""
     scores = reading.starts[:, None] + reading.ends[None, :]

@@ -1,0 +1,187 @@
+"""How much to quote, and which short answer to mark: on held-out training questions.
+
+    python -m benchmarks.citations.quoting gather --reader FOLDER OUT      # a quarter of an hour
+    python -m benchmarks.citations.quoting judge OUT
+
+Questions are those that readers are not trained on, of all sources, put to what BM25 finds among
+all their passages (`held_out.search_questions`). `gather` reads them, `judge` quotes by every rule
+and writes results/quoting.json. A further sentence is quoted if it is *price* times as probable as
+words are quoted of it, or *share* times as probable as the first, as it was before; *best span* is
+the short answer that was marked before: the best span of the most probable sentence. *right*: the
+answer that is quoted holds a short answer; F1 and equal: of the marked one. No test set is read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pickle
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.citations.answers import exact_match, short_answer_recall, word_f1
+from benchmarks.citations.held_out import passages_of, search_questions, standings_of
+from benchmarks.citations.pack import Question
+from quoth.answer.config import AnswerConfig
+from quoth.answer.nearness import Numbers
+from quoth.answer.quotations import QuotationLimits, choose_quotations
+from quoth.answer.reading import Findings
+from quoth.answer.reading_answerer import FittedReader, ReadingAnswerer, TitledPassage
+from quoth.answer.short_answers import LikelyAnswer, choose_short
+from quoth.engine.models import LoadedModels
+from quoth.evaluation.significance import mean_interval
+from quoth.vocabulary.dynamic import Source
+
+RESULTS = Path(__file__).parent / "results" / "quoting.json"
+PRICES = (0.005, 0.0075, 0.01, 0.0125, 0.015, 0.02)
+SHARES = (0.2, 0.3, 0.4, 0.5)
+MEASURES = ("right", "words", "f1", "equal")
+BATCH = 16
+
+
+class Asked(NamedTuple):
+    """A question, and what the reader found in its passages."""
+
+    question: Question
+    findings: Findings
+
+
+def main() -> None:
+    """Read the questions, or judge the rules."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("command", choices=("gather", "judge"))
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--reader", type=Path)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--each", type=int, default=200, help="questions of a source")
+    given = parser.parse_args()
+    if given.command == "gather":
+        asked = gather(given.data, given.reader, each=given.each)
+        given.out.write_bytes(pickle.dumps(asked))
+        return
+    content = judge(pickle.loads(given.out.read_bytes()))
+    RESULTS.write_text(json.dumps(content, indent=1) + "\n")
+    print(json.dumps(content, indent=1))
+
+
+def gather(data: Path, folder: Path, *, each: int) -> list[Asked]:
+    """Read the passages of every question that they answer."""
+    questions = [own for own in search_questions(data, most=each) if own.is_answerable]
+    encode = LoadedModels().sentence_encoder()
+    answerer = ReadingAnswerer(FittedReader.open(folder), AnswerConfig(), encode=encode)
+    asked: list[Asked] = []
+    for at in range(0, len(questions), BATCH):
+        own = questions[at : at + BATCH]
+        found = answerer.find([one.text for one in own], [titled(one) for one in own])
+        asked += map(Asked, own, found)
+        print(f"{len(asked)} of {len(questions)} questions", flush=True)
+    return asked
+
+
+def titled(question: Question) -> list[TitledPassage]:
+    """Return the passages as an answerer takes them."""
+    parts = (passages_of(question), question.titles, standings_of(question))
+    return [TitledPassage(*each) for each in zip(*parts, strict=True)]
+
+
+# --------------------------------------------------------------------------------------- judging
+class Rule(NamedTuple):
+    """Which further sentences are quoted."""
+
+    price: float = 0.0
+    share: float = 0.0
+
+
+BEFORE = Rule(share=0.3)
+
+
+def judge(asked: Sequence[Asked]) -> dict[str, Any]:
+    """Judge every rule, all of them against what shipped before."""
+    before = np.array([judge_one(each, BEFORE, is_by_agreement=False) for each in asked])
+    rules = (*(Rule(share=own) for own in SHARES), *(Rule(price=own) for own in PRICES))
+    return {
+        "questions": len(asked),
+        "sources": len({each.question.qid.split(".")[0] for each in asked}),
+        "before": {name: interval(before[:, at]) for at, name in enumerate(MEASURES)},
+        "rules": [{**rule._asdict(), **sum_up(asked, rule, before)} for rule in rules],
+    }
+
+
+def sum_up(asked: Sequence[Asked], rule: Rule, before: Numbers) -> dict[str, Any]:
+    """Return the means under a rule, and their differences to what shipped before."""
+    rows = np.array([judge_one(each, rule, is_by_agreement=True) for each in asked])
+    return {
+        **{name: interval(rows[:, at]) for at, name in enumerate(MEASURES)},
+        "above": {name: interval(rows[:, at] - before[:, at]) for at, name in enumerate(MEASURES)},
+    }
+
+
+def interval(values: Numbers) -> dict[str, float]:
+    """Return the mean with its interval over questions."""
+    found = mean_interval(values.tolist())
+    parts = {"mean": values.mean(), "low": found.low, "high": found.high}
+    return {name: round(float(each), 4) for name, each in parts.items()}
+
+
+def judge_one(asked: Asked, rule: Rule, *, is_by_agreement: bool) -> tuple[float, ...]:
+    """Quote for one question: whether it is right, its words, F1 of the short answer, if equal."""
+    question, findings = asked
+    limits = limits_of(AnswerConfig(), rule)
+    chosen = choose_quotations(question.text, thin(findings, rule), limits)
+    sources = [own.source for own in chosen]
+    texts = [question.passages[own.passage][own.span.start : own.span.end] for own in sources]
+    whole = " ".join(texts)
+    if is_by_agreement:
+        short = choose_short(findings.likely, sources)
+    else:
+        short = best_span_of(findings, question.passages)
+    marked = short.text if short else ""
+    references = [one for own in question.short_answers for one in own]
+    is_right = short_answer_recall(whole, question.short_answers)
+    return (
+        is_right,
+        float(len(whole.split())),
+        word_f1(marked, references),
+        exact_match(marked, references),
+    )
+
+
+def limits_of(config: AnswerConfig, rule: Rule) -> QuotationLimits:
+    """Return how much is quoted."""
+    return QuotationLimits(
+        config.most_quotations,
+        rule.price,
+        config.quotation_words,
+        config.further_words,
+        config.long_words,
+    )
+
+
+def thin(findings: Findings, rule: Rule) -> Findings:
+    """Leave out sentences that are less than a share as probable as the first."""
+    if not rule.share or not len(findings.sentences):
+        return findings
+    least = rule.share * findings.probabilities.max()
+    # choose_quotations looks at price alone, so those below the share get no chance at any price
+    probabilities = np.where(findings.probabilities >= least, findings.probabilities, -1.0)
+    return replace(findings, probabilities=probabilities)
+
+
+def best_span_of(findings: Findings, passages: Sequence[str]) -> LikelyAnswer | None:
+    """Return the best span of the most probable sentence."""
+    if not len(findings.sentences):
+        return None
+    best = int(findings.probabilities.argmax())
+    sentence, span = findings.sentences[best], findings.spans[best]
+    if span is None:
+        return None
+    text = passages[sentence.passage][span.start : span.end]
+    return LikelyAnswer(Source(sentence.passage, span), text, 1.0)
+
+
+if __name__ == "__main__":
+    main()
