@@ -1,14 +1,14 @@
 """How much to quote, and which short answer to mark: on held-out training questions.
 
-    python -m benchmarks.citations.quoting gather --reader FOLDER OUT      # a quarter of an hour
+    python -m benchmarks.citations.quoting gather --reader FOLDER OUT      # some minutes
     python -m benchmarks.citations.quoting judge OUT
 
 Questions are those that readers are not trained on, of all sources, put to what BM25 finds among
-all their passages (`held_out.search_questions`). `gather` reads them, `judge` quotes by every rule
-and writes results/quoting.json. A further sentence is quoted if it is *price* times as probable as
-words are quoted of it, or *share* times as probable as the first, as it was before; *best span* is
-the short answer that was marked before: the best span of the most probable sentence. *right*: the
-answer that is quoted holds a short answer; F1 and equal: of the marked one. No test set is read.
+all their passages (`held_out.search_questions`). `gather` reads them, `judge` quotes further
+sentences from several shares of the first one's probability on, and writes results/quoting.json.
+*right*: what is quoted holds a short answer; F1 and equal: of the short answer that is marked, the
+one that agrees best with all likely ones; *before*, it was the best span of the most probable
+sentence. No test set is read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import argparse
 import json
 import pickle
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,7 +36,6 @@ from quoth.evaluation.significance import mean_interval
 from quoth.vocabulary.dynamic import Source
 
 RESULTS = Path(__file__).parent / "results" / "quoting.json"
-PRICES = (0.005, 0.0075, 0.01, 0.0125, 0.015, 0.02)
 SHARES = (0.2, 0.3, 0.4, 0.5)
 MEASURES = ("right", "words", "f1", "equal")
 BATCH = 16
@@ -89,31 +87,23 @@ def titled(question: Question) -> list[TitledPassage]:
 
 
 # --------------------------------------------------------------------------------------- judging
-class Rule(NamedTuple):
-    """Which further sentences are quoted."""
-
-    price: float = 0.0
-    share: float = 0.0
-
-
-BEFORE = Rule(share=0.3)
+BEFORE = AnswerConfig().quotation_share
 
 
 def judge(asked: Sequence[Asked]) -> dict[str, Any]:
     """Judge every rule, all of them against what shipped before."""
-    before = np.array([judge_one(each, BEFORE, is_by_agreement=False) for each in asked])
-    rules = (*(Rule(share=own) for own in SHARES), *(Rule(price=own) for own in PRICES))
+    before = np.array([judge_one(each, BEFORE, best_span=True) for each in asked])
     return {
         "questions": len(asked),
         "sources": len({each.question.qid.split(".")[0] for each in asked}),
         "before": {name: interval(before[:, at]) for at, name in enumerate(MEASURES)},
-        "rules": [{**rule._asdict(), **sum_up(asked, rule, before)} for rule in rules],
+        "shares": [{"share": own, **sum_up(asked, own, before)} for own in SHARES],
     }
 
 
-def sum_up(asked: Sequence[Asked], rule: Rule, before: Numbers) -> dict[str, Any]:
-    """Return the means under a rule, and their differences to what shipped before."""
-    rows = np.array([judge_one(each, rule, is_by_agreement=True) for each in asked])
+def sum_up(asked: Sequence[Asked], share: float, before: Numbers) -> dict[str, Any]:
+    """Return the means with a share, and their differences to what shipped before."""
+    rows = np.array([judge_one(each, share, best_span=False) for each in asked])
     return {
         **{name: interval(rows[:, at]) for at, name in enumerate(MEASURES)},
         "above": {name: interval(rows[:, at] - before[:, at]) for at, name in enumerate(MEASURES)},
@@ -127,48 +117,36 @@ def interval(values: Numbers) -> dict[str, float]:
     return {name: round(float(each), 4) for name, each in parts.items()}
 
 
-def judge_one(asked: Asked, rule: Rule, *, is_by_agreement: bool) -> tuple[float, ...]:
+def judge_one(asked: Asked, share: float, *, best_span: bool) -> tuple[float, ...]:
     """Quote for one question: whether it is right, its words, F1 of the short answer, if equal."""
     question, findings = asked
-    limits = limits_of(AnswerConfig(), rule)
-    chosen = choose_quotations(question.text, thin(findings, rule), limits)
+    chosen = choose_quotations(question.text, findings, limits_of(AnswerConfig(), share))
     sources = [own.source for own in chosen]
     texts = [question.passages[own.passage][own.span.start : own.span.end] for own in sources]
     whole = " ".join(texts)
-    if is_by_agreement:
-        short = choose_short(findings.likely, sources)
-    else:
+    if best_span:
         short = best_span_of(findings, question.passages)
+    else:
+        short = choose_short(findings.likely, sources)
     marked = short.text if short else ""
     references = [one for own in question.short_answers for one in own]
-    is_right = short_answer_recall(whole, question.short_answers)
     return (
-        is_right,
+        short_answer_recall(whole, question.short_answers),
         float(len(whole.split())),
         word_f1(marked, references),
         exact_match(marked, references),
     )
 
 
-def limits_of(config: AnswerConfig, rule: Rule) -> QuotationLimits:
+def limits_of(config: AnswerConfig, share: float) -> QuotationLimits:
     """Return how much is quoted."""
     return QuotationLimits(
         config.most_quotations,
-        rule.price,
+        share,
         config.quotation_words,
         config.further_words,
         config.long_words,
     )
-
-
-def thin(findings: Findings, rule: Rule) -> Findings:
-    """Leave out sentences that are less than a share as probable as the first."""
-    if not rule.share or not len(findings.sentences):
-        return findings
-    least = rule.share * findings.probabilities.max()
-    # choose_quotations looks at price alone, so those below the share get no chance at any price
-    probabilities = np.where(findings.probabilities >= least, findings.probabilities, -1.0)
-    return replace(findings, probabilities=probabilities)
 
 
 def best_span_of(findings: Findings, passages: Sequence[str]) -> LikelyAnswer | None:

@@ -68,9 +68,8 @@ class AnswerConfig(CheckedConfig, title="answer"):
     most_quotations: AtLeastOne = 3
     """Maximum sentences quoted in an answer."""
 
-    quotation_price: Share = 0.01
-    """Quote another sentence if it is at least this probable for each word that is quoted of it; 0
-    always does."""
+    quotation_share: PositiveShare = 0.3
+    """Quote another sentence if its probability is at least this share of the first one's."""
 
     quotation_words: AtLeastOne = 25
     """Sentences with more words than this are trimmed to the clauses around the answer."""

@@ -1,11 +1,11 @@
 """Which stretches of the passages an answer quotes: pure functions on what a reader found.
 
-The most probable sentence comes first. Others follow where they are probable enough for the words
-that they take and give another answer; what gives the same one is not repeated. A long sentence is
-quoted from one comma, or its like, to another around what answers. What announces something is
-quoted with what follows, and what cannot be understood without the sentence before it with that
-one. Where a question asks how or why, as such questions are answered at length, whole sentences are
-quoted, and the neighbour with them.
+The most probable sentence comes first. Others follow where they are nearly as probable and give
+another answer, in fewer words; what gives the same one is not repeated. A long sentence is quoted
+from one comma, or its like, to another around what answers. What announces something is quoted with
+what follows, and what cannot be understood without the sentence before it with that one. Where a
+question asks how or why, as such questions are answered at length, whole sentences are quoted, and
+the neighbour with them.
 """
 
 from __future__ import annotations
@@ -56,8 +56,7 @@ class QuotationLimits:
     """How many sentences are quoted, and how much of each."""
 
     most: int
-    price: float
-    """Of a word: a further sentence is at least so probable for each word quoted of it."""
+    share: float
     words: int
     further_words: int
     """Of a quotation after the first, unless it answers at length."""
@@ -82,11 +81,12 @@ def choose_quotations(
     at_length = asks_at_length(question)
     ordered = np.argsort(-findings.probabilities, kind="stable").tolist()
     for at in ordered[: 2 * limits.most]:
+        is_near = findings.probabilities[at] >= limits.share * findings.probabilities[ordered[0]]
         text, short = " ".join(findings.sentences[at].text.casefold().split()), _short(findings, at)
         is_said = text in said or any(
             are_alike(stems(short), stems(each.short)) for each in chosen.values()
         )
-        if len(chosen) < limits.most and not is_said:
+        if len(chosen) < limits.most and is_near and not is_said:
             said.add(text)
             quote = _quote_at_length if at_length else _quote
             words = limits.words if at_length or not chosen else limits.further_words
@@ -94,7 +94,7 @@ def choose_quotations(
             whole, alone = quote(findings, at, own), _around(findings, at, words=own.words)
             known = [each.source for each in chosen.values()]
             apart = [new for new in (whole, alone) if not any(_overlap(new, old) for old in known)]
-            if apart and (not chosen or _is_worth_its_words(findings, at, apart[0], limits)):
+            if apart and not (chosen and _asks(findings, at)):
                 chosen[at] = Quotation(apart[0], short)
     return _in_order(list(chosen.values()))
 
@@ -151,19 +151,6 @@ def _short(findings: Findings, at: int) -> str:
     span, sentence = findings.spans[at], findings.sentences[at]
     start = sentence.span.start
     return "" if span is None else sentence.text[span.start - start : span.end - start]
-
-
-def _is_worth_its_words(
-    findings: Findings, at: int, quoted: Source, limits: QuotationLimits
-) -> bool:
-    """Whether a further sentence is probable enough for its words; a question never is."""
-    texts = [
-        each.text[max(0, quoted.span.start - each.span.start) : quoted.span.end - each.span.start]
-        for each in findings.sentences
-        if _overlap(Source(each.passage, each.span), quoted)
-    ]
-    words = sum(len(text.split()) for text in texts)
-    return not _asks(findings, at) and bool(findings.probabilities[at] >= limits.price * words)
 
 
 def _overlap(one: Source, other: Source) -> bool:

@@ -233,8 +233,9 @@ def _likely_answers(
     weights = (np.exp(np.array(by_sentence)) + softmax(np.array(alone))) / 2
     ordered = np.argsort(-weights, kind="stable").tolist()
     return tuple(
-        LikelyAnswer(*found[at], float(weights[at]))
+        LikelyAnswer(source, text, float(weights[at]))
         for at in ordered
+        for source, text in [found[at]]
         if weights[at] >= _LEAST_LIKELY
     )
 

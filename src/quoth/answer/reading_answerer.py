@@ -180,7 +180,7 @@ class ReadingAnswerer:
         """Write what is quoted, each stretch with its place."""
         limits = QuotationLimits(
             self._config.most_quotations,
-            self._config.quotation_price,
+            self._config.quotation_share,
             self._config.quotation_words,
             self._config.further_words,
             self._config.long_words,
