@@ -17,7 +17,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from quoth.answer.tokens import Token
 from quoth.answer.word_bounds import is_end, is_start
 from quoth.records import Answer, Citation, Passage, Span
 from quoth.text.blocks import split_sentences
@@ -29,6 +28,15 @@ _MOST_PLACES = 64  # that are looked at for one phrase
 MAX_GAP = 80
 """Characters between two phrases that may be part of their joint quotation, if the source has them
 too: white space, punctuation, and words too short to be phrases."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One step of a text: a subword, or a phrase by its row with all its subwords."""
+
+    subword_ids: tuple[int, ...]
+    row: int | None
+    log_probability: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from quoth.answer.cite import Token
 from quoth.answer.config import DecodingConfig
 from quoth.answer.splices import OpenQuotation, Place
-from quoth.answer.tokens import Token
 from quoth.interruption import check_interruption
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
 from quoth.vocabulary.dynamic import DynamicVocabulary

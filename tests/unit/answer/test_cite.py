@@ -13,6 +13,7 @@ from tiny_language_model import TEXTS, train_tokenizer
 from quoth.answer.candidates import make_vocabulary
 from quoth.answer.cite import (
     Piece,
+    Token,
     Writer,
     cite,
     document_span,
@@ -21,7 +22,6 @@ from quoth.answer.cite import (
     with_markers,
 )
 from quoth.answer.config import CandidateConfig
-from quoth.answer.tokens import Token
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.inputs import DynamicLMInputs
 from quoth.records import Answer, Citation, Passage, Span

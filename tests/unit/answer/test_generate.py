@@ -14,10 +14,10 @@ from tiny_language_model import TEXTS, make_dynamic_lm
 from torch import Tensor
 
 from quoth.answer.candidates import make_vocabulary
+from quoth.answer.cite import Token
 from quoth.answer.config import CandidateConfig, DecodingConfig
 from quoth.answer.generate import Decoder, Prompt, draw_from_nucleus, generate
 from quoth.answer.splices import OpenQuotation
-from quoth.answer.tokens import Token
 from quoth.answer.vectors import PhraseVectors
 from quoth.models.dynamic_lm.config import DynamicLMConfig
 from quoth.models.dynamic_lm.dynamic_lm import DynamicLM
