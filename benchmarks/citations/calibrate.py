@@ -43,8 +43,8 @@ from benchmarks.citations.held_out import (
     SEARCHED,
     passages_of,
     questions_of,
+    read_of,
     scene_of,
-    standings_of,
 )
 from benchmarks.citations.pack import CACHE, Question, open_questions, save_questions
 from quoth.answer.abstain import (
@@ -57,7 +57,7 @@ from quoth.answer.abstain import (
 from quoth.answer.answerer import Answerer, AnswerSettings
 from quoth.answer.config import AnswerConfig
 from quoth.answer.nearness import EncodeSentences
-from quoth.answer.reading_answerer import FittedReader, ReadingAnswerer, TitledPassage
+from quoth.answer.reading_answerer import FittedReader, ReadingAnswerer
 from quoth.models.dynamic_lm.dynamic_lm import open_dynamic_lm
 from quoth.models.glow.encoder import GlowEncoder
 from quoth.models.pretrained import DEFAULT_NAME
@@ -186,10 +186,7 @@ def gather_reader(given: argparse.Namespace) -> Gather:
 
     def gather(own: Sequence[Question]) -> tuple[Numbers, Truths]:
         texts = [each.text for each in own]
-        passages = [
-            list(map(TitledPassage, passages_of(each), each.titles, standings_of(each)))
-            for each in own
-        ]
+        passages = [read_of(each) for each in own]
         found = answerer.find(texts, passages)
         answers = answerer.answer_found(texts, passages, found)
         rights = [is_right(*each) for each in zip(own, answers, strict=True)]

@@ -22,6 +22,7 @@ from benchmarks.citations.pack import Question
 from benchmarks.citations.unanswerable import NUM_PASSAGES, Asked, Scene, holds, make_cases
 from quoth.answer.nearness import coverage, telling_words
 from quoth.answer.reading import standing_of
+from quoth.answer.reading_answerer import TitledPassage
 from quoth.records import Passage, Span
 
 NAME = "held-out"
@@ -209,6 +210,12 @@ def standings_of(question: Question) -> list[float]:
     is_ranked = question.set in RANKED
     ranks = range(1, len(question.passages) + 1)
     return [standing_of(rank) if is_ranked else 0.0 for rank in ranks]
+
+
+def read_of(question: Question) -> list[TitledPassage]:
+    """Return the passages as a reading answerer takes them."""
+    own = (passages_of(question), question.titles, standings_of(question))
+    return list(map(TitledPassage, *own))
 
 
 def passages_of(question: Question) -> list[Passage]:

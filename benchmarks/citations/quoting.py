@@ -23,16 +23,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.citations.answers import exact_match, short_answer_recall, word_f1
-from benchmarks.citations.held_out import passages_of, search_questions, standings_of
+from benchmarks.citations.held_out import read_of, search_questions
 from benchmarks.citations.pack import Question
+from benchmarks.citations.report import mean_of
 from quoth.answer.config import AnswerConfig
 from quoth.answer.nearness import Numbers
 from quoth.answer.quotations import QuotationLimits, choose_quotations
 from quoth.answer.reading import Findings
-from quoth.answer.reading_answerer import FittedReader, ReadingAnswerer, TitledPassage
+from quoth.answer.reading_answerer import FittedReader, ReadingAnswerer
 from quoth.answer.short_answers import LikelyAnswer, choose_short
 from quoth.engine.models import LoadedModels
-from quoth.evaluation.significance import mean_interval
 from quoth.vocabulary.dynamic import Source
 
 RESULTS = Path(__file__).parent / "results" / "quoting.json"
@@ -49,13 +49,13 @@ class Asked(NamedTuple):
 
 
 def main() -> None:
-    """Read the questions, or judge the rules."""
+    """Read the questions, or judge what is quoted and marked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("command", choices=("gather", "judge"))
     parser.add_argument("out", type=Path)
     parser.add_argument("--reader", type=Path)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--each", type=int, default=200, help="questions of a source")
+    parser.add_argument("--each", type=int, default=600, help="questions of a source")
     given = parser.parse_args()
     if given.command == "gather":
         asked = gather(given.data, given.reader, each=given.each)
@@ -74,16 +74,10 @@ def gather(data: Path, folder: Path, *, each: int) -> list[Asked]:
     asked: list[Asked] = []
     for at in range(0, len(questions), BATCH):
         own = questions[at : at + BATCH]
-        found = answerer.find([one.text for one in own], [titled(one) for one in own])
+        found = answerer.find([one.text for one in own], [read_of(one) for one in own])
         asked += map(Asked, own, found)
         print(f"{len(asked)} of {len(questions)} questions", flush=True)
     return asked
-
-
-def titled(question: Question) -> list[TitledPassage]:
-    """Return the passages as an answerer takes them."""
-    parts = (passages_of(question), question.titles, standings_of(question))
-    return [TitledPassage(*each) for each in zip(*parts, strict=True)]
 
 
 # --------------------------------------------------------------------------------------- judging
@@ -91,12 +85,12 @@ BEFORE = AnswerConfig().quotation_share
 
 
 def judge(asked: Sequence[Asked]) -> dict[str, Any]:
-    """Judge every rule, all of them against what shipped before."""
+    """Judge every share, each against what shipped before."""
     before = np.array([judge_one(each, BEFORE, best_span=True) for each in asked])
     return {
         "questions": len(asked),
         "sources": len({each.question.qid.split(".")[0] for each in asked}),
-        "before": {name: interval(before[:, at]) for at, name in enumerate(MEASURES)},
+        "before": {name: mean_of(before[:, at].tolist()) for at, name in enumerate(MEASURES)},
         "shares": [{"share": own, **sum_up(asked, own, before)} for own in SHARES],
     }
 
@@ -105,22 +99,19 @@ def sum_up(asked: Sequence[Asked], share: float, before: Numbers) -> dict[str, A
     """Return the means with a share, and their differences to what shipped before."""
     rows = np.array([judge_one(each, share, best_span=False) for each in asked])
     return {
-        **{name: interval(rows[:, at]) for at, name in enumerate(MEASURES)},
-        "above": {name: interval(rows[:, at] - before[:, at]) for at, name in enumerate(MEASURES)},
+        **{name: mean_of(rows[:, at].tolist()) for at, name in enumerate(MEASURES)},
+        "above": {
+            name: mean_of((rows[:, at] - before[:, at]).tolist())
+            for at, name in enumerate(MEASURES)
+        },
     }
-
-
-def interval(values: Numbers) -> dict[str, float]:
-    """Return the mean with its interval over questions."""
-    found = mean_interval(values.tolist())
-    parts = {"mean": values.mean(), "low": found.low, "high": found.high}
-    return {name: round(float(each), 4) for name, each in parts.items()}
 
 
 def judge_one(asked: Asked, share: float, *, best_span: bool) -> tuple[float, ...]:
     """Quote for one question: whether it is right, its words, F1 of the short answer, if equal."""
     question, findings = asked
-    chosen = choose_quotations(question.text, findings, limits_of(AnswerConfig(), share))
+    limits = QuotationLimits.of(AnswerConfig(quotation_share=share))
+    chosen = choose_quotations(question.text, findings, limits)
     sources = [own.source for own in chosen]
     texts = [question.passages[own.passage][own.span.start : own.span.end] for own in sources]
     whole = " ".join(texts)
@@ -135,17 +126,6 @@ def judge_one(asked: Asked, share: float, *, best_span: bool) -> tuple[float, ..
         float(len(whole.split())),
         word_f1(marked, references),
         exact_match(marked, references),
-    )
-
-
-def limits_of(config: AnswerConfig, share: float) -> QuotationLimits:
-    """Return how much is quoted."""
-    return QuotationLimits(
-        config.most_quotations,
-        share,
-        config.quotation_words,
-        config.further_words,
-        config.long_words,
     )
 
 

@@ -133,7 +133,7 @@ def judge_system(
     row = {
         "questions": len(pairs),
         "answerable": len(answered),
-        **{name: _mean(own) for name, own in scores.items()},
+        **{name: mean_of(own) for name, own in scores.items()},
         "refused": fmean(record["text"].strip() == NO_ANSWER for _question, record in answered),
         "quotation_exactness": quotation_exactness(answers) if num_quotations else None,
         "quotations": num_quotations,
@@ -151,7 +151,7 @@ def compare(own: Scores, others: Scores) -> Record:
     """Return how much higher EM and F1 are than another system's, question by question."""
     shared = sorted(own.keys() & others.keys())
     return {
-        name: _mean([own[qid][name] - others[qid][name] for qid in shared])
+        name: mean_of([own[qid][name] - others[qid][name] for qid in shared])
         for name in ("em", "f1")
         if shared and all(name in own[qid] and name in others[qid] for qid in shared)
     }
@@ -242,7 +242,7 @@ def _quoted(record: Record) -> dict[int, str]:
     return quoted
 
 
-def _mean(scores: Sequence[float]) -> Record:
+def mean_of(scores: Sequence[float]) -> Record:
     return {"mean": fmean(scores), **asdict(mean_interval(scores, num_resamples=2_000))}
 
 

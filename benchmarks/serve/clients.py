@@ -118,6 +118,9 @@ def measure(
         "overload": {
             "rate": median(each["rate"] for each in over),
             "answered_share_of_best": median(each["share_of_best"] for each in over),
+            "lowest_and_highest": [
+                extreme(each["share_of_best"] for each in over) for extreme in (min, max)
+            ],
             "p99_ms": median(each["p99_ms"] for each in over),
             "refused": sum(each["refused"] for each in over),
             "errors": sum(each["errors"] for each in over),

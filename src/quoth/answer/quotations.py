@@ -17,6 +17,7 @@ from itertools import combinations, takewhile
 
 import numpy as np
 
+from quoth.answer.config import AnswerConfig
 from quoth.answer.nearness import are_alike, is_question, stems
 from quoth.answer.reading import Findings
 from quoth.answer.short_answers import LikelyAnswer
@@ -62,6 +63,17 @@ class QuotationLimits:
     """Of a quotation after the first, unless it answers at length."""
     long_words: int
     """Of a quotation that answers at length, its neighbour included."""
+
+    @classmethod
+    def of(cls, config: AnswerConfig) -> QuotationLimits:
+        """Take what is configured."""
+        return cls(
+            config.most_quotations,
+            config.quotation_share,
+            config.quotation_words,
+            config.further_words,
+            config.long_words,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,13 +178,7 @@ class ReadingAnswerer:
         self, passages: Sequence[TitledPassage], findings: Findings, stream: AnswerStream
     ) -> Iterator[Piece]:
         """Write what is quoted, each stretch with its place."""
-        limits = QuotationLimits(
-            self._config.most_quotations,
-            self._config.quotation_share,
-            self._config.quotation_words,
-            self._config.further_words,
-            self._config.long_words,
-        )
+        limits = QuotationLimits.of(self._config)
         chosen = choose_quotations(stream.question, findings, limits)
         short = choose_short(findings.likely, [each.source for each in chosen])
         ordered = [each.source for each in lead_with(short, chosen)]

@@ -13,15 +13,14 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from listening import listening
+from noted_access import noting_access
 from small_server import WIRES, Wire
-from starlette.datastructures import Headers
 from wire import Reply, connected, post, read_last_reply, read_reply, send
 
 from quoth.engine.engine import Engine
 from quoth.records import Document
 from quoth.server import early_refusals
 from quoth.server.access.keys import Keys, add_key
-from quoth.server.access.policy import Access, AccessPolicy
 from quoth.server.connections.httptools_connection import HttpToolsConnection
 from quoth.server.errors import (
     KeyRequired,
@@ -244,19 +243,6 @@ def test_a_key_is_asked_for_each_time(
     waits, lacks = "Overloaded", "KeyRequired"
     assert told == [waits, lacks, waits, "KeyUnknown", lacks, waits, "RateLimited"]
     assert len(asked) == 7
-
-
-def noting_access(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Note for which access requests are authorised."""
-    asked: list[str] = []
-    authorise = AccessPolicy.authorise
-
-    def note(policy: AccessPolicy, access: Access, headers: Headers) -> str:
-        asked.append(access)
-        return authorise(policy, access, headers)
-
-    monkeypatch.setattr(AccessPolicy, "authorise", note)
-    return asked
 
 
 # Heads that are known ----------------------------------------------------------------------------

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from benchmarks.serve.load import Connection, Tally, ask
 from fastapi.testclient import TestClient
-from starlette.datastructures import Headers
+from noted_access import noting_access
 
 from quoth.collection.store import Store
 from quoth.engine.engine import Engine
 from quoth.records import Document
-from quoth.server.access.policy import Access, AccessPolicy, GuardedRoute
+from quoth.server.access.policy import GuardedRoute
 from quoth.server.errors import Overloaded, TookTooLong
 from quoth.server.monitoring.timings import StageTimes, quantile
 from quoth.server.routes import create_app
@@ -197,14 +197,7 @@ def test_a_crowd_is_refused_before_it_is_routed(
 def test_a_request_that_is_served_is_authorised_once(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
-    authorise = AccessPolicy.authorise
-
-    def note(policy: AccessPolicy, access: Access, headers: Headers) -> str:
-        asked.append(access)
-        return authorise(policy, access, headers)
-
-    monkeypatch.setattr(AccessPolicy, "authorise", note)
+    asked = noting_access(monkeypatch)
     for origins in ((), ("https://example.org",)):
         config = ServerConfig(origins=origins)
         with TestClient(create_app(engine, config), base_url="http://127.0.0.1") as client:
