@@ -64,6 +64,7 @@ def main() -> None:
     parser.add_argument("--base", type=Path, default=BASE, help="folder of the language model")
     parser.add_argument("--domains", default=",".join(DOMAINS))
     parser.add_argument("--count", type=int, default=400, help="prompts per domain")
+    parser.add_argument("--documents", type=int, default=DOCUMENTS, help="found for a prompt")
     parser.add_argument("--articles", type=int, default=0, help="articles searched; 0 for all")
     parser.add_argument("--out", type=Path, default=CACHE)
     given = parser.parse_args()
@@ -86,9 +87,10 @@ def pack(name: str, given: argparse.Namespace) -> None:
     found = search(
         [inputs.text(row.tolist()) for row in prefixes],
         stretches_of_words(corpus(name, given.data, given.articles)),
+        k=given.documents,
     )
     row_by_text = {text: row for row, text in enumerate(dict.fromkeys(t for f in found for t in f))}
-    rows = np.full((len(found), DOCUMENTS), _NO_ROW, dtype=np.int64)
+    rows = np.full((len(found), given.documents), _NO_ROW, dtype=np.int64)
     for at, texts in enumerate(found):
         rows[at, : len(texts)] = [row_by_text[text] for text in texts]
     documents = make_table([read_subwords(text, inputs) for text in row_by_text])
@@ -150,7 +152,9 @@ def cut(text: str, inputs: object) -> Iterator[NDArray[np.int64]]:
         at = int(later[0]) if len(later) else len(read.subword_ids)
 
 
-def search(queries: Sequence[str], documents: Iterable[str]) -> list[list[str]]:
+def search(
+    queries: Sequence[str], documents: Iterable[str], *, k: int = DOCUMENTS
+) -> list[list[str]]:
     """Find the best documents of each query with Quoth's BM25."""
     from quoth.engine.engine import Engine
     from quoth.records import Document, Query
@@ -160,7 +164,7 @@ def search(queries: Sequence[str], documents: Iterable[str]) -> list[list[str]]:
     with tempfile.TemporaryDirectory() as scratch, Engine.open(Path(scratch) / "c.quoth") as engine:
         engine.add_documents(Document(str(at), {"text": (text,)}) for at, text in enumerate(texts))
         asked = [Query(str(at), text) for at, text in enumerate(words)]
-        hits = engine.run(asked, k=DOCUMENTS, searcher="lexical").hits
+        hits = engine.run(asked, k=k, searcher="lexical").hits
     return [[texts[int(hit.docid)] for hit in hits[query.qid]] for query in asked]
 
 

@@ -8,8 +8,9 @@
 Arms: `plain` (fine-tuned without phrases), `quoth` (N-words, self-retrieval and generation, all
 losses), `output_only` (phrases are read as subwords, self-retrieval), `negatives:NAME` (a row of
 Table 5), `fmm:NAME` and `ids:NAME` (one of its rows with FMM or N-ids), `sampling:NAME` (n_words,
-n_ids, fmm), `no_text`, `no_kl`; and answers that quote: `cited`, `cited_unfold` (phrases are read
-as subwords), `cited_batch` (phrases of the whole batch are offered) and `cited_plain` (no phrases).
+n_ids, fmm), `no_text`, `no_kl`, `shared` (one vector for reading and writing a phrase); and answers
+that quote: `cited`, `cited_unfold` (phrases are read as subwords), `cited_batch` (phrases of the
+whole batch are offered) and `cited_plain` (no phrases).
 `--choice` weighs the loss among phrases alone, `--sentence` the one among sentences.
 `--start FOLDER` goes on from what another arm wrote, whichever way that one reads phrases.
 
@@ -144,6 +145,7 @@ def model_config(arm: str, given: argparse.Namespace) -> DynamicLMConfig:
         reach=given.reach,
         lora_dropout=given.dropout,
         phrase_input="unfold" if arm in ("output_only", "cited_unfold") else "vector",
+        vectors="shared" if arm == "shared" else "separate",
     )
 
 
@@ -175,6 +177,7 @@ def recipe_of(arm: str, given: argparse.Namespace) -> DynamicLMRecipe:
         "output_only": replace(recipe, kl_weight=0.0, negatives=TABLE_5["self_retrieval"]),
         "no_text": replace(recipe, plain_weight=0.0),
         "no_kl": replace(recipe, kl_weight=0.0),
+        "shared": recipe,
         "cited": cited,
         "cited_unfold": replace(cited, kl_weight=0.0),
         "cited_batch": replace(cited, quote_columns="batch"),

@@ -31,7 +31,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.pixar_quality.trained import restore, start_model
+from benchmarks.pixar_quality.trained import MOST_SLOTS, restore, start_model
 from quoth.index.trie.build import build_trie
 from quoth.index.trie.trie import Sequences, Trie
 from quoth.jobs.pixar.shortlist import learn_centroids, list_phrases
@@ -42,7 +42,7 @@ from quoth.search.generative.aggregate import Owners, aggregate, gather_evidence
 from quoth.search.generative.aggregate_config import AggregateConfig
 from quoth.search.generative.decode.config import DecodeConfig
 from quoth.search.generative.decode.decoder import Decoder
-from quoth.search.generative.decode.score_table import BagNorms, PhraseScores
+from quoth.search.generative.decode.score_table import BagNorms, PhraseScores, uses_end
 from quoth.training.identifiers.pairs import IdentifierPairs, phrase_counts
 from quoth.training.recipes.pixar import train_pixar
 from quoth.training.recipes.pixar_config import PixarRecipe
@@ -54,6 +54,7 @@ SCORED = "bag_cos.max"  # the ranking whose scores may be kept, for fusing
 ORDERS = {
     "ordered": DecodeConfig(order="ordered", length="mean"),
     "ordered_sum": DecodeConfig(order="ordered", length="none"),
+    "ordered_end": DecodeConfig(order="ordered", length="end"),
     "perm_slots": DecodeConfig(order="perm_slots", length="mean"),
     "bag": DecodeConfig(order="bag", length="mean"),
     "pooled": DecodeConfig(order="pooled", length="mean"),
@@ -75,6 +76,7 @@ LOSSES: dict[str, dict[str, float]] = {
     "all": {},
     "no_pooled": {"pooled_weight": 0.0},
     "no_normaliser": {"normaliser_weight": 0.0},
+    "no_slots": {"slot_weight": 0.0},
     "bags": {"bag_weight": 1.0},
 }
 
@@ -103,6 +105,8 @@ def main() -> None:
     )
     parser.add_argument("--scores", action="store_true", help="keep scores too, of bag_cos.max")
     parser.add_argument("--rows", default="encoder", choices=("encoder", "random"))
+    parser.add_argument("--most-slots", type=int, default=MOST_SLOTS)
+    parser.add_argument("--network", default="{}", help="other settings of the model, as JSON")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
@@ -130,6 +134,8 @@ class Trial:
             rows=given.rows,
             device=device,
             seed=given.seed,
+            most_slots=given.most_slots,
+            network=json.loads(given.network),
         )
         slots = model.config.num_slots
         desk = Desk.open(folder, pairs, most=given.test_queries, threads=given.threads)
@@ -243,6 +249,7 @@ class Trial:
             "recipe": asdict(recipe),
             "slots": slots,
             "rows": self.given.rows,
+            "network": json.loads(self.given.network),
             "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
             "curve": curve,
         }
@@ -300,6 +307,9 @@ class Desk:
         bias = torch.from_numpy(np.asarray(model.head.bias[:count], dtype=np.float32))
         rows, bias = rows.to(model.device), bias.to(model.device)
         norms = BagNorms(self.weights, bag_norms(self.trie, rows, self.weights))
+        end = model.head.eos_id
+        end_row = np.asarray(model.head.rows[end], dtype=np.float32)
+        end_bias = np.float32(model.head.bias[end])
         reader = Reader(self.trie, norms, orders, ways)
         found: dict[str, list[Any]] = {f"{o}.{w}": [] for o in orders for w in ways}
         if scored in found:
@@ -310,7 +320,9 @@ class Desk:
                 encoded = model.encode_queries(self.texts[start : start + 64])
                 pooled = torch.from_numpy(encoded.pooled).to(model.device) @ rows.T
                 slots = torch.from_numpy(encoded.slots).to(model.device) @ rows.T + bias
-                scores = Scores(pooled.cpu().numpy(), slots.cpu().numpy(), bias.cpu().numpy())
+                ends = encoded.slots @ end_row + end_bias
+                ends = np.pad(ends, ((0, 0), (0, 1)))  # after the last slot nothing goes on
+                scores = Scores(pooled.cpu().numpy(), slots.cpu().numpy(), bias.cpu().numpy(), ends)
                 if shortlist is None:
                     kept = [np.arange(count, dtype=np.int32)] * len(pooled)
                     facts.append(slots.logsumexp(-1).abs().mean().item())
@@ -334,6 +346,7 @@ class Scores:
     pooled: NDArray[np.float32]  # (B, P), without bias
     slots: NDArray[np.float32]  # (B, S, P)
     bias: NDArray[np.float32]  # (P,)
+    ends: NDArray[np.float32] | None = None  # (B, S + 1)
 
 
 class Reader:
@@ -357,7 +370,8 @@ class Reader:
         for order, decoder in self._local.decoders.items():
             is_cosine = order.startswith("bag_cos")  # times the length of the query's vector
             first = plain if is_cosine else plain + scores.bias[ids]
-            sheet = PhraseScores(ids, slot_scores=own, pooled_scores=first)
+            ends = scores.ends[at] if uses_end(ORDERS[order]) and scores.ends is not None else None
+            sheet = PhraseScores(ids, slot_scores=own, pooled_scores=first, end_scores=ends)
             decoded = decoder.decode([sheet])[0]
             evidence = gather_evidence(self._trie, decoded, scale=float(is_cosine))
             for way in self._ways:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,16 +36,22 @@ def start_model(
     device: torch.device,
     rows: str = "encoder",
     seed: int = 0,
+    most_slots: int = MOST_SLOTS,
+    network: Mapping[str, Any] | None = None,
 ) -> tuple[Pixar, IdentifierPairs]:
-    """Read the pairs of a vocabulary, and start an untrained model on them."""
+    """Read the pairs of a vocabulary, and start an untrained model on them.
+
+    `network` holds other settings of the model than these.
+    """
     pairs = open_identifier_pairs(folder / f"{vocabulary}.bin")
     with gzip.open(folder / f"{vocabulary}.texts.gz", "rt") as stream:
         texts = json.load(stream)
-    slots = min(MOST_SLOTS, suggest_num_slots(pairs.identifier_lengths))
+    slots = min(most_slots, suggest_num_slots(pairs.identifier_lengths))
+    config = replace(PixarConfig(num_slots=slots, rows=rows), **(network or {}))
     model = Pixar.start(
         str(encoder),
         num_phrases=pairs.num_phrases,
-        config=PixarConfig(num_slots=slots, rows=rows),
+        config=config,
         phrase_texts=[text.strip() or text for text in texts],
         counts=phrase_counts(pairs),
         device=device,

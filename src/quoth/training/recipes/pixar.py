@@ -123,7 +123,8 @@ class PixarPairs(nn.Module):
         vectors, recipe = self._read(queries, targets), self.recipe
         terms = self._terms(vectors, targets)
         regular = recipe.normaliser_weight * strength * terms.normalisers
-        loss = terms.slots + recipe.pooled_weight * terms.pooled + regular
+        named = recipe.slot_weight * terms.slots + recipe.pooled_weight * terms.pooled
+        loss = named + regular
         if bags is None:
             return loss
         return loss + recipe.bag_weight * bag_contrast(
@@ -268,7 +269,8 @@ def _validation(pairs: IdentifierPairs) -> Validate | None:
     def validate(model: nn.Module) -> float:
         assert isinstance(model, PixarPairs)
         terms = held_out_losses(model, pairs)
-        return -float(terms.slots + model.recipe.pooled_weight * terms.pooled)
+        own = model.recipe
+        return -float(own.slot_weight * terms.slots + own.pooled_weight * terms.pooled)
 
     return validate
 

@@ -49,6 +49,9 @@ class PixarRecipe(CheckedConfig, title="pixar recipe"):
     """What moves the head's rows: adamw (two more tables of state), rowwise_adagrad (one number
     per row) or sgd (none)."""
 
+    slot_weight: NonNegative = 1.0
+    """Share of ℓ₁, the loss of the slots, each of which must name its phrase of a target."""
+
     pooled_weight: NonNegative = 0.25
     """λ₂: share of the loss of the pooled vector, which must name all phrases of a target."""
 

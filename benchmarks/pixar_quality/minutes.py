@@ -1,0 +1,141 @@
+"""What five minutes of `quoth train pixar` on two cores reach, and what a GPU reaches in them.
+
+    python -m benchmarks.pixar_quality.minutes [--sets cosqa,cranfield] [--minutes 5]
+    python -m benchmarks.pixar_quality.minutes --device cuda --out FILE      # where there is a GPU
+    python -m benchmarks.pixar_quality.minutes --join FILE                   # and put them together
+
+Everything runs through `Engine` and starts from the shipped network: within its minutes the job
+writes pseudo-queries, trains, judges itself by pseudo-queries that it held out, and installs what
+they find better, trained or not. Then every test query (of 1,000 at most) is searched for, and the
+same with a network that is used as it ships, over sentences alone. RR@10; differences are paired by
+query. Sets that were measured before on the same kind of device are kept. Writes
+results/minutes.json after each set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.hybrid.quality import sample
+from benchmarks.lexical.quality import read, splits
+from benchmarks.pixar_pretraining.report import spread
+from quoth import __version__
+from quoth.engine.engine import Engine
+from quoth.evaluation.files import read_queries
+from quoth.evaluation.measures import evaluate_run
+from quoth.jobs.pixar.job import PixarRequest, train_generative
+from quoth.records import Qrels, Query
+from quoth.search.generative.config import NO_GENERATOR
+from quoth.settings.pixar import PixarBuildConfig
+
+RESULTS = Path(__file__).parent / "results" / "minutes.json"
+SETS = "cosqa,cranfield,nfcorpus-tok,squad-dev,tmdb"
+MEASURE = "RR@10"
+UNTRAINED = "as it ships"
+
+
+def main() -> None:
+    """Measure the sets that were asked for and write one JSON file."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=Path("../shared/data/ir"))
+    parser.add_argument("--sets", default=SETS)
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--join", type=Path, help="rows measured elsewhere")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    rows = json.loads(given.out.read_text())["rows"] if given.out.exists() else []
+    if given.join is not None:
+        joined = json.loads(given.join.read_text())["rows"]
+        known = [_key(each) for each in joined]
+        write([*(each for each in rows if _key(each) not in known), *joined], given.out)
+        return
+    for name in given.sets.split(","):
+        if (name, given.device) not in map(_key, rows):
+            rows.append(measure_set(given.data / name, given.minutes, given.device))
+            write(rows, given.out)
+
+
+def write(rows: Sequence[dict[str, Any]], path: Path) -> None:
+    """Write all rows, and how the devices compare where both were measured."""
+    rows = sorted(rows, key=_key)
+    by_key = {_key(row): row for row in rows}
+    both = [
+        (by_key[name, "cuda"], row)
+        for (name, device), row in by_key.items()
+        if device == "cpu" and (name, "cuda") in by_key
+    ]
+    content: dict[str, Any] = {"quoth": __version__, "measure": MEASURE}
+    if both:
+        scores = [(np.array(gpu["scores"]), np.array(cpu["scores"])) for gpu, cpu in both]
+        content["sets"] = len(both)
+        content["gpu"] = spread([gpu for gpu, _cpu in scores])
+        content["cpu"] = spread([cpu for _gpu, cpu in scores])
+        content["difference"] = spread([cpu - gpu for gpu, cpu in scores])
+        content["untrained"] = spread([np.array(cpu["untrained"]) for _gpu, cpu in both])
+    path.write_text(json.dumps(content | {"rows": rows}, indent=1) + "\n")
+
+
+def measure_set(folder: Path, minutes: float, device: str) -> dict[str, Any]:
+    """Train on one collection, and judge search before and after."""
+    _split, qrels = next(splits(folder))
+    queries = sample(read_queries(folder / "queries.jsonl.gz"), qrels)
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "c.quoth"
+        with Engine.open(path) as engine:
+            engine.add_documents(read(folder))
+            began = time.perf_counter()
+            config = PixarBuildConfig(minutes=minutes, device=device)
+            report = train_generative(engine, PixarRequest(config), note=logging.info)
+            seconds = time.perf_counter() - began
+        trained = search(path, queries, qrels)
+        plain = Path(scratch) / "plain.quoth"
+        with Engine.open(plain, settings=[{"generative": {"generator": NO_GENERATOR}}]) as engine:
+            engine.add_documents(read(folder))
+            config = PixarBuildConfig(train=False, judged_queries=0, looks=0)
+            train_generative(engine, PixarRequest(config), note=logging.info)
+        untrained = search(plain, queries, qrels)
+    row = {
+        "set": folder.name,
+        "device": device,
+        "cores": os.cpu_count(),
+        "queries": len(queries),
+        "seconds": round(seconds, 1),
+        "report": asdict(replace(report, collection=folder.name)),
+        "trained": spread([np.array(trained)]),
+        UNTRAINED: spread([np.array(untrained)]),
+        "gain": spread([np.array(trained) - np.array(untrained)]),
+        "scores": trained,
+        "untrained": untrained,
+    }
+    logging.info("%s", {key: row[key] for key in ("set", "seconds", "trained", UNTRAINED, "gain")})
+    return row
+
+
+def search(path: Path, queries: Sequence[Query], qrels: Qrels) -> list[float]:
+    """Score every query by generative search."""
+    with Engine.open(path) as engine:
+        run = engine.run(queries, k=10, searcher="generative")
+    asked = Qrels({query.qid: qrels.grades[query.qid] for query in queries})
+    scores = evaluate_run(run, asked, (MEASURE,)).scores[MEASURE]
+    return [round(scores[query.qid], 4) for query in queries]
+
+
+def _key(row: dict[str, Any]) -> tuple[str, str]:
+    return row["set"], row["device"]
+
+
+if __name__ == "__main__":
+    main()

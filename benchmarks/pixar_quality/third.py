@@ -1,0 +1,258 @@
+"""What the shipped PIXAR, untrained on a collection, adds to the hybrid of two on all sets.
+
+    python -m benchmarks.pixar_quality.third search [--data ../shared/data/ir] [--sets cacm,cisi]
+    python -m benchmarks.pixar_quality.third judge
+
+*search* adds, encodes (which calibrates the fusion) and names each collection through `Engine`, as
+`quoth encode` and `quoth train pixar --no-generator --pixar.train false` do, and keeps what each
+side finds and how far its scores usually reach (benchmarks/.cache/third/): of the test queries, and
+of training queries, which may choose. *judge* fuses them as search by `hybrid` does, with several
+shares of the generative side, whose documents count by their best identifier (*best*) or by half
+the mean of all as well (*mean*). The share and way with the best mean over the training queries are
+chosen; test queries choose nothing. Differences are paired by query. Writes results/third.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import logging
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.learn.voices import contrast, name_documents
+from benchmarks.lexical.quality import read, splits
+from benchmarks.on_gpu import read_on_gpu
+from quoth import __version__
+from quoth.engine.engine import Engine
+from quoth.evaluation.files import read_qrels, read_queries
+from quoth.evaluation.measures import evaluate_run
+from quoth.jobs.context import open_context
+from quoth.jobs.pixar.judging import range_scores
+from quoth.records import Hit, Qrels, Query, Run
+from quoth.search.generative.config import NO_GENERATOR
+from quoth.search.hybrid.fusion import UsualRanges, fuse
+from quoth.search.hybrid.fusion_config import FusionConfig
+
+RESULTS = Path(__file__).parent / "results" / "third.json"
+CACHE = Path("benchmarks/.cache/third")
+MEASURE = "nDCG@10"
+CHOOSING = {
+    "medquad": "train",
+    "nfcorpus-tok": "train",
+    "obliqa": "dev",
+    "scifact": "train",
+    "wikiqa": "dev",
+}
+"""Splits whose queries may choose."""
+
+WAYS = {"best": 0.0, "mean": 0.5}
+"""How a document counts: `generative.mean_share`."""
+
+SHARES = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
+GENERATIVE = "generative"
+
+
+def main() -> None:
+    """Search the sets, or judge what was found."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    kinds = parser.add_subparsers(dest="kind", required=True)
+    search = kinds.add_parser("search")
+    search.add_argument("--data", type=Path, default=Path("../shared/data/ir"))
+    search.add_argument("--sets", default="")
+    search.add_argument("--queries", type=int, default=400, help="Most queries of a split.")
+    search.add_argument("--out", type=Path, default=CACHE)
+    judge = kinds.add_parser("judge")
+    judge.add_argument("--data", type=Path, default=Path("../shared/data/ir"))
+    judge.add_argument("--found", type=Path, default=CACHE)
+    judge.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    if given.kind == "judge":
+        judge_all(given.data, given.found, given.out)
+        return
+    read_on_gpu()
+    given.out.mkdir(parents=True, exist_ok=True)
+    names = given.sets.split(",") if given.sets else sorted(p.name for p in given.data.iterdir())
+    for name in names:
+        path = given.out / f"{name}.json.gz"
+        if not path.exists():
+            content = search_set(given.data / name, most=given.queries)
+            with gzip.open(path, "wt") as stream:
+                json.dump(content, stream)
+
+
+# --- searching ------------------------------------------------------------------------------------
+
+
+def search_set(folder: Path, *, most: int) -> dict[str, Any]:
+    """Index, calibrate and name one collection, and ask each side on its own."""
+    asked = {split: queries for split, (queries, _qrels) in sample(folder, most).items()}
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "c.quoth"
+        with Engine.open(path, settings=[_settings(0.0)]) as engine:
+            engine.add_documents(read(folder))
+            calibration = engine.encode()
+            naming = name_documents(engine)
+            documents = engine.status()["documents"]
+        logging.info("%s: %s documents named, %s", folder.name, documents, naming)
+        runs: dict[str, dict[str, Any]] = {split: {} for split in asked}
+        widths = dict(calibration.ranges)
+        for way, share in WAYS.items():
+            with Engine.open(path, settings=[_settings(share)]) as engine:
+                widths[way] = measure_width(engine)
+                for split, queries in asked.items():
+                    runs[split][way] = _rows(engine.run(queries, k=100, searcher=GENERATIVE))
+        with Engine.open(path, settings=[_settings(0.0)]) as engine:
+            for split, queries in asked.items():
+                for side in ("lexical", "dense"):
+                    runs[split][side] = _rows(engine.run(queries, k=100, searcher=side))
+        logging.info("%s: searched", folder.name)
+    return {
+        "set": folder.name,
+        "documents": documents,
+        "naming": naming,
+        "weights": dict(calibration.weights),
+        "depth": calibration.usual_ranges().depth,
+        "widths": widths,
+        "runs": runs,
+    }
+
+
+def measure_width(engine: Engine) -> float | None:
+    """Measure anew how far scores of generated identifiers reach, as they count now, if known."""
+    with open_context(engine, logging.info) as own:
+        with closing(own.make_searchers(own.store, own.config)) as searchers:
+            known = searchers.calibration
+            assert known is not None
+            rest = {name: width for name, width in known.ranges.items() if name != GENERATIVE}
+            searchers.keep_calibration(replace(known, ranges=rest))
+        range_scores(own, seed=0)
+        with closing(own.make_searchers(own.store, own.config)) as searchers:
+            found = searchers.calibration
+            assert found is not None
+            return found.ranges.get(GENERATIVE)
+
+
+def sample(folder: Path, most: int) -> dict[str, tuple[list[Query], Qrels]]:
+    """Take queries that judge and, where there are some, others that may choose."""
+    judging, qrels = next(splits(folder))
+    found = {judging: qrels}
+    if folder.name in CHOOSING:
+        split = CHOOSING[folder.name]
+        found[split] = read_qrels(folder / "qrels" / f"{split}.tsv.gz")
+    queries = list(read_queries(folder / "queries.jsonl.gz"))
+    taken = {}
+    for split, own in found.items():
+        judged = [query for query in queries if query.qid in own.grades]
+        order = np.random.default_rng(0).permutation(len(judged))[:most]
+        kept = [judged[at] for at in sorted(order)]
+        taken[split] = (kept, Qrels({query.qid: own.grades[query.qid] for query in kept}))
+    return taken
+
+
+def _rows(run: Run) -> dict[str, list[tuple[str, float]]]:
+    return {qid: [(hit.docid, hit.score) for hit in hits] for qid, hits in run.hits.items()}
+
+
+def _settings(share: float) -> dict[str, dict[str, Any]]:
+    return {"generative": {"generator": NO_GENERATOR, "mean_share": share}}
+
+
+# --- judging --------------------------------------------------------------------------------------
+
+
+def judge_all(data: Path, found: Path, out: Path) -> None:
+    """Fuse and judge every set, choose by training queries, and write one JSON file."""
+    tries = [("two", 0.0), *((way, share) for way in WAYS for share in SHARES)]
+    test: dict[str, dict[str, NDArray[np.float64]]] = {}
+    training: dict[str, dict[str, NDArray[np.float64]]] = {}
+    sets = []
+    for path in sorted(found.glob("*.json.gz")):
+        with gzip.open(path, "rt") as stream:
+            content = json.load(stream)
+        name = content["set"]
+        judging, _ = next(splits(data / name))
+        for split, (queries, qrels) in sample(data / name, _most(content)).items():
+            side = test if split == judging else training
+            side[name] = {
+                f"{way} {share}": score(content, split, way, share, queries, qrels)
+                for way, share in tries
+            }
+        sets.append(
+            {key: content[key] for key in ("set", "documents", "naming", "weights", "widths")}
+            | {"split": judging, "queries": len(test[name]["two 0.0"])}
+            | {"means": {key: round(float(own.mean()), 4) for key, own in test[name].items()}}
+        )
+    sums = {
+        part: {
+            f"{way} {share}": contrast(
+                {n: own[f"{way} {share}"] - own["two 0.0"] for n, own in scores.items()}
+            )
+            for way, share in tries[1:]
+        }
+        for part, scores in (("training", training), ("test", test))
+    }
+    chosen = max(sums["training"], key=lambda key: float(sums["training"][key]["difference"]))
+    content = {
+        "quoth": __version__,
+        "measure": MEASURE,
+        "choosing": CHOOSING,
+        "chosen": chosen,
+        **sums,
+        "sets": sets,
+    }
+    out.write_text(json.dumps(content, indent=1) + "\n")
+    for part, own in sums.items():
+        for key, each in own.items():
+            logging.info(
+                "%s %s %+.4f [%+.4f, %+.4f], worst %s %+.4f",
+                part,
+                key,
+                *(each[name] for name in ("difference", "low", "high", "worst")),
+                each["worst_difference"],
+            )
+    logging.info("chosen: %s", chosen)
+
+
+def score(
+    content: Mapping[str, Any],
+    split: str,
+    way: str,
+    share: float,
+    queries: Sequence[Query],
+    qrels: Qrels,
+) -> NDArray[np.float64]:
+    """Fuse what was found with a share of the generative side, and judge every query."""
+    found = content["runs"][split]
+    sides = {"lexical": found["lexical"], "dense": found["dense"]}
+    config = FusionConfig(generative=share)
+    weights, widths = dict(content["weights"]), dict(content["widths"])
+    if share:
+        sides[GENERATIVE] = found[way]
+        weights = config.with_generative(weights)
+        widths[GENERATIVE] = content["widths"][way]
+    runs = [
+        Run(side, {qid: tuple(Hit(*hit) for hit in hits) for qid, hits in own.items()})
+        for side, own in sides.items()
+    ]
+    ranges = UsualRanges(content["depth"], {side: widths[side] for side in sides if widths.get(side)})
+    fused = fuse(runs, config, weights=weights, k=100, ranges=ranges)
+    scores = evaluate_run(fused, qrels, (MEASURE,)).scores[MEASURE]
+    return np.array([scores[query.qid] for query in queries])
+
+
+def _most(content: Mapping[str, Any]) -> int:
+    return max(len(own["lexical"]) for own in content["runs"].values())
+
+
+if __name__ == "__main__":
+    main()
