@@ -8,20 +8,22 @@
 side finds and how far its scores usually reach (benchmarks/.cache/third/): of the test queries, and
 of training queries, which may choose. *judge* fuses them as search by `hybrid` does, with several
 shares of the generative side, whose documents count by their best identifier (*best*) or by half
-the mean of all as well (*mean*). The share and way with the best mean over the training queries are
-chosen; test queries choose nothing. Differences are paired by query. Writes results/third.json.
+the mean of all as well (*mean*), and which takes its share from all weights (*all*) or from that of
+vectors alone (*vectors*). What has the best mean over the training queries is chosen; test queries
+choose nothing. Differences are paired by query. Writes results/third.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
+import itertools
 import json
 import logging
-import tempfile
+import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +56,13 @@ CHOOSING = {
 }
 """Splits whose queries may choose."""
 
-WAYS = {"best": 0.0, "mean": 0.5}
+WAYS = {"mean": 0.5, "best": 0.0}
 """How a document counts: `generative.mean_share`."""
 
-SHARES = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
+GIVING = ("all", "vectors")
+"""Whose weights make room for the generative side."""
+
+SHARES = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
 GENERATIVE = "generative"
 
 
@@ -85,7 +90,7 @@ def main() -> None:
     for name in names:
         path = given.out / f"{name}.json.gz"
         if not path.exists():
-            content = search_set(given.data / name, most=given.queries)
+            content = search_set(given.data / name, given.out, most=given.queries)
             with gzip.open(path, "wt") as stream:
                 json.dump(content, stream)
 
@@ -93,29 +98,29 @@ def main() -> None:
 # --- searching ------------------------------------------------------------------------------------
 
 
-def search_set(folder: Path, *, most: int) -> dict[str, Any]:
-    """Index, calibrate and name one collection, and ask each side on its own."""
+def search_set(folder: Path, out: Path, *, most: int) -> dict[str, Any]:
+    """Index, calibrate and name one collection, which is kept, and ask each side on its own."""
     asked = {split: queries for split, (queries, _qrels) in sample(folder, most).items()}
-    with tempfile.TemporaryDirectory() as scratch:
-        path = Path(scratch) / "c.quoth"
-        with Engine.open(path, settings=[_settings(0.0)]) as engine:
-            engine.add_documents(read(folder))
-            calibration = engine.encode()
-            naming = name_documents(engine)
-            documents = engine.status()["documents"]
-        logging.info("%s: %s documents named, %s", folder.name, documents, naming)
-        runs: dict[str, dict[str, Any]] = {split: {} for split in asked}
-        widths = dict(calibration.ranges)
-        for way, share in WAYS.items():
-            with Engine.open(path, settings=[_settings(share)]) as engine:
-                widths[way] = measure_width(engine)
-                for split, queries in asked.items():
-                    runs[split][way] = _rows(engine.run(queries, k=100, searcher=GENERATIVE))
-        with Engine.open(path, settings=[_settings(0.0)]) as engine:
+    path = out / f"{folder.name}.quoth"
+    shutil.rmtree(path, ignore_errors=True)
+    with Engine.open(path, settings=[_settings(0.0)]) as engine:
+        engine.add_documents(read(folder))
+        calibration = engine.encode()
+        naming = name_documents(engine)
+        documents = engine.status()["documents"]
+    logging.info("%s: %s documents named, %s", folder.name, documents, naming)
+    runs: dict[str, dict[str, Any]] = {split: {} for split in asked}
+    widths: dict[str, float | None] = {**calibration.ranges}
+    for way, share in WAYS.items():
+        with Engine.open(path, settings=[_settings(share)]) as engine:
+            widths[way] = measure_width(engine)
             for split, queries in asked.items():
-                for side in ("lexical", "dense"):
-                    runs[split][side] = _rows(engine.run(queries, k=100, searcher=side))
-        logging.info("%s: searched", folder.name)
+                runs[split][way] = _rows(engine.run(queries, k=100, searcher=GENERATIVE))
+    with Engine.open(path, settings=[_settings(0.0)]) as engine:
+        for split, queries in asked.items():
+            for side in ("lexical", "dense"):
+                runs[split][side] = _rows(engine.run(queries, k=100, searcher=side))
+    logging.info("%s: searched", folder.name)
     return {
         "set": folder.name,
         "documents": documents,
@@ -170,9 +175,37 @@ def _settings(share: float) -> dict[str, dict[str, Any]]:
 # --- judging --------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Try:
+    """How much the generative side counts, how its documents do, and what makes room for it."""
+
+    way: str
+    giving: str
+    share: float
+
+    @property
+    def name(self) -> str:
+        """What it is called in the results."""
+        return f"{self.way} {self.giving} {self.share}"
+
+    def weigh(self, weights: Mapping[str, float]) -> dict[str, float]:
+        """Give the generative side its share.
+
+        >>> Try("best", "vectors", 0.25).weigh({"lexical": 0.2, "dense": 0.8})
+        {'lexical': 0.2, 'dense': 0.6000000000000001, 'generative': 0.2}
+        """
+        if self.giving == "all":
+            return FusionConfig(generative=self.share).with_generative(weights)
+        own = self.share * weights["dense"]
+        return {**weights, "dense": weights["dense"] - own, GENERATIVE: own}
+
+
+TWO = Try("two", "all", 0.0)
+
+
 def judge_all(data: Path, found: Path, out: Path) -> None:
     """Fuse and judge every set, choose by training queries, and write one JSON file."""
-    tries = [("two", 0.0), *((way, share) for way in WAYS for share in SHARES)]
+    tries = [TWO, *(Try(*each) for each in itertools.product(WAYS, GIVING, SHARES))]
     test: dict[str, dict[str, NDArray[np.float64]]] = {}
     training: dict[str, dict[str, NDArray[np.float64]]] = {}
     sets = []
@@ -183,21 +216,18 @@ def judge_all(data: Path, found: Path, out: Path) -> None:
         judging, _ = next(splits(data / name))
         for split, (queries, qrels) in sample(data / name, _most(content)).items():
             side = test if split == judging else training
-            side[name] = {
-                f"{way} {share}": score(content, split, way, share, queries, qrels)
-                for way, share in tries
-            }
+            side[name] = {each.name: score(content, split, each, queries, qrels) for each in tries}
         sets.append(
             {key: content[key] for key in ("set", "documents", "naming", "weights", "widths")}
-            | {"split": judging, "queries": len(test[name]["two 0.0"])}
+            | {"split": judging, "queries": len(test[name][TWO.name])}
             | {"means": {key: round(float(own.mean()), 4) for key, own in test[name].items()}}
         )
     sums = {
         part: {
-            f"{way} {share}": contrast(
-                {n: own[f"{way} {share}"] - own["two 0.0"] for n, own in scores.items()}
+            each.name: contrast(
+                {name: own[each.name] - own[TWO.name] for name, own in scores.items()}
             )
-            for way, share in tries[1:]
+            for each in tries[1:]
         }
         for part, scores in (("training", training), ("test", test))
     }
@@ -224,27 +254,24 @@ def judge_all(data: Path, found: Path, out: Path) -> None:
 
 
 def score(
-    content: Mapping[str, Any],
-    split: str,
-    way: str,
-    share: float,
-    queries: Sequence[Query],
-    qrels: Qrels,
+    content: Mapping[str, Any], split: str, tried: Try, queries: Sequence[Query], qrels: Qrels
 ) -> NDArray[np.float64]:
     """Fuse what was found with a share of the generative side, and judge every query."""
     found = content["runs"][split]
     sides = {"lexical": found["lexical"], "dense": found["dense"]}
-    config = FusionConfig(generative=share)
+    config = FusionConfig(generative=tried.share)
     weights, widths = dict(content["weights"]), dict(content["widths"])
-    if share:
-        sides[GENERATIVE] = found[way]
-        weights = config.with_generative(weights)
-        widths[GENERATIVE] = content["widths"][way]
+    if tried.share:
+        sides[GENERATIVE] = found[tried.way]
+        weights = tried.weigh(weights)
+        widths[GENERATIVE] = content["widths"].get(tried.way)
     runs = [
         Run(side, {qid: tuple(Hit(*hit) for hit in hits) for qid, hits in own.items()})
         for side, own in sides.items()
     ]
-    ranges = UsualRanges(content["depth"], {side: widths[side] for side in sides if widths.get(side)})
+    ranges = UsualRanges(
+        content["depth"], {side: widths[side] for side in sides if widths.get(side)}
+    )
     fused = fuse(runs, config, weights=weights, k=100, ranges=ranges)
     scores = evaluate_run(fused, qrels, (MEASURE,)).scores[MEASURE]
     return np.array([scores[query.qid] for query in queries])

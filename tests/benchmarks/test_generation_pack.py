@@ -103,6 +103,7 @@ def test_pieces_are_short_and_on_one_line() -> None:
 
 def test_arms_differ() -> None:
     arms = ["quoth", "plain", "output_only", "no_text", "no_kl", "cited", "cited_plain"]
+    arms += ["shared"]
     arms += ["negatives:in_batch", "negatives:generation", "sampling:n_ids", "sampling:fmm"]
     arms += ["fmm:pre_batch", "fmm:in_batch", "ids:pre_batch", "ids:in_batch"]
     settings = {arm: (model_config(arm, GIVEN), recipe_of(arm, GIVEN)) for arm in arms}

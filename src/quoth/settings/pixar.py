@@ -91,6 +91,10 @@ class PixarBuildConfig(CheckedConfig, title="pixar"):
     head_learning_rate: Positive = 1e-3
     """Peak learning rate of the phrase embeddings."""
 
+    slot_weight: NonNegative = 1.0
+    """Weight of ℓ₁, the loss by which each slot must predict its phrase; 0 leaves the slots
+    untrained, which the default order does not use."""
+
     pooled_weight: NonNegative = 0.25
     """λ₂: weight of the loss by which the pooled vector must predict all phrases of an
     identifier."""

@@ -223,6 +223,7 @@ class PixarStages:
             learning_rate=config.learning_rate,
             encoder_learning_rate=config.encoder_learning_rate,
             head_learning_rate=config.head_learning_rate,
+            slot_weight=config.slot_weight,
             pooled_weight=config.pooled_weight,
             normaliser_weight=config.normaliser_weight,
             bag_weight=config.bag_weight,

@@ -45,9 +45,11 @@ def test_a_cluster_trains_with_the_loss_that_search_goes_by(tmp_path: Path) -> N
 
 
 def test_the_papers_weights_are_set_by_the_user(tmp_path: Path) -> None:
-    config = PixarBuildConfig(pooled_weight=0.5, normaliser_weight=0.1, bag_weight=0.0)
-    recipe = train_on_cluster(tmp_path, config)
-    assert (recipe.pooled_weight, recipe.normaliser_weight, recipe.bag_weight) == (0.5, 0.1, 0.0)
+    names = ("slot_weight", "pooled_weight", "normaliser_weight", "bag_weight")
+    wanted = dict(zip(names, (0.75, 0.5, 0.1, 0.0), strict=True))
+    recipe = train_on_cluster(tmp_path, PixarBuildConfig(**wanted))
+    assert {name: getattr(recipe, name) for name in names} == wanted
     usual, plain = train_on_cluster(tmp_path, PixarBuildConfig()), PixarRecipe()
+    assert usual.slot_weight == plain.slot_weight
     assert usual.pooled_weight == plain.pooled_weight
     assert usual.normaliser_weight == plain.normaliser_weight

@@ -184,6 +184,13 @@ def test_bags_of_identifiers_learn_to_lie_near_their_queries(
     assert cosine(1.0) > cosine(0.0) + 0.05
 
 
+def test_slots_without_their_loss_name_nothing(start: Pixar, pairs: IdentifierPairs) -> None:
+    recipe = replace(RECIPE, slot_weight=0.0)
+    trained, _ = train_pixar(start, pairs, recipe=recipe, device=CPU)
+    named = {query: name_phrases(trained, query) for query in ANSWERS}
+    assert sum(named[query] == answer for query, answer in ANSWERS.items()) < len(ANSWERS) / 2
+
+
 def test_normalisers_learn_to_be_one(start: Pixar, pairs: IdentifierPairs) -> None:
     def spread(weight: float) -> float:
         recipe = replace(RECIPE, normaliser_weight=weight, steps=40)
