@@ -2,6 +2,7 @@
 
     python -m benchmarks.pixar_quality.third search [--data ../shared/data/ir] [--sets cacm,cisi]
     python -m benchmarks.pixar_quality.third judge
+    python -m benchmarks.pixar_quality.third rerank [--queries 100]
 
 *search* adds, encodes (which calibrates the fusion) and names each collection through `Engine`, as
 `quoth encode` and `quoth train pixar --no-generator --pixar.train false` do, and keeps what each
@@ -9,8 +10,9 @@ side finds and how far its scores usually reach (benchmarks/.cache/third/): of t
 of training queries, which may choose. *judge* fuses them as search by `hybrid` does, with several
 shares of the generative side, whose documents count by their best identifier (*best*) or by half
 the mean of all as well (*mean*), and which takes its share from all weights (*all*) or from that of
-vectors alone (*vectors*). What has the best mean over the training queries is chosen; test queries
-choose nothing. Differences are paired by query. Writes results/third.json.
+vectors alone (*dense*). What has the best mean over the training queries is chosen; test queries
+choose nothing. *rerank* searches the kept collections by `auto`, which reranks, with what *judge*
+chose and without. Differences are paired by query. Writes results/third.json.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.learn.product import Remembering
 from benchmarks.learn.voices import contrast, name_documents
 from benchmarks.lexical.quality import read, splits
 from benchmarks.on_gpu import read_on_gpu
@@ -43,6 +46,7 @@ from quoth.records import Hit, Qrels, Query, Run
 from quoth.search.generative.config import NO_GENERATOR
 from quoth.search.hybrid.fusion import UsualRanges, fuse
 from quoth.search.hybrid.fusion_config import FusionConfig
+from quoth.search.searcher import ignore_progress
 
 RESULTS = Path(__file__).parent / "results" / "third.json"
 CACHE = Path("benchmarks/.cache/third")
@@ -59,7 +63,7 @@ CHOOSING = {
 WAYS = {"mean": 0.5, "best": 0.0}
 """How a document counts: `generative.mean_share`."""
 
-GIVING = ("all", "vectors")
+GIVING = ("all", "dense")
 """Whose weights make room for the generative side."""
 
 SHARES = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
@@ -79,12 +83,20 @@ def main() -> None:
     judge.add_argument("--data", type=Path, default=Path("../shared/data/ir"))
     judge.add_argument("--found", type=Path, default=CACHE)
     judge.add_argument("--out", type=Path, default=RESULTS)
+    rerank = kinds.add_parser("rerank")
+    rerank.add_argument("--data", type=Path, default=Path("../shared/data/ir"))
+    rerank.add_argument("--found", type=Path, default=CACHE)
+    rerank.add_argument("--queries", type=int, default=100, help="Most test queries of a set.")
+    rerank.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     if given.kind == "judge":
         judge_all(given.data, given.found, given.out)
         return
     read_on_gpu()
+    if given.kind == "rerank":
+        rerank_all(given.data, given.found, given.out, most=given.queries)
+        return
     given.out.mkdir(parents=True, exist_ok=True)
     names = given.sets.split(",") if given.sets else sorted(p.name for p in given.data.iterdir())
     for name in names:
@@ -191,13 +203,11 @@ class Try:
     def weigh(self, weights: Mapping[str, float]) -> dict[str, float]:
         """Give the generative side its share.
 
-        >>> Try("best", "vectors", 0.25).weigh({"lexical": 0.2, "dense": 0.8})
-        {'lexical': 0.2, 'dense': 0.6000000000000001, 'generative': 0.2}
+        >>> Try("best", "dense", 0.5).weigh({"lexical": 0.5, "dense": 0.5})
+        {'lexical': 0.5, 'dense': 0.25, 'generative': 0.25}
         """
-        if self.giving == "all":
-            return FusionConfig(generative=self.share).with_generative(weights)
-        own = self.share * weights["dense"]
-        return {**weights, "dense": weights["dense"] - own, GENERATIVE: own}
+        config = FusionConfig(generative=self.share, generative_from=self.giving)
+        return config.with_generative(weights)
 
 
 TWO = Try("two", "all", 0.0)
@@ -275,6 +285,38 @@ def score(
     fused = fuse(runs, config, weights=weights, k=100, ranges=ranges)
     scores = evaluate_run(fused, qrels, (MEASURE,)).scores[MEASURE]
     return np.array([scores[query.qid] for query in queries])
+
+
+# --- reranking ------------------------------------------------------------------------------------
+
+
+def rerank_all(data: Path, found: Path, out: Path, *, most: int) -> None:
+    """Search all kept collections with and without what was chosen, and add it to the results."""
+    content = json.loads(out.read_text())
+    tried = Try(*content["chosen"].split()[:2], float(content["chosen"].split()[2]))
+    changes = {}
+    for folder in sorted(found.glob("*.quoth")):
+        changes[folder.stem] = rerank_set(data / folder.stem, folder, tried, most=most)
+        logging.info("%s %+.4f", folder.stem, changes[folder.stem].mean())
+        content["reranked"] = {"tried": tried.name, **contrast(changes)}
+        out.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def rerank_set(folder: Path, collection: Path, tried: Try, *, most: int) -> NDArray[np.float64]:
+    """Return what every test query gains in the product's path; no pair is read twice."""
+    judging, _ = next(splits(folder))
+    queries, qrels = sample(folder, most)[judging]
+    models = Remembering()
+    models.is_remembering = True
+    scores = []
+    for each in (TWO, tried):
+        fusion = {"generative": each.share, "generative_from": each.giving}
+        settings = _settings(WAYS.get(each.way, 0.0)) | {"fusion": fusion}
+        with Engine(collection, [settings], ignore_progress, models=models) as engine:
+            run = engine.run(queries, k=10, searcher="auto")
+        own = evaluate_run(run, qrels, (MEASURE,)).scores[MEASURE]
+        scores.append(np.array([own[query.qid] for query in queries]))
+    return np.asarray(scores[1] - scores[0])
 
 
 def _most(content: Mapping[str, Any]) -> int:

@@ -43,6 +43,10 @@ class FusionConfig(CheckedConfig, title="fusion"):
     Before reranking, the bundled model helps a little at 0.1 to 0.2, without training; once hits
     are reranked, no share was better beyond chance, so the default is 0."""
 
+    generative_from: Annotated[str, OneOf("all", "dense")] = "all"
+    """Whose weight generative search takes its share of: that of all searchers, or of dense search
+    alone."""
+
     depth: AtLeastOne = 100
     """Hits taken from each searcher before fusion."""
 
@@ -64,13 +68,16 @@ class FusionConfig(CheckedConfig, title="fusion"):
     def with_generative(self, weights: Mapping[str, float]) -> dict[str, float]:
         """Give the generative side its share, and what is left to the others as they had it.
 
-        >>> FusionConfig(generative=0.2).with_generative({"lexical": 0.5, "dense": 0.5})
+        >>> even = {"lexical": 0.5, "dense": 0.5}
+        >>> FusionConfig(generative=0.2).with_generative(even)
         {'lexical': 0.4, 'dense': 0.4, 'generative': 0.2}
+        >>> FusionConfig(generative=0.5, generative_from="dense").with_generative(even)
+        {'lexical': 0.5, 'dense': 0.25, 'generative': 0.25}
         """
+        giving = weights if self.generative_from == "all" else ("dense",)
         rest = 1.0 - self.generative
-        return {name: rest * each for name, each in weights.items()} | {
-            "generative": self.generative
-        }
+        left = {name: rest * each if name in giving else each for name, each in weights.items()}
+        return left | {"generative": self.generative * sum(weights[name] for name in giving)}
 
 
 @dataclass(frozen=True, slots=True)
