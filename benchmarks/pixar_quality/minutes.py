@@ -9,11 +9,12 @@ Everything runs through `Engine` and starts from the shipped network: within its
 writes pseudo-queries, trains, judges itself by pseudo-queries that it held out, and installs what
 they find better, trained or not. Then every test query (of 1,000 at most) is searched for, and the
 same with a network that is used as it ships, over sentences alone. `--written` tells what of the
-difference the pseudo-queries alone bring. RR@10; differences are paired by query. Sets that were measured before on the same kind of device are kept. Writes
-results/minutes.json after each set.
+difference the pseudo-queries alone bring. RR@10; differences are paired by query. Sets that were
+measured before on the same kind of device are kept. Writes results/minutes.json after each set.
 
 The minutes asked for are those of the job's plan, which goes by the pace of a machine that it was
-measured on: 5 took 7.6 on a slower one, where 3.2 come to five. `seconds` has what it took.
+measured on: 5 took 7.6 on a slower one, where 3.2 come to about four and a half. `seconds` has what
+it took.
 """
 
 from __future__ import annotations
