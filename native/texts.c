@@ -8,7 +8,7 @@
 
 #define PER_PASSAGE 5 /* numbers of a record: field, instance, start, end and how many terms */
 #define NUM_TERMS 4
-#define MOST_COMPARED 4096 /* hashes that are compared with each other in one call */
+#define FEW_FIELDS 64
 
 static uint32_t number_at(const uint8_t *data, size_t at) {
     uint32_t number;
@@ -99,23 +99,22 @@ static PyObject *weigh(PyObject *Py_UNUSED(module), PyObject *args) {
     return list;
 }
 
-static int is_left_out(const record_t *record, size_t passage, uint64_t left_out) {
-    uint32_t field = place_at(record, passage, 0);
-    return field < 64 && left_out >> field & 1;
-}
-
 /* Find the first of the heaviest passages, -1 where there is none, -2 in a damaged record. Those of
  * fields that are left out are found only where there is no other. */
-static Py_ssize_t find_heaviest(const record_t *record, uint64_t left_out, const wanted_t *wanted) {
+static Py_ssize_t find_heaviest(const record_t *record, const uint8_t *left_out, size_t num_fields,
+    const wanted_t *wanted) {
     size_t fit = 0, at = 2 + PER_PASSAGE * record->count;
     Py_ssize_t best = -1;
     double most = -INFINITY;
-    for (size_t passage = 0; passage < record->count; passage++)
-        if (!is_left_out(record, passage, left_out)) {
+    for (size_t passage = 0; passage < record->count; passage++) {
+        size_t field = place_at(record, passage, 0);
+        if (field >= num_fields)
+            return -2;
+        if (!left_out[field])
             best = fit++ ? best : (Py_ssize_t)passage;
-        }
-    if (!fit) {
-        left_out = 0;
+    }
+    int takes_all = !fit;
+    if (takes_all) {
         fit = record->count;
         best = fit ? 0 : -1;
     }
@@ -123,7 +122,7 @@ static Py_ssize_t find_heaviest(const record_t *record, uint64_t left_out, const
         size_t terms = place_at(record, passage, NUM_TERMS);
         if (terms > record->size - at)
             return -2;
-        if (!is_left_out(record, passage, left_out)) {
+        if (takes_all || !left_out[place_at(record, passage, 0)]) {
             double weight = weigh_passage(record, at, terms, wanted);
             if (weight > most) {
                 most = weight;
@@ -135,43 +134,77 @@ static Py_ssize_t find_heaviest(const record_t *record, uint64_t left_out, const
     return best;
 }
 
-/* heaviest(records, left_out, keys, weights, telling_length, k1): of each record the field,
- * instance, start and end of the heaviest passage, or None; `left_out` has a bit for each field,
- * eight bytes a record. */
+/* Mark the fields of a document that others go before; they are named in a sequence. */
+static int mark_left_out(PyObject *fields, PyObject *besides, uint8_t *left_out) {
+    PyObject *name, *texts;
+    Py_ssize_t next = 0;
+    for (size_t at = 0; PyDict_Next(fields, &next, &name, &texts); at++) {
+        int is_beside = PySequence_Contains(besides, name);
+        if (is_beside < 0)
+            return -1;
+        left_out[at] = (uint8_t)is_beside;
+    }
+    return 0;
+}
+
+/* Return the name of a field, its instance, the start and end of a passage in it, and its text. */
+static PyObject *cut_passage(PyObject *fields, const record_t *record, size_t passage) {
+    PyObject *name = NULL, *texts = NULL;
+    Py_ssize_t next = 0, instance = (Py_ssize_t)place_at(record, passage, 1);
+    Py_ssize_t start = (Py_ssize_t)place_at(record, passage, 2);
+    Py_ssize_t end = (Py_ssize_t)place_at(record, passage, 3);
+    for (uint32_t left = place_at(record, passage, 0) + 1; left; left--)
+        if (!PyDict_Next(fields, &next, &name, &texts))
+            return refuse_record();
+    if (!PyTuple_Check(texts) || instance >= PyTuple_GET_SIZE(texts)
+        || !PyUnicode_Check(PyTuple_GET_ITEM(texts, instance)))
+        return refuse_record();
+    PyObject *text = PyUnicode_Substring(PyTuple_GET_ITEM(texts, instance), start, end);
+    return text ? Py_BuildValue("OnnnN", name, instance, start, end, text) : NULL;
+}
+
+static PyObject *cut_heaviest(
+    PyObject *kept, PyObject *fields, PyObject *besides, const wanted_t *wanted) {
+    uint8_t few[FEW_FIELDS], *left_out = few;
+    char *data;
+    Py_ssize_t size, best = -2;
+    record_t record;
+    if (!PyDict_Check(fields) || PyBytes_AsStringAndSize(kept, &data, &size) < 0)
+        return PyErr_Format(PyExc_TypeError, "a record and the fields of a document are wanted");
+    size_t num_fields = (size_t)PyDict_GET_SIZE(fields);
+    if (num_fields > FEW_FIELDS)
+        left_out = PyMem_Malloc(num_fields);
+    if (left_out == NULL)
+        return PyErr_NoMemory();
+    if (mark_left_out(fields, besides, left_out) == 0 && read_record(data, size, &record))
+        best = find_heaviest(&record, left_out, num_fields, wanted);
+    if (left_out != few)
+        PyMem_Free(left_out);
+    if (PyErr_Occurred())
+        return NULL;
+    if (best == -1)
+        return Py_NewRef(Py_None);
+    return best < 0 ? refuse_record() : cut_passage(fields, &record, (size_t)best);
+}
+
+/* heaviest(records, fields, besides, keys, weights, telling_length, k1): the heaviest passage of
+ * each document, or None. */
 static PyObject *heaviest(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *records;
-    const char *left_out, *keys, *weights;
-    Py_ssize_t left_out_size, keys_size, weights_size;
+    PyObject *records, *fields, *besides;
+    const char *keys, *weights;
+    Py_ssize_t keys_size, weights_size;
     wanted_t wanted;
-    if (!PyArg_ParseTuple(args, "O!y#y#y#dd", &PyList_Type, &records, &left_out, &left_out_size,
-            &keys, &keys_size, &weights, &weights_size, &wanted.telling, &wanted.k1))
+    if (!PyArg_ParseTuple(args, "O!O!Oy#y#dd", &PyList_Type, &records, &PyList_Type, &fields,
+            &besides, &keys, &keys_size, &weights, &weights_size, &wanted.telling, &wanted.k1))
         return NULL;
     Py_ssize_t count = PyList_GET_SIZE(records);
     if (!read_wanted(keys, keys_size, weights, weights_size, &wanted)
-        || left_out_size != count * (Py_ssize_t)sizeof(uint64_t))
+        || PyList_GET_SIZE(fields) != count)
         return refuse_record();
     PyObject *list = PyList_New(count);
     for (Py_ssize_t at = 0; list != NULL && at < count; at++) {
-        char *data;
-        Py_ssize_t size, best = -2;
-        record_t record;
-        uint64_t own;
-        PyObject *found = NULL;
-        memcpy(&own, left_out + at * (Py_ssize_t)sizeof own, sizeof own);
-        if (PyBytes_AsStringAndSize(PyList_GET_ITEM(records, at), &data, &size) == 0) {
-            if (read_record(data, size, &record))
-                best = find_heaviest(&record, own, &wanted);
-            if (best == -2)
-                refuse_record();
-            else if (best == -1)
-                found = Py_NewRef(Py_None);
-            else {
-                size_t passage = (size_t)best;
-                found = Py_BuildValue("(IIII)", place_at(&record, passage, 0),
-                    place_at(&record, passage, 1), place_at(&record, passage, 2),
-                    place_at(&record, passage, 3));
-            }
-        }
+        PyObject *found = cut_heaviest(
+            PyList_GET_ITEM(records, at), PyList_GET_ITEM(fields, at), besides, &wanted);
         if (found == NULL)
             Py_CLEAR(list);
         else
@@ -280,33 +313,6 @@ static PyObject *sketch(PyObject *Py_UNUSED(module), PyObject *args) {
     return found;
 }
 
-/* are_apart(signatures, count): whether no two signatures share one of their smallest hashes; False
- * where there are too many to say. */
-static PyObject *are_apart(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *signatures;
-    Py_ssize_t most;
-    if (!PyArg_ParseTuple(args, "O!n", &PyList_Type, &signatures, &most))
-        return NULL;
-    uint32_t hashes[MOST_COMPARED];
-    size_t count = 0;
-    for (Py_ssize_t at = 0; at < PyList_GET_SIZE(signatures); at++) {
-        char *data;
-        Py_ssize_t size;
-        if (PyBytes_AsStringAndSize(PyList_GET_ITEM(signatures, at), &data, &size) != 0)
-            return NULL;
-        size_t own = (size_t)size / 4 < (size_t)most ? (size_t)size / 4 : (size_t)most;
-        if (own > MOST_COMPARED - count)
-            Py_RETURN_FALSE;
-        memcpy(hashes + count, data, own * sizeof *hashes);
-        count += own;
-    }
-    qsort(hashes, count, sizeof *hashes, compare_hashes);
-    for (size_t at = 1; at < count; at++)
-        if (hashes[at] == hashes[at - 1])
-            Py_RETURN_FALSE;
-    Py_RETURN_TRUE;
-}
-
 /* keys(terms): the CRC-32 of each term, one after another. */
 static PyObject *keys(PyObject *Py_UNUSED(module), PyObject *terms) {
     if (!PyList_Check(terms)) {
@@ -330,7 +336,7 @@ static PyObject *keys(PyObject *Py_UNUSED(module), PyObject *terms) {
 
 static PyMethodDef methods[] = {{"keys", keys, METH_O, NULL}, {"weigh", weigh, METH_VARARGS, NULL},
     {"heaviest", heaviest, METH_VARARGS, NULL}, {"sketch", sketch, METH_VARARGS, NULL},
-    {"are_apart", are_apart, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+    {NULL, NULL, 0, NULL}};
 
 int add_text_functions(PyObject *module) {
     make_crc_table();

@@ -197,6 +197,26 @@ static PyObject *words_terms(WordsObject *self, PyObject *text) {
     return terms;
 }
 
+/* Return a bit for the hash of each wanted term, so that most others need not be looked for; 0 with
+ * an error. */
+static uint64_t mark_hashes(PyObject *wanted) {
+    uint64_t marks = 0;
+    PyObject *terms = PyObject_GetIter(wanted), *term;
+    while (terms && (term = PyIter_Next(terms))) {
+        marks |= (uint64_t)1 << (PyObject_Hash(term) & 63);
+        Py_DECREF(term);
+    }
+    Py_XDECREF(terms);
+    return PyErr_Occurred() ? 0 : marks;
+}
+
+static int is_among(PyObject *wanted, uint64_t marks, PyObject *term) {
+    Py_hash_t hash = PyObject_Hash(term);
+    if (hash == -1)
+        return -1;
+    return marks >> (hash & 63) & 1 ? PySequence_Contains(wanted, term) : 0;
+}
+
 /* place(text, wanted): start, end and term of each word whose term is wanted. */
 static PyObject *words_place(WordsObject *self, PyObject *args) {
     PyObject *text, *wanted;
@@ -204,11 +224,14 @@ static PyObject *words_place(WordsObject *self, PyObject *args) {
     char *word;
     if (!PyArg_ParseTuple(args, "UO", &text, &wanted))
         return NULL;
+    uint64_t marks = mark_hashes(wanted);
+    if (PyErr_Occurred())
+        return NULL;
     const char *data = plain(text, &size, &word);
     PyObject *placed = data ? PyList_New(0) : NULL;
     for (size_t at = 0; placed && (length = next_word(data, size, &at, word)); at += length) {
         PyObject *term = term_of(self, word, length);
-        int is_wanted = term ? PySequence_Contains(wanted, term) : -1;
+        int is_wanted = term ? is_among(wanted, marks, term) : -1;
         PyObject *found = is_wanted > 0 ? Py_BuildValue("nnO", at, at + length, term) : NULL;
         if (is_wanted < 0 || (is_wanted && (found == NULL || PyList_Append(placed, found) < 0)))
             Py_CLEAR(placed);

@@ -1,22 +1,39 @@
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection, Container, Mapping
+from typing import ParamSpec, TypeVar
+
+from quoth.records import Passage, Snippet, Span
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 INTERFACE: int
 
+def maker(record: Callable[_P, _R], /) -> Callable[_P, _R]: ...
 def weigh(
     record: bytes, keys: bytes, weights: bytes, telling_length: float, k1: float, /
 ) -> list[float]: ...
 def heaviest(
     records: list[bytes],
-    left_out: bytes,
+    fields: list[Mapping[str, tuple[str, ...]]],
+    besides: Container[str],
     keys: bytes,
     weights: bytes,
     telling_length: float,
     k1: float,
     /,
-) -> list[tuple[int, int, int, int] | None]: ...
+) -> list[tuple[str, int, int, int, str] | None]: ...
 def keys(terms: list[str], /) -> bytes: ...
 def sketch(words: bytes, run: int, size: int, least: int, /) -> bytes: ...
-def are_apart(signatures: list[bytes], count: int, /) -> bool: ...
+def group(signatures: list[bytes], keys: int, sketch_size: int, least: float, /) -> list[int]: ...
+def snippets(
+    passages: list[Passage],
+    place: Callable[[str, Mapping[str, float]], list[tuple[int, int, str]]],
+    weights: Mapping[str, float],
+    max_chars: int,
+    make_span: Callable[[int, int], Span],
+    make_snippet: Callable[[str, Span, tuple[Span, ...]], Snippet],
+    /,
+) -> list[Snippet]: ...
 
 class PostingsBuilder:
     def __init__(self, lengths: bytes, default_view: int, /) -> None: ...
@@ -49,4 +66,4 @@ class Segments:
 class Words:
     def __init__(self, look_up: Callable[[str], str], most: int, /) -> None: ...
     def terms(self, text: str, /) -> list[str]: ...
-    def place(self, text: str, wanted: Container[str], /) -> list[tuple[int, int, str]]: ...
+    def place(self, text: str, wanted: Collection[str], /) -> list[tuple[int, int, str]]: ...

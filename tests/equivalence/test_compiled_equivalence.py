@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import struct
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,12 +16,8 @@ from quoth.index.lexical import passage_terms
 from quoth.index.lexical.passage_terms import (
     PassageTerms,
     PlacedPassage,
-    find_heaviest,
-    find_heaviest_slowly,
     write_record,
 )
-from quoth.records import Hit
-from quoth.search.duplicates import group_hits
 from quoth.text.signatures import _split, make_signature, sketch_slowly
 from quoth.text.words import Analyser, AnalyserConfig
 
@@ -100,53 +95,6 @@ def test_weights_of_passages(terms: Sequence[list[str]], weights: dict[str, floa
     assert record.weigh(weights) == record.weigh_slowly(weights)
 
 
-PASSAGES = st.lists(st.tuples(st.integers(0, 63), st.lists(TERMS, max_size=20)), max_size=6)
-
-
-@given(
-    st.lists(st.tuples(PASSAGES, st.integers(0, 2**64 - 1)), max_size=5),
-    st.dictionaries(TERMS, st.floats(0.01, 12.0)),
-)
-def test_heaviest_passages(
-    documents: list[tuple[list[tuple[int, list[str]]], int]], weights: dict[str, float]
-) -> None:
-    kept = [
-        PassageTerms(
-            write_record(
-                [PlacedPassage(field, at, at, at + 9) for at, (field, _own) in enumerate(passages)],
-                [own for _field, own in passages],
-            )
-        )
-        for passages, _mask in documents
-    ]
-    masks = [mask for _passages, mask in documents]
-    found = find_heaviest(kept, weights, left_out=masks)
-    assert found == find_heaviest_slowly(kept, weights, left_out=masks)
-    assert [each is None for each in found] == [not passages for passages, _mask in documents]
-
-
-@given(st.lists(st.lists(st.integers(0, 40), max_size=12, unique=True), max_size=8))
-def test_groups_of_near_identical_hits(hashes: list[list[int]]) -> None:
-    signatures = [struct.pack(f"={len(own)}I", *sorted(own)) for own in hashes]
-    hits = [Hit(str(at), 1.0) for at in range(len(hashes))]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("quoth.search.duplicates.is_compiled", lambda: False)
-        expected = group_hits(hits, signatures, least=0.6)
-    assert group_hits(hits, signatures, least=0.6) == expected
-    shared = any(
-        set(sorted(one)[:8]) & set(sorted(other)[:8])
-        for at, one in enumerate(hashes)
-        for other in hashes[:at]
-    )
-    assert native.are_apart(signatures, 8) == (not shared)
-
-
-def test_too_many_signatures_are_not_called_apart() -> None:
-    signatures = [struct.pack("=8I", *range(8 * at, 8 * at + 8)) for at in range(513)]
-    assert native.are_apart(signatures[:512], 8)
-    assert not native.are_apart(signatures, 8)
-
-
 @given(st.lists(TERMS, max_size=30))
 def test_keys_of_terms(terms: list[str]) -> None:
     assert passage_terms._write_keys(terms) == b"".join(map(passage_terms._KEYS.__getitem__, terms))
@@ -155,13 +103,6 @@ def test_keys_of_terms(terms: list[str]) -> None:
 def test_records_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="damaged"):
         native.weigh(b"\x00" * 4 + b"\xff" * 4, b"", b"", 10.0, 1.2)
-    with pytest.raises(ValueError, match="damaged"):
-        native.heaviest([b"\x00" * 4 + b"\xff" * 4], bytes(8), b"", b"", 10.0, 1.2)
-    with pytest.raises(ValueError, match="damaged"):
-        native.heaviest([], bytes(8), b"", b"", 10.0, 1.2)
-    short = struct.pack("=12I", 0, 2, *(0, 0, 0, 9, 1), *(0, 0, 0, 9, 4))
-    with pytest.raises(ValueError, match="damaged"):
-        native.heaviest([short], bytes(8), b"", b"", 10.0, 1.2)
     with pytest.raises(ValueError, match="damaged"):
         native.weigh(b"\x00" * 4 + b"\x01\0\0\0" + b"\x09\0\0\0" * 5, b"", b"", 10.0, 1.2)
 

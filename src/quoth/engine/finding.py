@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from quoth.collection.store import Store
 from quoth.collection.store_reader import StoredDocument
+from quoth.compiled import quick
 from quoth.engine.lookup import HitDocuments, allowed_rows, find_newest, sign, stored_hits
 from quoth.engine.passages import BY_VECTORS
 from quoth.engine.searchers import Searchers
@@ -55,6 +56,9 @@ _TEXTS = 5
 
 _MAX_CORRECTIONS = 1_000
 
+_make_hit, _make_passage = quick(Hit), quick(Passage)
+_make_rank, _make_shown = quick(RankAndScore), quick(ShownHit)
+
 STEADY = ("lexical", "dense")
 """Searchers whose k best hits are the first of their 2k best; decoding goes by k."""
 
@@ -89,7 +93,7 @@ class Ranking:
             return [sides[docid] for docid in docids]
         name = request.searcher
         pairs = zip(hits, ranks, strict=True)
-        return [{name: RankAndScore(rank, hit.score)} for hit, rank in pairs]
+        return [{name: _make_rank(rank, hit.score)} for hit, rank in pairs]
 
     def with_finders(self, shown: Sequence[ShownHit]) -> list[ShownHit]:
         """Add who found each hit."""
@@ -301,7 +305,7 @@ class Finder:
         shown = []
         for at, (hit, title, metadata, snippet, signature) in enumerate(contents):
             shown.append(
-                ShownHit(
+                _make_shown(
                     ranks[at] if after is None else after + at + 1,
                     hit,
                     title,
@@ -330,18 +334,17 @@ class Finder:
             besides=request.besides,
         )
         signatures = self._signatures(own) if request.distinct else {}
-        weights = searchers.lexical(syntax=syntax).term_weights(query)
-        analyser, most = searchers.analyser, request.snippet_chars
+        snippets = searchers.passages.snippets(
+            query, best, syntax=syntax, max_chars=request.snippet_chars
+        )
         for hit, found in zip(hits, own, strict=True):
             check_interruption()
-            passage, document, snippet = best[found.row], found.document, None
-            if passage and most:
-                snippet = make_snippet(passage, weights, analyser=analyser, max_chars=most)
+            passage, document, snippet = best[found.row], found.document, snippets.get(found.row)
             if passage and can_have_place(document):
                 place = find_place(document, passage, within=_marked(snippet))
                 passage = _at_place(passage, place) if place else passage
             signature = signatures.get(found.row, b"")
-            shown = Hit(hit.docid, hit.score, passage)
+            shown = _make_hit(hit.docid, hit.score, passage)
             yield shown, document.title, document.metadata, snippet, signature
 
     def _signatures(self, own: Sequence[StoredDocument]) -> dict[int, bytes]:
@@ -367,9 +370,9 @@ class Finder:
 
 
 def _at_place(passage: Passage, place: str) -> Passage:
-    """Add where a passage is to be found; several times as fast as `replace`."""
+    """Add where a passage is to be found."""
     span, text, instance = passage.span, passage.text, passage.instance
-    return Passage(passage.docid, passage.field, span, text, instance, place)
+    return _make_passage(passage.docid, passage.field, span, text, instance, place)
 
 
 def number_distinct(

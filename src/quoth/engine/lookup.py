@@ -8,9 +8,12 @@ from quoth.collection.content import document_texts
 from quoth.collection.filter_syntax import parse_filter
 from quoth.collection.store import Store
 from quoth.collection.store_reader import SignedRow, StoredDocument
+from quoth.compiled import quick
 from quoth.errors import IndexMoved, NotFound
 from quoth.records import Document, Hit
 from quoth.text.signatures import make_signature
+
+_make_stored = quick(StoredDocument)
 
 
 def allowed_rows(store: Store, where: str) -> set[int] | None:
@@ -39,9 +42,7 @@ def find_newest(store: Store, docids: Sequence[str]) -> dict[str, StoredDocument
     rows = store.rows(docids) if docids else {}
     documents = store.documents(list(rows.values())) if rows else {}
     return {
-        docid: StoredDocument(row, documents[row])
-        for docid, row in rows.items()
-        if row in documents
+        docid: _make_stored(row, documents[row]) for docid, row in rows.items() if row in documents
     }
 
 
@@ -85,7 +86,7 @@ class HitDocuments:
             rows = {docid: self._rows[docid].row for docid in unread}
             documents = self._store.documents(list(rows.values()))
             self._read |= {
-                docid: StoredDocument(row, documents[row])
+                docid: _make_stored(row, documents[row])
                 for docid, row in rows.items()
                 if row in documents
             }
@@ -99,6 +100,6 @@ def sign(document: Document) -> bytes:
 
 
 def _require_all(hits: Sequence[Hit], found: Container[str]) -> None:
-    for hit in hits:
-        if hit.docid not in found:
-            raise IndexMoved(f"a writer removed {hit.docid!r} during a search; search again")
+    lost = next((hit for hit in hits if hit.docid not in found), None)
+    if lost is not None:
+        raise IndexMoved(f"a writer removed {lost.docid!r} during a search; search again")

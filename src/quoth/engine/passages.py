@@ -11,11 +11,11 @@ from quoth.errors import IndexMoved
 from quoth.index.lexical.passage_terms import PassageTerms
 from quoth.interruption import check_interruption
 from quoth.models.glow.config import GlowConfig
-from quoth.records import TITLES, Document, Hit, Passage, Query
+from quoth.records import TITLES, Document, Hit, Passage, Query, Snippet
 from quoth.search.dense.units import body_passages
 from quoth.search.near import Body
 from quoth.search.rerank import ReadPassage, read_passage
-from quoth.search.snippets import PassageChoice
+from quoth.search.snippets import PassageChoice, make_snippets
 from quoth.text.words import Analyser
 
 BY_VECTORS = ("dense", "hybrid")
@@ -83,8 +83,9 @@ class PassageChooser:
         if not stored:
             return {}
         lexical = self._lexical(syntax)
-        plain = self._plain(query, syntax=syntax)
-        near = self._near(plain, stored) if searcher in BY_VECTORS else {}
+        near: Mapping[int, Body] = {}
+        if searcher in BY_VECTORS:
+            near = self._near(self._plain(query, syntax=syntax), stored)
         choice = PassageChoice(
             lexical.term_weights(query),
             analyser=self._analyser,
@@ -108,6 +109,24 @@ class PassageChooser:
                 else choice.among(cut[row], near=own)
             )
         return chosen
+
+    def snippets(
+        self,
+        query: Query,
+        chosen: Mapping[int, Passage | None],
+        *,
+        syntax: bool,
+        max_chars: int,
+    ) -> dict[int, Snippet]:
+        """Cut snippets of the passages that were chosen, by row; none of 0 characters."""
+        shown = {row: passage for row, passage in chosen.items() if passage} if max_chars else {}
+        if not shown:
+            return {}
+        weights = self._lexical(syntax).term_weights(query)
+        made = make_snippets(
+            list(shown.values()), weights, analyser=self._analyser, max_chars=max_chars
+        )
+        return dict(zip(shown, made, strict=True))
 
     def read_hits(
         self, searcher: str, query: Query, hits: Sequence[Hit], *, syntax: bool

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from quoth.compiled import is_compiled
+from quoth.compiled import is_compiled, quick
 from quoth.records import Hit, SearchRequest
-from quoth.text.signatures import are_similar, smallest_hashes
+from quoth.text.signatures import SKETCH_SIZE, are_similar, smallest_hashes
 
 MOST_REACH = 200
 """Pages beyond so many hits are shown as they are found."""
@@ -35,6 +35,9 @@ class Group:
     rank: int
     signature: bytes
     others: list[str] = field(default_factory=list)
+
+
+_make_group = quick(Group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,37 +65,39 @@ def choose_distinct(
 
 def group_hits(hits: Sequence[Hit], signatures: Sequence[bytes], *, least: float) -> list[Group]:
     """Put hits that are at least so similar together, in the order of the best of each group."""
-    if _are_apart(signatures):  # as on most pages
-        pairs = enumerate(zip(hits, signatures, strict=True), start=1)
-        return [Group(hit, rank, signature) for rank, (hit, signature) in pairs]
     groups: list[Group] = []
-    by_hash: dict[int, tuple[Group, ...]] = {}
-    for rank, (hit, signature) in enumerate(zip(hits, signatures, strict=True), start=1):
-        keys = smallest_hashes(signature, _KEYS)
-        shared = list(filter(by_hash.__contains__, keys))
-        if not shared:  # as with most hits
-            groups.append(Group(hit, rank, signature))
-            by_hash.update(dict.fromkeys(keys, (groups[-1],)))
-            continue
-        near = [group for key in shared for group in by_hash[key]]
-        compared: Group | None = None
-        for group in near:
-            if group is not compared and are_similar(group.signature, signature, least=least):
-                group.others.append(hit.docid)
-                break
-            compared = group  # which most keys lead to again
+    numbers = _number_groups(signatures, least=least)
+    for rank, (number, hit, signature) in enumerate(
+        zip(numbers, hits, signatures, strict=True), start=1
+    ):
+        if number == len(groups):  # as with most hits
+            groups.append(_make_group(hit, rank, signature, []))
         else:
-            group = Group(hit, rank, signature)
-            groups.append(group)
-            known = {key: (*by_hash[key], group) for key in shared}
-            by_hash.update(dict.fromkeys(keys, (group,)) | known)
+            groups[number].others.append(hit.docid)
     return groups
 
 
-def _are_apart(signatures: Sequence[bytes]) -> bool:
-    """Tell, where compiled code can, whether none shares one of its smallest hashes."""
+def _number_groups(signatures: Sequence[bytes], *, least: float) -> Sequence[int]:
+    """Number the group of each signature; one that is like no earlier one begins the next."""
     if not is_compiled():
-        return False
-    from quoth.native import are_apart
+        return number_groups_slowly(signatures, least=least)
+    from quoth.native import group
 
-    return are_apart(list(signatures), _KEYS)
+    return group(list(signatures), _KEYS, SKETCH_SIZE, least)
+
+
+def number_groups_slowly(signatures: Sequence[bytes], *, least: float) -> list[int]:
+    """Do the same without compiled code."""
+    numbers: list[int] = []
+    firsts: list[bytes] = []
+    by_hash: dict[int, tuple[int, ...]] = {}
+    for signature in signatures:
+        keys = smallest_hashes(signature, _KEYS)
+        near = dict.fromkeys(number for key in keys for number in by_hash.get(key, ()))
+        alike = (each for each in near if are_similar(firsts[each], signature, least=least))
+        number = next(alike, len(firsts))
+        if number == len(firsts):
+            firsts.append(signature)
+            by_hash.update({key: (*by_hash.get(key, ()), number) for key in keys})
+        numbers.append(number)
+    return numbers

@@ -6,11 +6,12 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from quoth.compiled import is_compiled, quick
 from quoth.index.lexical.passage_terms import (
-    MOST_FIELDS,
+    CutPassage,
     PassageTerms,
-    Placed,
-    find_heaviest,
+    cut_heaviest,
+    cut_passage,
     weigh_terms,
 )
 from quoth.records import Document, Passage, Snippet, Span
@@ -20,6 +21,11 @@ from quoth.text.words import Analyser, PlacedTerm
 
 _MOST_WORDS = 64
 """So many words may make up a cluster."""
+
+_MOST_COMPILED = 64
+"""Terms of a query up to which compiled code cuts snippets."""
+
+_make_span, _make_passage, _make_snippet = quick(Span), quick(Passage), quick(Snippet)
 
 
 class PassageChoice:
@@ -60,27 +66,18 @@ class PassageChoice:
         best = self._choose(fields, lambda: kept.weigh(self._weights), near)
         if best < 0:
             return None
-        placed = kept.place(best)
-        return _cut(document, names[placed.field], placed)
+        return _as_passage(document.docid, cut_passage(document.fields, kept.place(best)))
 
     def among_each_kept(
         self, documents: Sequence[Document], kept: Sequence[PassageTerms]
     ) -> list[Passage | None]:
         """Choose by the terms that were kept, for many documents at once; nothing else counts."""
-        names = [tuple(each.fields) for each in documents]
-        left_out = {own: self._left_out(own) for own in set(names)}
-        if any(len(own) > MOST_FIELDS for own in left_out):
-            pairs = zip(documents, kept, strict=True)
-            return [self.among_kept(document, own) for document, own in pairs]
-        found = find_heaviest(kept, self._weights, left_out=[left_out[own] for own in names])
+        fields = [each.fields for each in documents]
+        found = cut_heaviest(kept, fields, self._weights, besides=self._besides)
         return [
-            None if placed is None else _cut(document, own[placed[0]], placed)
-            for document, own, placed in zip(documents, names, found, strict=True)
+            None if own is None else _as_passage(document.docid, own)
+            for document, own in zip(documents, found, strict=True)
         ]
-
-    def _left_out(self, names: Sequence[str]) -> int:
-        """Return a bit for each field that others go before."""
-        return sum(1 << at for at, name in enumerate(names) if name in self._besides)
 
     def _choose(
         self, fields: Sequence[str], weigh: Callable[[], Sequence[float]], near: Body | None
@@ -119,18 +116,43 @@ def _by_place(fields: Sequence[str], near: Body) -> dict[int, float]:
     return dict(zip(own, near.cosines, strict=True)) if fits else {}
 
 
-def _cut(document: Document, field: str, placed: Placed) -> Passage:
-    _number, instance, start, end = placed
-    text = document.fields[field][instance][start:end]
-    return Passage(document.docid, field, Span(start, end), text, instance)
+def _as_passage(docid: str, found: CutPassage) -> Passage:
+    field, instance, start, end, text = found
+    return _make_passage(docid, field, _make_span(start, end), text, instance, "")
 
 
 def make_snippet(
     passage: Passage, weights: Mapping[str, float], *, analyser: Analyser, max_chars: int = 240
 ) -> Snippet:
     """Cut a stretch of at most `max_chars` around the heaviest cluster of query words."""
+    return make_snippets([passage], weights, analyser=analyser, max_chars=max_chars)[0]
+
+
+def make_snippets(
+    passages: Sequence[Passage],
+    weights: Mapping[str, float],
+    *,
+    analyser: Analyser,
+    max_chars: int = 240,
+) -> list[Snippet]:
+    """Cut such a stretch of each of many passages."""
+    if len(weights) > _MOST_COMPILED or not is_compiled():
+        place = analyser.place
+        return [
+            cut_around_slowly(passage, place(passage.text, weights), weights, max_chars)
+            for passage in passages
+        ]
+    from quoth.native import snippets
+
+    wanted = list(passages)
+    return snippets(wanted, analyser.place, weights, max_chars, _make_span, _make_snippet)
+
+
+def cut_around_slowly(
+    passage: Passage, words: Sequence[PlacedTerm], weights: Mapping[str, float], max_chars: int
+) -> Snippet:
+    """Cut a snippet around words of a passage without compiled code."""
     text, first = passage.text, passage.span.start
-    words = analyser.place(text, weights)
     if len(text) <= max_chars:
         return Snippet(text, passage.span, _highlight(words, 0, len(text)))
     start, end = _whole_words(text, _heaviest_cluster(words, weights, max_chars), max_chars)
@@ -208,18 +230,4 @@ def _highlight(words: Sequence[PlacedTerm], start: int, end: int) -> tuple[Span,
         else:
             spans.append((begin - start, until - start))
         last = until if until > last else last
-    if len(_SPANS) > _MAX_SPANS:
-        _SPANS.clear()
-    return tuple(map(_SPANS.__getitem__, spans))
-
-
-class _Spans(dict[tuple[int, int], Span]):
-    """Short spans near the start, which snippets have again and again; each is made once."""
-
-    def __missing__(self, place: tuple[int, int]) -> Span:
-        span = self[place] = Span(*place)
-        return span
-
-
-_SPANS = _Spans()
-_MAX_SPANS = 20_000
+    return tuple(Span(*each) for each in spans)

@@ -13,7 +13,7 @@ import functools
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Container, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain, compress
 from operator import not_
@@ -166,7 +166,7 @@ class Analyser:
             return [(start, end, term) for term, start, end in self.words(text) if term in wanted]
         return self._place_european(text, frozenset(wanted))
 
-    def _place_ascii(self, text: str, wanted: Container[str]) -> list[PlacedTerm]:
+    def _place_ascii(self, text: str, wanted: Collection[str]) -> list[PlacedTerm]:
         """Find words in plain text: first which of them are wanted, then where those stand."""
         if self._plain is not None:
             return self._plain.place(text, wanted)

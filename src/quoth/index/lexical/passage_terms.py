@@ -18,7 +18,7 @@ import struct
 import zlib
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -28,9 +28,6 @@ from quoth.vocabulary.derived_file import SQLITE_ERRORS, DerivedFile, explain_fa
 from quoth.vocabulary.weighting import K1, saturate
 
 FILE_NAME = "passages.db"
-MOST_FIELDS = 64
-"""Fields of a document up to which the heaviest passages of many are found at once."""
-
 TELLING_LENGTH = 10
 """Terms from which on a passage counts in full; a shorter one, such as a title, in proportion."""
 
@@ -55,8 +52,8 @@ class PlacedPassage(NamedTuple):
     end: int
 
 
-Placed = tuple[int, int, int, int]
-"""The same numbers, as compiled code tells them."""
+CutPassage = tuple[str, int, int, int, str]
+"""The name of a passage's field, its instance, start and end there, and its text."""
 
 
 class _Keys(dict[str, bytes]):
@@ -194,35 +191,51 @@ class PassageTerms:
         return self._lazy_ends
 
 
-def find_heaviest(
-    kept: Sequence[PassageTerms], weights: Mapping[str, float], *, left_out: Sequence[int]
-) -> Sequence[Placed | None]:
-    """Find the first of the heaviest passages in each of many documents; None where there is none.
+def cut_heaviest(
+    kept: Sequence[PassageTerms],
+    fields: Sequence[Mapping[str, tuple[str, ...]]],
+    weights: Mapping[str, float],
+    *,
+    besides: Container[str] = (),
+) -> Sequence[CutPassage | None]:
+    """Cut the first of the heaviest passages of each of many documents; None where there is none.
 
-    `left_out` has a bit for each field of a document, of which it has at most `MOST_FIELDS`, whose
-    passages are found only where there are no others.
+    Those of fields in `besides` are taken only where there are no others.
     """
     if not is_compiled():
-        return find_heaviest_slowly(kept, weights, left_out=left_out)
+        return cut_heaviest_slowly(kept, fields, weights, besides=besides)
     from quoth.native import heaviest
 
     keys, packed = _WEIGHTS.pack(weights)
-    masks = struct.pack(f"={len(left_out)}Q", *left_out)
-    return heaviest([each.record for each in kept], masks, keys, packed, TELLING_LENGTH, K1)
+    records = [each.record for each in kept]
+    return heaviest(records, list(fields), besides, keys, packed, TELLING_LENGTH, K1)
 
 
-def find_heaviest_slowly(
-    kept: Sequence[PassageTerms], weights: Mapping[str, float], *, left_out: Sequence[int]
-) -> list[PlacedPassage | None]:
+def cut_heaviest_slowly(
+    kept: Sequence[PassageTerms],
+    fields: Sequence[Mapping[str, tuple[str, ...]]],
+    weights: Mapping[str, float],
+    *,
+    besides: Container[str] = (),
+) -> list[CutPassage | None]:
     """Do the same without compiled code."""
-    found: list[PlacedPassage | None] = []
-    for own, mask in zip(kept, left_out, strict=True):
-        fields = own.fields()
-        fit = [at for at, field in enumerate(fields) if not mask >> field & 1]
-        fit = fit or list(range(len(fields)))
-        weighed = own.weigh_slowly(weights) if len(fit) > 1 else [0.0] * len(fields)
-        found.append(own.place(max(fit, key=weighed.__getitem__)) if fit else None)
+    found: list[CutPassage | None] = []
+    for own, texts in zip(kept, fields, strict=True):
+        names = list(texts)
+        numbers = own.fields()
+        fit = [at for at, number in enumerate(numbers) if names[number] not in besides]
+        fit = fit or list(range(len(numbers)))
+        weighed = own.weigh_slowly(weights) if len(fit) > 1 else [0.0] * len(numbers)
+        best = max(fit, key=weighed.__getitem__, default=-1)
+        found.append(cut_passage(texts, own.place(best)) if fit else None)
     return found
+
+
+def cut_passage(fields: Mapping[str, tuple[str, ...]], placed: PlacedPassage) -> CutPassage:
+    """Cut a passage out of the fields of its document."""
+    name = list(fields)[placed.field]
+    text = fields[name][placed.instance][placed.start : placed.end]
+    return name, placed.instance, placed.start, placed.end, text
 
 
 class PassageTermsFile(DerivedFile):

@@ -9,6 +9,8 @@ from pathlib import Path
 from quoth.index.lexical.query import Clause, LexicalQuery
 from quoth.search.lexical.score import QueryStatistics
 from quoth.vocabulary.statistics import Statistics
+from quoth.vocabulary.term_counts import EVERYTHING
+from quoth.vocabulary.weighting import inverse_document_frequency
 
 _MAX_KNOWN = 200_000
 
@@ -21,6 +23,7 @@ class PinnedStatistics:
         self.file.pin()
         self._known: dict[str, dict[str, int]] = {}
         self._num_known = 0
+        self._inverse: dict[str, float] = {}
         self._last: tuple[LexicalQuery, QueryStatistics] | None = None
 
     def close(self) -> None:
@@ -58,7 +61,22 @@ class PinnedStatistics:
             last = self._last = (query, QueryStatistics(*self.totals, found))
         return last[1]
 
-    def kept(self, query: LexicalQuery, view: str) -> dict[str, int]:
+    def inverse_frequencies(self, query: LexicalQuery, terms: Iterable[str]) -> dict[str, float]:
+        """Return the idf of terms of a query in the whole document."""
+        if len(self._inverse) > _MAX_KNOWN:
+            self._inverse = {}
+        known = self._inverse
+        unknown = [term for term in terms if term not in known]
+        if unknown:
+            counts = self._kept(query, EVERYTHING)
+            rest = [term for term in unknown if term not in counts]
+            counts |= self.frequencies(EVERYTHING, rest)
+            total, _lengths = self.totals
+            for term in unknown:
+                known[term] = inverse_document_frequency(counts[term], num_documents=total)
+        return {term: known[term] for term in terms}
+
+    def _kept(self, query: LexicalQuery, view: str) -> dict[str, int]:
         """Return the counts that are kept of a query in a view, without looking for any."""
         last = self._last
         return dict(last[1].frequencies.get(view, {})) if last and last[0] is query else {}

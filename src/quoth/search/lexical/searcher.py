@@ -19,6 +19,7 @@ from typing import Any
 
 from quoth.collection.store import Store
 from quoth.collection.store_reader import StoredDocument
+from quoth.compiled import quick
 from quoth.errors import IndexMoved
 from quoth.index.lexical.index import MARGIN, LexicalIndex, Scored
 from quoth.index.lexical.passage_terms import PassageTerms, PassageTermsFile
@@ -44,9 +45,9 @@ from quoth.text.query_syntax import read_query
 from quoth.text.words import Analyser
 from quoth.vocabulary.statistics import Statistics
 from quoth.vocabulary.term_counts import EVERYTHING, FieldTerms
-from quoth.vocabulary.weighting import inverse_document_frequency
 
 _MAX_KNOWN_DOCIDS = 200_000
+_make_hit = quick(Hit)
 
 
 class LexicalSearcher:
@@ -171,16 +172,9 @@ class LexicalSearcher:
     def term_weights(self, query: Query) -> dict[str, float]:
         """Return the idf of each wanted term, to choose passages and highlights by."""
         if self._weighed is None or self._weighed[0] != query.text:
-            wanted = self.parse(query).wanted
-            terms = dict.fromkeys(term for clause in wanted for term in clause.terms).keys()
-            known = self._pinned().kept(self.parse(query), EVERYTHING)
-            found = {**self._pinned().frequencies(EVERYTHING, terms - known.keys()), **known}
-            total, _lengths = self._pinned().totals
-            weights = {
-                term: inverse_document_frequency(found.get(term, 0), num_documents=total)
-                for term in terms
-            }
-            self._weighed = (query.text, weights)
+            parsed = self.parse(query)
+            terms = dict.fromkeys([term for each in parsed.wanted for term in each.terms])
+            self._weighed = (query.text, self._pinned().inverse_frequencies(parsed, terms))
         return self._weighed[1]
 
     def unknown_terms(self, query: Query) -> tuple[str, ...]:
@@ -301,8 +295,8 @@ class LexicalSearcher:
         self._opened().require_uncut()
         scored = self._top_k(parsed, k, allowed=allowed)
         docids = self._name([row for row, _value in scored])
-        hits = [Hit(docids[row], value) for row, value in scored]
-        return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.docid))[:k])
+        ranked = sorted((-value, docids[row]) for row, value in scored)
+        return tuple([_make_hit(docid, -value, None) for value, docid in ranked[:k]])
 
     def _propose_one(self, query: Query, k: int, allowed: set[int] | None) -> ShardHits:
         parsed = self.parse(query)
