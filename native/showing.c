@@ -395,12 +395,12 @@ static PyObject *cut_around(const makers_t *make, PyObject *text, PyObject *span
     return found;
 }
 
-static PyObject *show_passage(const makers_t *make, PyObject *passage, PyObject *place,
-    PyObject *weights, Py_ssize_t max_chars) {
+static PyObject *show_passage(const makers_t *make, PyObject *passage, PyObject *keys,
+    PyObject *place, PyObject *weights, Py_ssize_t max_chars) {
     PyObject *text = PyObject_GetAttrString(passage, "text"), *words = NULL, *found = NULL;
     PyObject *span = text ? PyObject_GetAttrString(passage, "span") : NULL;
     if (span)
-        words = PyObject_CallFunctionObjArgs(place, text, weights, NULL);
+        words = PyObject_CallFunctionObjArgs(place, text, keys, NULL);
     if (words)
         found = cut_around(make, text, span, words, weights, max_chars);
     Py_XDECREF(text);
@@ -410,7 +410,8 @@ static PyObject *show_passage(const makers_t *make, PyObject *passage, PyObject 
 }
 
 /* snippets(passages, place, weights, max_chars, make_span, make_snippet): a snippet of each
- * passage, where the heaviest cluster of words stands; `place` finds those with a weight. */
+ * passage, which comes with the keys of its terms, where the heaviest cluster of words stands;
+ * `place` finds those with a weight. */
 static PyObject *snippets(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *passages, *place, *weights;
     Py_ssize_t max_chars;
@@ -420,8 +421,13 @@ static PyObject *snippets(PyObject *Py_UNUSED(module), PyObject *args) {
         return NULL;
     PyObject *list = PyList_New(PyList_GET_SIZE(passages));
     for (Py_ssize_t at = 0; list && at < PyList_GET_SIZE(list); at++) {
-        PyObject *passage = at < PyList_GET_SIZE(passages) ? PyList_GET_ITEM(passages, at) : Py_None;
-        PyObject *found = show_passage(&make, passage, place, weights, max_chars);
+        PyObject *pair = at < PyList_GET_SIZE(passages) ? PyList_GET_ITEM(passages, at) : Py_None;
+        PyObject *found = NULL;
+        if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2)
+            PyErr_SetString(PyExc_TypeError, "a passage comes with the keys of its terms");
+        else
+            found = show_passage(&make, PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1),
+                place, weights, max_chars);
         if (found == NULL)
             Py_CLEAR(list);
         else

@@ -147,7 +147,18 @@ static int mark_left_out(PyObject *fields, PyObject *besides, uint8_t *left_out)
     return 0;
 }
 
-/* Return the name of a field, its instance, the start and end of a passage in it, and its text. */
+/* Return the keys of the terms of a passage. */
+static PyObject *take_keys(const record_t *record, size_t passage) {
+    size_t at = 2 + PER_PASSAGE * record->count, terms = place_at(record, passage, NUM_TERMS);
+    for (size_t before = 0; before < passage && at <= record->size; before++)
+        at += place_at(record, before, NUM_TERMS);
+    if (at > record->size || terms > record->size - at)
+        return refuse_record();
+    return PyBytes_FromStringAndSize((const char *)record->data + 4 * at, 4 * (Py_ssize_t)terms);
+}
+
+/* Return the name of a field, its instance, the start and end of a passage in it, its text, and the
+ * keys of its terms. */
 static PyObject *cut_passage(PyObject *fields, const record_t *record, size_t passage) {
     PyObject *name = NULL, *texts = NULL;
     Py_ssize_t next = 0, instance = (Py_ssize_t)place_at(record, passage, 1);
@@ -159,8 +170,11 @@ static PyObject *cut_passage(PyObject *fields, const record_t *record, size_t pa
     if (!PyTuple_Check(texts) || instance >= PyTuple_GET_SIZE(texts)
         || !PyUnicode_Check(PyTuple_GET_ITEM(texts, instance)))
         return refuse_record();
+    PyObject *keys = take_keys(record, passage);
+    if (keys == NULL)
+        return NULL;
     PyObject *text = PyUnicode_Substring(PyTuple_GET_ITEM(texts, instance), start, end);
-    return text ? Py_BuildValue("OnnnN", name, instance, start, end, text) : NULL;
+    return Py_BuildValue("OnnnNN", name, instance, start, end, text, keys);
 }
 
 static PyObject *cut_heaviest(

@@ -149,7 +149,8 @@ static PyObject *term_of(WordsObject *self, const char *word, size_t size) {
     return term;
 }
 
-/* Find the next word at a place or behind it, and copy it in lower case; 0 where there is none. */
+/* Find the next word at a place or behind it, and copy it in lower case where there is room for it;
+ * 0 where there is none. */
 static size_t next_word(const char *text, size_t size, size_t *at, char *word) {
     size_t next = *at, length = 0;
     while (next < size && !lowered[(unsigned char)text[next]])
@@ -161,7 +162,9 @@ static size_t next_word(const char *text, size_t size, size_t *at, char *word) {
                     && lowered[(unsigned char)text[next + 1]];
         if (!byte && !joins)
             break;
-        word[length++] = joins ? '\'' : (char)byte;
+        if (word)
+            word[length] = joins ? '\'' : (char)byte;
+        length++;
         next++;
     }
     return length;
@@ -217,6 +220,18 @@ static int is_among(PyObject *wanted, uint64_t marks, PyObject *term) {
     return marks >> (hash & 63) & 1 ? PySequence_Contains(wanted, term) : 0;
 }
 
+/* Add start, end and term of a word if its term is wanted. */
+static int place_word(WordsObject *self, const char *word, size_t at, size_t length,
+    PyObject *wanted, uint64_t marks, PyObject *placed) {
+    PyObject *term = term_of(self, word, length);
+    int is_wanted = term ? is_among(wanted, marks, term) : -1;
+    PyObject *found = is_wanted > 0 ? Py_BuildValue("nnO", at, at + length, term) : NULL;
+    int failed = is_wanted < 0 || (is_wanted && (!found || PyList_Append(placed, found) < 0));
+    Py_XDECREF(found);
+    Py_XDECREF(term);
+    return failed ? -1 : 0;
+}
+
 /* place(text, wanted): start, end and term of each word whose term is wanted. */
 static PyObject *words_place(WordsObject *self, PyObject *args) {
     PyObject *text, *wanted;
@@ -229,22 +244,56 @@ static PyObject *words_place(WordsObject *self, PyObject *args) {
         return NULL;
     const char *data = plain(text, &size, &word);
     PyObject *placed = data ? PyList_New(0) : NULL;
-    for (size_t at = 0; placed && (length = next_word(data, size, &at, word)); at += length) {
-        PyObject *term = term_of(self, word, length);
-        int is_wanted = term ? is_among(wanted, marks, term) : -1;
-        PyObject *found = is_wanted > 0 ? Py_BuildValue("nnO", at, at + length, term) : NULL;
-        if (is_wanted < 0 || (is_wanted && (found == NULL || PyList_Append(placed, found) < 0)))
+    for (size_t at = 0; placed && (length = next_word(data, size, &at, word)); at += length)
+        if (place_word(self, word, at, length, wanted, marks, placed) < 0)
             Py_CLEAR(placed);
-        Py_XDECREF(found);
-        Py_XDECREF(term);
-    }
     if (data)
         PyMem_Free(word);
     return placed;
 }
 
+static int is_key(const char *keys, size_t count, uint32_t key) {
+    for (size_t at = 0; at < count; at++)
+        if (memcmp(keys + 4 * at, &key, sizeof key) == 0)
+            return 1;
+    return 0;
+}
+
+/* place_known(text, wanted, keys, wanted_keys): what `place` finds, looking only at words whose key
+ * is one of those wanted; `keys` has that of each word. None where it has not. */
+static PyObject *words_place_known(WordsObject *self, PyObject *args) {
+    PyObject *text, *wanted;
+    const char *keys, *wanted_keys;
+    Py_ssize_t keys_size, wanted_size;
+    size_t size, length, words = 0;
+    char *word;
+    if (!PyArg_ParseTuple(
+            args, "UOy#y#", &text, &wanted, &keys, &keys_size, &wanted_keys, &wanted_size))
+        return NULL;
+    const char *data = plain(text, &size, &word);
+    PyObject *placed = data ? PyList_New(0) : NULL;
+    size_t count = (size_t)keys_size / 4;
+    for (size_t at = 0; placed && (length = next_word(data, size, &at, NULL)); at += length) {
+        uint32_t key;
+        if (words++ >= count)
+            break;
+        memcpy(&key, keys + 4 * (words - 1), sizeof key);
+        if (!is_key(wanted_keys, (size_t)wanted_size / 4, key))
+            continue;
+        next_word(data, size, &at, word);
+        if (place_word(self, word, at, length, wanted, UINT64_MAX, placed) < 0)
+            Py_CLEAR(placed);
+    }
+    if (data)
+        PyMem_Free(word);
+    if (placed && words != count)
+        Py_SETREF(placed, Py_NewRef(Py_None));
+    return placed;
+}
+
 static PyMethodDef words_methods[] = {{"terms", (PyCFunction)words_terms, METH_O, NULL},
-    {"place", (PyCFunction)words_place, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+    {"place", (PyCFunction)words_place, METH_VARARGS, NULL},
+    {"place_known", (PyCFunction)words_place_known, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
 
 static PyTypeObject WordsType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "quoth.native.Words",

@@ -18,6 +18,7 @@ from quoth.index.lexical.passage_terms import (
     cut_heaviest_slowly,
     write_record,
 )
+from quoth.index.lexical.passage_terms import _write_keys as write_keys
 from quoth.records import Passage, ShownHit, Snippet, Span
 from quoth.search.duplicates import number_groups_slowly
 from quoth.search.snippets import cut_around_slowly, make_snippet, make_snippets
@@ -64,7 +65,7 @@ def test_records_that_do_not_fit_are_refused() -> None:
         return native.heaviest([record], [fields], (), b"", b"", 10.0, 1.2)
 
     one = struct.pack("=7I", 0, 1, 0, 0, 0, 9, 0)
-    assert cut(one) == [("title", 0, 0, 9, "title of ")]
+    assert cut(one) == [("title", 0, 0, 9, "title of ", b"")]
     for record in (
         b"",
         b"\x00" * 4 + b"\xff" * 4,
@@ -138,7 +139,8 @@ def test_snippets_of_many_words() -> None:
     for count in (0, 5, 64, 70):
         weights = {name: chance.uniform(0.1, 9.0) for name in names[:count]}
         for most in (20, 100, 240):
-            found = make_snippets(passages, weights, analyser=analyser, max_chars=most)
+            keyed = [(each, write_keys(analyser.terms(each.text))) for each in passages]
+            found = make_snippets(keyed, weights, analyser=analyser, max_chars=most)
             assert found == [
                 cut_around_slowly(each, analyser.place(each.text, weights), weights, most)
                 for each in passages
@@ -150,7 +152,8 @@ def test_what_goes_wrong_with_a_snippet_is_raised() -> None:
     makers = (quick(Span), quick(Snippet))
 
     def cut(words: object, weights: object) -> object:
-        return native.snippets([passage], lambda _text, _weights: words, weights, 9, *makers)
+        pairs = [(passage, b"")]
+        return native.snippets(pairs, lambda _text, _keys: words, weights, 9, *makers)
 
     assert cut([(0, 3, "owl")], {"owl": 1.0}) == [Snippet("owl", Span(0, 3), (Span(0, 3),))]
     for words in ("owl", [(0, 3)], [("a", 3, "owl")]):
@@ -161,7 +164,23 @@ def test_what_goes_wrong_with_a_snippet_is_raised() -> None:
     with pytest.raises(ValueError, match="too many terms"):
         cut([(0, 3, str(number)) for number in range(65)], {str(n): 1.0 for n in range(65)})
     with pytest.raises(AttributeError):
-        native.snippets(["owl"], lambda _text, _weights: [], {}, 9, *makers)
+        native.snippets([("owl", b"")], lambda _text, _keys: [], {}, 9, *makers)
+    with pytest.raises(TypeError, match="comes with the keys"):
+        native.snippets([passage], lambda _text, _keys: [], {}, 9, *makers)
+
+
+@given(st.text(alphabet="aAbB9'_- é", max_size=80), st.sets(st.sampled_from(["a", "b", "9", "ab"])))
+def test_words_whose_keys_are_known(text: str, wanted: set[str]) -> None:
+    analyser = Analyser(AnalyserConfig())
+    expected = analyser.place(text, wanted)
+    keys, asked = write_keys(analyser.terms(text)), write_keys(list(wanted))
+    for known in (keys, b"", keys[4:], keys + b"more"):
+        found = analyser.place_known(text, wanted, keys=known, wanted_keys=asked)
+        assert found == expected
+    others = write_keys(["other"] * (len(keys) // 4))  # what meets another's key is looked at
+    assert analyser.place_known(text, wanted, keys=others, wanted_keys=asked + others[:4]) == (
+        expected
+    )
 
 
 def test_records_made_quickly_are_the_same() -> None:

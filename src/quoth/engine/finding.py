@@ -326,7 +326,7 @@ class Finder:
         """Yield what is shown of each hit, whoever found it."""
         own = [stored[hit.docid] for hit in hits]
         searchers, query, syntax = self._searchers, Query("", request.query), request.syntax
-        best = searchers.passages.best(
+        chosen = searchers.passages.choose(
             request.searcher,
             query,
             {each.row: each.document for each in own},
@@ -335,11 +335,12 @@ class Finder:
         )
         signatures = self._signatures(own) if request.distinct else {}
         snippets = searchers.passages.snippets(
-            query, best, syntax=syntax, max_chars=request.snippet_chars
+            query, chosen, syntax=syntax, max_chars=request.snippet_chars
         )
         for hit, found in zip(hits, own, strict=True):
             check_interruption()
-            passage, document, snippet = best[found.row], found.document, snippets.get(found.row)
+            own_passage, document = chosen[found.row], found.document
+            passage, snippet = own_passage and own_passage[0], snippets.get(found.row)
             if passage and can_have_place(document):
                 place = find_place(document, passage, within=_marked(snippet))
                 passage = _at_place(passage, place) if place else passage

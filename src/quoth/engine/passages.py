@@ -15,7 +15,7 @@ from quoth.records import TITLES, Document, Hit, Passage, Query, Snippet
 from quoth.search.dense.units import body_passages
 from quoth.search.near import Body
 from quoth.search.rerank import ReadPassage, read_passage
-from quoth.search.snippets import PassageChoice, make_snippets
+from quoth.search.snippets import KeyedPassage, PassageChoice, make_snippets
 from quoth.text.words import Analyser
 
 BY_VECTORS = ("dense", "hybrid")
@@ -74,6 +74,19 @@ class PassageChooser:
         syntax: bool = True,
         besides: Collection[str] = (),
     ) -> dict[int, Passage | None]:
+        """Choose the passage that each hit shows."""
+        chosen = self.choose(searcher, query, stored, syntax=syntax, besides=besides)
+        return {row: found[0] if found else None for row, found in chosen.items()}
+
+    def choose(
+        self,
+        searcher: str,
+        query: Query,
+        stored: Mapping[int, Document],
+        *,
+        syntax: bool = True,
+        besides: Collection[str] = (),
+    ) -> dict[int, KeyedPassage | None]:
         """Choose the passage that each hit shows: where the query's words stand most.
 
         Hits by vectors show what their score is of, the passage nearest to the query; with fused
@@ -97,29 +110,29 @@ class PassageChooser:
             check_interruption()
             found = choice.among_each_kept(list(stored.values()), [kept[row] for row in stored])
             return dict(zip(stored, found, strict=True))
-        chosen: dict[int, Passage | None] = {}
+        chosen: dict[int, KeyedPassage | None] = {}
         rest = {row: document for row, document in stored.items() if row not in kept}
         cut = self._store.passages_by_row(rest) if rest else {}
         for row, document in stored.items():
             check_interruption()
             own = near.get(row)
-            chosen[row] = (
-                choice.among_kept(document, kept[row], near=own)
-                if row in kept
-                else choice.among(cut[row], near=own)
-            )
+            if row in kept:
+                chosen[row] = choice.among_kept(document, kept[row], near=own)
+            else:
+                passage = choice.among(cut[row], near=own)
+                chosen[row] = (passage, b"") if passage else None
         return chosen
 
     def snippets(
         self,
         query: Query,
-        chosen: Mapping[int, Passage | None],
+        chosen: Mapping[int, KeyedPassage | None],
         *,
         syntax: bool,
         max_chars: int,
     ) -> dict[int, Snippet]:
         """Cut snippets of the passages that were chosen, by row; none of 0 characters."""
-        shown = {row: passage for row, passage in chosen.items() if passage} if max_chars else {}
+        shown = {row: found for row, found in chosen.items() if found} if max_chars else {}
         if not shown:
             return {}
         weights = self._lexical(syntax).term_weights(query)

@@ -11,8 +11,8 @@ from quoth.index.lexical.passage_terms import (
     CutPassage,
     PassageTerms,
     cut_heaviest,
-    cut_passage,
     weigh_terms,
+    write_wanted_keys,
 )
 from quoth.records import Document, Passage, Snippet, Span
 from quoth.search.near import Body
@@ -24,6 +24,9 @@ _MOST_WORDS = 64
 
 _MOST_COMPILED = 64
 """Terms of a query up to which compiled code cuts snippets."""
+
+KeyedPassage = tuple[Passage, bytes]
+"""A passage with the keys of the terms in it, as the index keeps them; empty where it does not."""
 
 _make_span, _make_passage, _make_snippet = quick(Span), quick(Passage), quick(Snippet)
 
@@ -59,18 +62,18 @@ class PassageChoice:
 
     def among_kept(
         self, document: Document, kept: PassageTerms, *, near: Body | None = None
-    ) -> Passage | None:
+    ) -> KeyedPassage | None:
         """Choose by the terms that were kept of a document's passages; the earliest of equals."""
         names = list(document.fields)
         fields = [names[number] for number in kept.fields()]
         best = self._choose(fields, lambda: kept.weigh(self._weights), near)
         if best < 0:
             return None
-        return _as_passage(document.docid, cut_passage(document.fields, kept.place(best)))
+        return _as_passage(document.docid, kept.cut(document.fields, best))
 
     def among_each_kept(
         self, documents: Sequence[Document], kept: Sequence[PassageTerms]
-    ) -> list[Passage | None]:
+    ) -> list[KeyedPassage | None]:
         """Choose by the terms that were kept, for many documents at once; nothing else counts."""
         fields = [each.fields for each in documents]
         found = cut_heaviest(kept, fields, self._weights, besides=self._besides)
@@ -116,20 +119,20 @@ def _by_place(fields: Sequence[str], near: Body) -> dict[int, float]:
     return dict(zip(own, near.cosines, strict=True)) if fits else {}
 
 
-def _as_passage(docid: str, found: CutPassage) -> Passage:
-    field, instance, start, end, text = found
-    return _make_passage(docid, field, _make_span(start, end), text, instance, "")
+def _as_passage(docid: str, found: CutPassage) -> KeyedPassage:
+    field, instance, start, end, text, keys = found
+    return _make_passage(docid, field, _make_span(start, end), text, instance, ""), keys
 
 
 def make_snippet(
     passage: Passage, weights: Mapping[str, float], *, analyser: Analyser, max_chars: int = 240
 ) -> Snippet:
     """Cut a stretch of at most `max_chars` around the heaviest cluster of query words."""
-    return make_snippets([passage], weights, analyser=analyser, max_chars=max_chars)[0]
+    return make_snippets([(passage, b"")], weights, analyser=analyser, max_chars=max_chars)[0]
 
 
 def make_snippets(
-    passages: Sequence[Passage],
+    passages: Sequence[KeyedPassage],
     weights: Mapping[str, float],
     *,
     analyser: Analyser,
@@ -137,15 +140,18 @@ def make_snippets(
 ) -> list[Snippet]:
     """Cut such a stretch of each of many passages."""
     if len(weights) > _MOST_COMPILED or not is_compiled():
-        place = analyser.place
         return [
-            cut_around_slowly(passage, place(passage.text, weights), weights, max_chars)
-            for passage in passages
+            cut_around_slowly(each, analyser.place(each.text, weights), weights, max_chars)
+            for each, _keys in passages
         ]
     from quoth.native import snippets
 
-    wanted = list(passages)
-    return snippets(wanted, analyser.place, weights, max_chars, _make_span, _make_snippet)
+    wanted = write_wanted_keys(weights)
+
+    def place(text: str, keys: bytes) -> list[PlacedTerm]:
+        return analyser.place_known(text, weights, keys=keys, wanted_keys=wanted)
+
+    return snippets(list(passages), place, weights, max_chars, _make_span, _make_snippet)
 
 
 def cut_around_slowly(

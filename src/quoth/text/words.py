@@ -166,6 +166,19 @@ class Analyser:
             return [(start, end, term) for term, start, end in self.words(text) if term in wanted]
         return self._place_european(text, frozenset(wanted))
 
+    def place_known(
+        self, text: str, wanted: Collection[str], *, keys: bytes, wanted_keys: bytes
+    ) -> list[PlacedTerm]:
+        """List what `place` does, sooner where the key of each term of the text is known.
+
+        A key is a CRC-32 in four bytes; `wanted_keys` are those of the wanted terms.
+        """
+        if keys and self._plain is not None and self._splitter is None and text.isascii():
+            found = self._plain.place_known(text, wanted, keys, wanted_keys)
+            if found is not None:
+                return found
+        return self.place(text, wanted)
+
     def _place_ascii(self, text: str, wanted: Collection[str]) -> list[PlacedTerm]:
         """Find words in plain text: first which of them are wanted, then where those stand."""
         if self._plain is not None:

@@ -52,8 +52,9 @@ class PlacedPassage(NamedTuple):
     end: int
 
 
-CutPassage = tuple[str, int, int, int, str]
-"""The name of a passage's field, its instance, start and end there, and its text."""
+CutPassage = tuple[str, int, int, int, str, bytes]
+"""The name of a passage's field, its instance, start and end there, its text, and the keys of the
+terms in it."""
 
 
 class _Keys(dict[str, bytes]):
@@ -86,6 +87,11 @@ class _PackedWeights:
 
 
 _WEIGHTS = _PackedWeights()
+
+
+def write_wanted_keys(weights: Mapping[str, float]) -> bytes:
+    """Write the keys of weighted terms, one after another."""
+    return _WEIGHTS.pack(weights)[0]
 
 
 def weigh_terms(tfs: Mapping[str, int], weights: Mapping[str, float], *, num_terms: int) -> float:
@@ -153,6 +159,14 @@ class PassageTerms:
         """Tell where a passage stands."""
         start = at * _PER_PASSAGE
         return PlacedPassage(*self._places[start : start + _PER_PASSAGE - 1])
+
+    def cut(self, fields: Mapping[str, tuple[str, ...]], at: int) -> CutPassage:
+        """Cut a passage out of the fields of its document."""
+        placed, ends = self.place(at), (0, *self._ends())
+        name = list(fields)[placed.field]
+        text = fields[name][placed.instance][placed.start : placed.end]
+        keys = self._keys[_WIDTH * ends[at] : _WIDTH * ends[at + 1]]
+        return name, placed.instance, placed.start, placed.end, text, keys
 
     def weigh(self, weights: Mapping[str, float]) -> list[float]:
         """Weigh every passage by the weighted terms in it, as `weigh_terms` does."""
@@ -227,15 +241,8 @@ def cut_heaviest_slowly(
         fit = fit or list(range(len(numbers)))
         weighed = own.weigh_slowly(weights) if len(fit) > 1 else [0.0] * len(numbers)
         best = max(fit, key=weighed.__getitem__, default=-1)
-        found.append(cut_passage(texts, own.place(best)) if fit else None)
+        found.append(own.cut(texts, best) if fit else None)
     return found
-
-
-def cut_passage(fields: Mapping[str, tuple[str, ...]], placed: PlacedPassage) -> CutPassage:
-    """Cut a passage out of the fields of its document."""
-    name = list(fields)[placed.field]
-    text = fields[name][placed.instance][placed.start : placed.end]
-    return name, placed.instance, placed.start, placed.end, text
 
 
 class PassageTermsFile(DerivedFile):
