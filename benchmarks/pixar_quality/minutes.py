@@ -4,12 +4,15 @@
     python -m benchmarks.pixar_quality.minutes --device cuda --out FILE      # where there is a GPU
     python -m benchmarks.pixar_quality.minutes --join FILE                   # and put them together
     python -m benchmarks.pixar_quality.minutes --written
+    python -m benchmarks.pixar_quality.minutes --held-out [--written]
 
 Everything runs through `Engine` and starts from the shipped network: within its minutes the job
 writes pseudo-queries, trains, judges itself by pseudo-queries that it held out, and installs what
 they find better, trained or not. Then every test query (of 1,000 at most) is searched for, and the
 same with a network that is used as it ships, over sentences alone. `--written` tells what of the
-difference the pseudo-queries alone bring. RR@10; differences are paired by query. Sets that were
+difference the pseudo-queries alone bring. `--held-out` asks training queries, or those of a dev
+split, of four sets instead, by which defaults may be chosen (results/minutes_held_out.json); no
+field that repeats such a query is indexed. RR@10; differences are paired by query. Sets that were
 measured before on the same kind of device are kept. Writes results/minutes.json after each set.
 
 The minutes asked for are those of the job's plan, which goes by the pace of a machine that it was
@@ -25,7 +28,7 @@ import logging
 import os
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -37,15 +40,19 @@ from benchmarks.lexical.quality import read, splits
 from benchmarks.pixar_pretraining.report import spread
 from quoth import __version__
 from quoth.engine.engine import Engine
-from quoth.evaluation.files import read_queries
+from quoth.evaluation.files import read_qrels, read_queries
 from quoth.evaluation.measures import evaluate_run
 from quoth.jobs.pixar.job import PixarRequest, train_generative
-from quoth.records import Qrels, Query
+from quoth.records import Document, Qrels, Query
 from quoth.search.generative.config import NO_GENERATOR
 from quoth.settings.pixar import PixarBuildConfig
 
 RESULTS = Path(__file__).parent / "results" / "minutes.json"
+HELD_OUT_RESULTS = RESULTS.with_name("minutes_held_out.json")
 SETS = "cosqa,cranfield,nfcorpus-tok,squad-dev,tmdb"
+HELD_OUT = "scifact,squad-train-slice,obliqa,medquad"
+QUESTION = "question"
+"""A field of medquad that training queries repeat."""
 MEASURE = "RR@10"
 UNTRAINED = "as it ships"
 
@@ -54,15 +61,19 @@ def main() -> None:
     """Measure the sets that were asked for and write one JSON file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path("../shared/data/ir"))
-    parser.add_argument("--sets", default=SETS)
+    parser.add_argument("--sets", default="")
+    parser.add_argument("--held-out", action="store_true", help="ask training queries")
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--join", type=Path, help="rows measured elsewhere")
     parser.add_argument(
         "--written", action="store_true", help="add to what was measured: written, not trained"
     )
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path)
     given = parser.parse_args()
+    is_held_out = given.held_out
+    given.out = given.out or (HELD_OUT_RESULTS if is_held_out else RESULTS)
+    given.sets = given.sets or (HELD_OUT if is_held_out else SETS)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     rows = json.loads(given.out.read_text())["rows"] if given.out.exists() else []
     if given.join is not None:
@@ -73,12 +84,14 @@ def main() -> None:
     if given.written:
         for row in rows:
             if "written" not in row and row["device"] == given.device:
-                row |= measure_written(given.data / row["set"], row)
+                row |= measure_written(given.data / row["set"], row, is_held_out=is_held_out)
                 write(rows, given.out)
         return
     for name in given.sets.split(","):
         if (name, given.device) not in map(_key, rows):
-            rows.append(measure_set(given.data / name, given.minutes, given.device))
+            rows.append(
+                measure_set(given.data / name, given.minutes, given.device, is_held_out=is_held_out)
+            )
             write(rows, given.out)
 
 
@@ -119,14 +132,15 @@ def write(rows: Sequence[dict[str, Any]], path: Path) -> None:
     path.write_text(f'{head},\n "rows": [\n{body}\n]}}\n')
 
 
-def measure_set(folder: Path, minutes: float, device: str) -> dict[str, Any]:
+def measure_set(
+    folder: Path, minutes: float, device: str, *, is_held_out: bool = False
+) -> dict[str, Any]:
     """Train on one collection, and judge search before and after."""
-    _split, qrels = next(splits(folder))
-    queries = sample(read_queries(folder / "queries.jsonl.gz"), qrels)
+    queries, qrels = choose_queries(folder, is_held_out=is_held_out)
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "c.quoth"
         with Engine.open(path) as engine:
-            engine.add_documents(read(folder))
+            engine.add_documents(documents(folder))
             began = time.perf_counter()
             config = PixarBuildConfig(minutes=minutes, device=device)
             report = train_generative(engine, PixarRequest(config), note=logging.info)
@@ -134,7 +148,7 @@ def measure_set(folder: Path, minutes: float, device: str) -> dict[str, Any]:
         trained = search(path, queries, qrels)
         plain = Path(scratch) / "plain.quoth"
         with Engine.open(plain, settings=[{"generative": {"generator": NO_GENERATOR}}]) as engine:
-            engine.add_documents(read(folder))
+            engine.add_documents(documents(folder))
             config = PixarBuildConfig(train=False, judged_queries=0, looks=0)
             train_generative(engine, PixarRequest(config), note=logging.info)
         untrained = search(plain, queries, qrels)
@@ -156,14 +170,15 @@ def measure_set(folder: Path, minutes: float, device: str) -> dict[str, Any]:
     return row
 
 
-def measure_written(folder: Path, row: dict[str, Any]) -> dict[str, Any]:
+def measure_written(
+    folder: Path, row: dict[str, Any], *, is_held_out: bool = False
+) -> dict[str, Any]:
     """Write the same pseudo-queries, train nothing, and search."""
-    _split, qrels = next(splits(folder))
-    queries = sample(read_queries(folder / "queries.jsonl.gz"), qrels)
+    queries, qrels = choose_queries(folder, is_held_out=is_held_out)
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "c.quoth"
         with Engine.open(path) as engine:
-            engine.add_documents(read(folder))
+            engine.add_documents(documents(folder))
             config = PixarBuildConfig(
                 minutes=row["minutes"], device=row["device"], train=False, judged_queries=0, looks=0
             )
@@ -176,6 +191,22 @@ def measure_written(folder: Path, row: dict[str, Any]) -> dict[str, Any]:
     }
     logging.info("%s %s", row["set"], found)
     return {"written": scores, **found}
+
+
+def choose_queries(folder: Path, *, is_held_out: bool) -> tuple[list[Query], Qrels]:
+    """Take test queries, or some that are not of a test."""
+    _split, qrels = next(splits(folder))
+    if is_held_out:
+        found = (folder / "qrels" / f"{split}.tsv.gz" for split in ("train", "dev"))
+        qrels = read_qrels(next(each for each in found if each.exists()))
+    return sample(read_queries(folder / "queries.jsonl.gz"), qrels), qrels
+
+
+def documents(folder: Path) -> Iterator[Document]:
+    """Read a set without the field that repeats training queries."""
+    for document in read(folder):
+        fields = {name: texts for name, texts in document.fields.items() if name != QUESTION}
+        yield replace(document, fields=fields)
 
 
 def search(path: Path, queries: Sequence[Query], qrels: Qrels) -> list[float]:

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from quoth.cli.conversion import spare_conversion
 from quoth.settings.config import sections, setting_names
 from quoth.settings.describe import describe_setting
 from quoth.settings.parsing import read_assignments
@@ -109,6 +110,11 @@ class PlainGroup(TyperGroup):
 class _SettingsCommand(TyperCommand):
     """Describes its settings when help is wanted, so that other calls need not wait for that."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for each in self.params:
+            spare_conversion(each)
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         kept = self.params
         self.params = [_described(each, is_all=bool(ctx.meta.get(_ALL))) for each in kept]
@@ -139,6 +145,7 @@ def _without_value(option: Any) -> Any:
     """Let an option be shown without a type, as it takes no value."""
     if option is not None:
         option.metavar = ""
+        spare_conversion(option)
     return option
 
 
