@@ -38,7 +38,10 @@ def spare_conversion(option: Any) -> None:
 
 def _as_given(option: Any, descriptor: Any, value: Any) -> Any:
     """Return what a value is converted to, `_MISSING` where that is left to typer."""
-    kind, takes_many = descriptor.annotation, option.nargs != 1 or getattr(option, "multiple", False)
+    kind, takes_many = (
+        descriptor.annotation,
+        option.nargs != 1 or getattr(option, "multiple", False),
+    )
     if value is None and not option.required:
         return () if takes_many else None
     if takes_many:

@@ -20,7 +20,7 @@ import typer
 
 from quoth import __version__
 from quoth.cli import show
-from quoth.cli.options import PlainGroup, add_help_all, with_hyphens
+from quoth.cli.plain_group import PlainGroup, with_hyphens
 from quoth.errors import (
     ClusterError,
     CollectionError,
@@ -97,7 +97,9 @@ def main() -> None:
         completion_init()
         words = next((os.environ[name] for name in _TYPED if name in os.environ), "").split()
     try:
-        make_app(words[1] if len(words) > 1 else "")(prog_name="quoth")
+        named = next((word for word in words[1:3] if word != "--"), "")
+        app = make_app(named) if named in _MODULES else make_outline()
+        app(prog_name="quoth")
     except QuothError as error:
         show.error(_advise(error))
         sys.exit(next(code for kind, code in _EXIT_CODES if isinstance(error, kind)))
@@ -144,6 +146,35 @@ def make_app(name: str = "") -> typer.Typer:
 
     Importing all of them takes longer than most of them work.
     """
+    from quoth.cli.options import add_help_all
+
+    app = _make_bare()
+    for each in (name,) if name in _MODULES else _MODULES:
+        module = importlib.import_module(f"quoth.cli.commands.{_MODULES[each]}")
+        command = getattr(module, f"{each}_" if keyword.iskeyword(each) else each)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command)
+        else:
+            app.command(each)(command)
+    add_help_all(app)
+    return app
+
+
+def make_outline() -> typer.Typer:
+    """Return the command line as its --help shows it, with commands that do nothing."""
+    from quoth.cli.outline import SUMMARIES
+
+    app = _make_bare()
+    for name, summary in SUMMARIES.items():
+        app.command(name, help=summary)(_do_nothing)
+    return app
+
+
+def _do_nothing() -> None:
+    pass
+
+
+def _make_bare() -> typer.Typer:
     app = typer.Typer(
         name="quoth",
         cls=PlainGroup,
@@ -155,14 +186,6 @@ def make_app(name: str = "") -> typer.Typer:
         epilog=_EPILOG,
     )
     app.callback()(common)
-    for each in (name,) if name in _MODULES else _MODULES:
-        module = importlib.import_module(f"quoth.cli.commands.{_MODULES[each]}")
-        command = getattr(module, f"{each}_" if keyword.iskeyword(each) else each)
-        if isinstance(command, typer.Typer):
-            app.add_typer(command)
-        else:
-            app.command(each)(command)
-    add_help_all(app)
     return app
 
 

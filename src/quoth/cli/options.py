@@ -14,9 +14,10 @@ from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 from quoth.cli.conversion import spare_conversion
+from quoth.cli.plain_group import PlainGroup, with_hyphens, without_value
 from quoth.settings.config import sections, setting_names
 from quoth.settings.describe import describe_setting
 from quoth.settings.parsing import read_assignments
@@ -81,15 +82,6 @@ def add_help_all(app: typer.Typer) -> None:
         add_help_all(group.typer_instance)
 
 
-def with_hyphens(name: str) -> str:
-    """Let an option be written as in a TOML file, too.
-
-    >>> with_hyphens("passages.max_words")
-    'passages.max-words'
-    """
-    return name.replace("_", "-")
-
-
 def join_lines(text: str) -> str:
     r"""Join the lines of each paragraph, which a terminal breaks by its own width.
 
@@ -97,14 +89,6 @@ def join_lines(text: str) -> str:
     'First lines.\n\nSecond.'
     """
     return "\n\n".join(" ".join(each.split()) for each in text.split("\n\n"))
-
-
-class PlainGroup(TyperGroup):
-    """A group of commands whose --help is shown as the switch it is."""
-
-    def get_help_option(self, ctx: Any) -> Any:
-        """Return the option --help, shown without a type."""
-        return _without_value(super().get_help_option(ctx))
 
 
 class _SettingsCommand(TyperCommand):
@@ -124,7 +108,7 @@ class _SettingsCommand(TyperCommand):
             self.params = kept
 
     def get_help_option(self, ctx: Any) -> Any:
-        return _without_value(super().get_help_option(ctx))
+        return without_value(super().get_help_option(ctx))
 
 
 def _described(option: Any, *, is_all: bool) -> Any:
@@ -139,14 +123,6 @@ def _described(option: Any, *, is_all: bool) -> Any:
     if is_all:
         shown.hidden = False
     return shown
-
-
-def _without_value(option: Any) -> Any:
-    """Let an option be shown without a type, as it takes no value."""
-    if option is not None:
-        option.metavar = ""
-        spare_conversion(option)
-    return option
 
 
 def _with_help_all(command: Command) -> Command:

@@ -8,34 +8,35 @@ for hit in engine.search("owls that hunt at dusk"):
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from quoth.collection.schema import require_collection
 from quoth.collection.store import FILE_NAME, Store, Written
-from quoth.engine.adding import AddReport, add_in_batches, add_sources
 from quoth.engine.answering import Asking, OpenModel
 from quoth.engine.base import EngineBase
-from quoth.engine.encoding import encode_all
 from quoth.engine.finding import CutSnippet, Finder
 from quoth.engine.lookup import allowed_rows, newest
 from quoth.engine.models import LoadedModels
 from quoth.engine.searchers import AUTO, Searchers
 from quoth.engine.status import describe
-from quoth.engine.verify import Damage, open_to_verify, unfinished_repairs, verify
 from quoth.engine.writing import after_storing, locked, require_index, require_stored_settings
 from quoth.errors import Busy, CollectionError, Damaged, IndexMoved, NotFound, StorageFailed
 from quoth.portions import kept_workers
 from quoth.records import Attention, Document, Part, Query, Run, SearchRequest, ShownHits
-from quoth.search.hybrid.calibration import Calibration
 from quoth.search.near import NearUnits
 from quoth.search.searcher import Progress, Timed, ignore_progress, untimed
 from quoth.settings.config import Config, Values, build_config
 from quoth.settings.stored import stored_settings
-from quoth.text.readers.reading import Report
+
+if TYPE_CHECKING:  # what writes is imported by whoever writes
+    from quoth.engine.adding import AddReport
+    from quoth.engine.verify import Damage
+    from quoth.search.hybrid.calibration import Calibration
+    from quoth.text.readers.reading import Report
 
 _ATTEMPTS = 5
 _T = TypeVar("_T")
@@ -106,12 +107,6 @@ class Engine(EngineBase):
             self._store.close()
             self._store = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.close()
-
     # Writing ---------------------------------------------------------------------------------
 
     def add(self, sources: Sequence[str], *, report: Report | None = None) -> AddReport:
@@ -119,11 +114,15 @@ class Engine(EngineBase):
 
         What cannot be read goes to `report`; without one, the first problem stops the reading.
         """
+        from quoth.engine.adding import add_sources
+
         with self._writing() as (store, config):
             return add_sources(sources, store, config, report=report, progress=self._progress)
 
     def add_documents(self, documents: Iterable[Document]) -> Written:
         """Add or update documents made by the caller."""
+        from quoth.engine.adding import add_in_batches
+
         with self._writing() as (store, config):
             return add_in_batches(documents, store, config, progress=self._progress)
 
@@ -223,20 +222,19 @@ class Engine(EngineBase):
     # Learning --------------------------------------------------------------------------------
 
     def encode(self, *, seed: int = 0) -> Calibration:
-        """Give every document its vectors, and find out how to fuse them with BM25.
+        """Give every document its vectors, which writing keeps in step, and calibrate their fusion.
 
-        Interrupted, it resumes where it stopped. From then on writing keeps the vectors in step.
+        Interrupted, it resumes where it stopped.
         """
+        from quoth.engine.encoding import encode_all
+
         require_collection(self.folder, FILE_NAME)
-        with self._writing() as (store, config):
-            searchers = self.make_searchers(store)
+        with self.writing() as (store, config), closing(self.make_searchers(store)) as searchers:
             calibration = encode_all(searchers, store, config, seed=seed, progress=self._progress)
             searchers.keep_calibration(calibration)
-            searchers.close()
-        self._let_go()
         return calibration
 
-    @contextlib.contextmanager
+    @contextmanager
     def writing(self) -> Iterator[tuple[Store, Config]]:
         """Be the one writer while a job lasts; afterwards every index has caught up."""
         with self._writing() as opened:
@@ -253,6 +251,8 @@ class Engine(EngineBase):
 
     def verify(self, *, repair: bool = False) -> Damage:
         """Check every checksum, every index against the store; `repair` rebuilds what differs."""
+        from quoth.engine.verify import open_to_verify, unfinished_repairs, verify
+
         require_collection(self.folder, FILE_NAME)
         self.close()
         with open_to_verify(self.folder, self._locked(), repair=repair) as store:
@@ -282,20 +282,20 @@ class Engine(EngineBase):
             self._store = Store.open(self.folder)
         return self._store
 
-    def _locked(self, wait_seconds: float | None = None) -> contextlib.AbstractContextManager[None]:
+    def _locked(self, wait_seconds: float | None = None) -> AbstractContextManager[None]:
         wait = build_config(*self._given).collection.wait_seconds
         return locked(self.folder, wait_seconds=wait if wait_seconds is None else wait_seconds)
 
-    @contextlib.contextmanager
+    @contextmanager
     def _writing(self) -> Iterator[tuple[Store, Config]]:
         """Be the one writer; afterwards every index has caught up, even if the writing failed."""
-        with self._locked(), kept_workers(), contextlib.closing(Store.create(self.folder)) as store:
+        with self._locked(), kept_workers(), closing(Store.create(self.folder)) as store:
             config = self._require_stored_settings(store)
             try:
                 yield store, config
             except BaseException:
                 store.undo_unfinished()
-                with contextlib.suppress(CollectionError, OSError):  # the next search catches up
+                with suppress(CollectionError, OSError):  # the next search catches up
                     self._catch_up(store)
                 raise
             with after_storing():
@@ -335,7 +335,7 @@ class Engine(EngineBase):
     ) -> _T:
         store, chosen, followed, is_known = self._reader(), "lexical", "", True
         for _attempt in range(2 * _ATTEMPTS):
-            with contextlib.suppress(IndexMoved), store.snapshot():
+            with suppress(IndexMoved), store.snapshot():
                 chosen, is_reranked = self._searchers.decide(searcher, rerank)
                 is_known = chosen == followed or (store.change, chosen) in self._seen
                 if is_known:
@@ -355,7 +355,7 @@ class Engine(EngineBase):
         is_newest = self._searchers.is_current(change, searcher=searcher)
         if not is_newest:
             try:
-                with self._locked(0.0), contextlib.closing(Store.create(self.folder)) as writable:
+                with self._locked(0.0), closing(Store.create(self.folder)) as writable:
                     self._require_stored_settings(writable)
                     searchers = self.make_searchers(writable)
                     searchers.catch_up(writable, searcher=searcher, progress=self._progress)

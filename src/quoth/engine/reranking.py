@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quoth.engine.calibrating import ReadDocument, RerankingTrial
 from quoth.errors import ConfigError
 from quoth.records import Query
 from quoth.search.hybrid.calibration import Calibration
@@ -21,6 +20,7 @@ from quoth.settings.config import Config
 from quoth.text.words import Analyser
 
 if TYPE_CHECKING:
+    from quoth.engine.calibrating import ReadDocument, RerankingTrial
     from quoth.engine.models import LoadEncoder
     from quoth.models.query_generator.scoring import QueryScorer
 
@@ -139,6 +139,8 @@ def make_trial(
     folder = find_reranker(rerank)
     if folder is None or rerank.by not in READERS:
         return None
+    from quoth.engine.calibrating import RerankingTrial
+
     return RerankingTrial(
         rerank,
         identify_reranker(folder),

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from quoth.collection.store import Store
 from quoth.engine import reranking
-from quoth.engine.calibrating import RerankingTrial
 from quoth.engine.calibration_file import (
     HYBRID,
     fusion_weights,
@@ -42,6 +41,7 @@ from quoth.text.query_syntax import has_signs, wanted_text
 from quoth.text.words import Analyser
 
 if TYPE_CHECKING:
+    from quoth.engine.calibrating import RerankingTrial
     from quoth.search.dense.searcher import DenseSearcher
     from quoth.search.generative.searcher import GenerativeSearcher
 

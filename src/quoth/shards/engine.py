@@ -137,12 +137,6 @@ class ShardedEngine(EngineBase):
         for port in self._local:
             port.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.close()
-
     # Writing ---------------------------------------------------------------------------------
 
     def add(self, sources: Sequence[str], *, report: Report | None = None) -> AddReport:

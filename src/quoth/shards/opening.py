@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from quoth.collection.shards import is_sharded
 from quoth.engine.engine import Engine
 from quoth.search.searcher import Progress, ignore_progress
 from quoth.settings.config import Values
-from quoth.shards.engine import ShardedEngine
 
-OpenedEngine = Engine | ShardedEngine
+if TYPE_CHECKING:
+    from quoth.shards.engine import ShardedEngine
+
+OpenedEngine: TypeAlias = "Engine | ShardedEngine"
 """What a collection is used through, however it lies on disk."""
 
 
@@ -20,5 +23,7 @@ def open_engine(
 ) -> OpenedEngine:
     """Open what lies in a folder; the first `add` makes a collection in one piece."""
     if is_sharded(Path(folder)):
+        from quoth.shards.engine import ShardedEngine
+
         return ShardedEngine.open(folder, settings=settings, progress=progress)
     return Engine.open(folder, settings=settings, progress=progress)

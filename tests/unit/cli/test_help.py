@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 
@@ -11,7 +13,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from quoth.cli.main import make_app
+from quoth.cli.main import make_app, make_outline
 from quoth.settings.config import sections, setting_names
 from quoth.settings.describe import describe_section
 from quoth.training.recipes.glow_config import SHARED
@@ -114,3 +116,26 @@ def test_a_command_that_is_named_comes_alone() -> None:
     assert len(make_app("owl").registered_commands) == len(app.registered_commands) > 10
     result = RUNNER.invoke(make_app("train"), ["train", "--help"])
     assert result.exit_code == 0 and "dynamic-lm" in result.output
+
+
+def test_the_outline_says_what_the_commands_say() -> None:
+    plain = {"COLUMNS": "100"}
+    expected, found = (RUNNER.invoke(each, ["--help"], env=plain) for each in (app, make_outline()))
+    assert (found.exit_code, found.output) == (0, expected.output)
+    unknown = [RUNNER.invoke(each, ["serch"]) for each in (app, make_outline())]
+    assert {(each.exit_code, each.output) for each in unknown} == {(2, unknown[0].output)}
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["search", "--version"]])
+def test_nothing_is_imported_that_is_not_used(words: list[str]) -> None:
+    """Commands, settings and pydantic each take longer to import than such a call should."""
+    code = (
+        "import sys; from quoth.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print(*(name for name in ('pydantic', 'quoth.engine.engine') if name in sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == ""
