@@ -156,7 +156,7 @@ def _add_layers(app: FastAPI, config: ServerConfig, policy: AccessPolicy, servic
         )
     # What is refused early has no headers for pages of other origins, which then could not read it.
     early = EarlyGuards(() if config.origins else app.routes)
-    app.state.refuse_early = EarlyRefusals(early, policy, service.metrics).refuse
+    app.state.early = EarlyRefusals(early, policy, service.metrics)
     app.add_middleware(Middleware, policy=policy, metrics=service.metrics, early=early)
 
 

@@ -11,13 +11,14 @@ from quoth.server.connections.connections import (
     Connection,
     Connections,
     Phase,
-    RefuseEarly,
 )
+from quoth.server.connections.known_heads import KnownHead
 from quoth.server.connections.refusals import (
     HEAD_TOO_LARGE,
     MAX_HEAD_BYTES,
     MAX_HEADERS,
     Refusal,
+    RefusesEarly,
     ambiguity_of,
 )
 
@@ -68,7 +69,7 @@ class HttpToolsConnection(Connection, HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Parse what came; a header without end is refused before it fills the memory."""
         rests = self._phase is Phase.REST
-        if rests and self._refuse_unparsed(data):
+        if rests and self._refuse_by_head(data):
             return
         self._has_begun = True
         self._num_begun = 0
@@ -133,33 +134,51 @@ class HttpToolsConnection(Connection, HttpToolsProtocol):
             self.scope = cast("Any", {**self._let_in, "headers": self.headers})
             self._let_in = {}
             return False
-        refuse = self._all.refuse_early
-        if refuse is None or not self._is_plain():
+        early = self._all.early
+        if early is None or not self._is_plain():
             return False
         self.scope["method"] = self.parser.get_method().decode("ascii")
         self.scope["path"] = self.url.decode("latin-1")
-        return self._send_refusal(refuse, more_body=True)
+        return self._send_refusal(early, more_body=True)
 
-    def _refuse_unparsed(self, data: bytes) -> bool:
+    def _refuse_by_head(self, data: bytes) -> bool:
         """Answer a request that is refused anyway, where its head is known and its body is there.
+
+        In a crowd that is most of what a server does, so nothing is done for it that is not seen:
+        the connection rests before and after.
+        """
+        head, early = self._all.heads.find(data), self._all.early
+        if head is None or early is None or self.transport.is_closing():
+            return False
+        response = early.refuse_known(head, self.client, self.server_state.default_headers)
+        if not response:
+            return self._refuse_unparsed(head, early)
+        self.cycle = self._phase_of = cast("Any", _RefusedRequest(more_body=False))
+        self.transport.write(response)
+        self.server_state.total_requests += 1
+        self._watch_writes()
+        self._all.rest_again(self)  # the timer that ends the rest looks there
+        if self.timeout_keep_alive_task is None:
+            self.timeout_keep_alive_handler()  # which sets it
+        return True
+
+    def _refuse_unparsed(self, head: KnownHead, early: RefusesEarly) -> bool:
+        """Answer a request that is refused for more than want of room, its head not parsed again.
 
         One that is not refused is parsed, and then passed on as what it was let in as.
         """
-        head, refuse = self._all.heads.find(data), self._all.refuse_early
-        if head is None or refuse is None or self.transport.is_closing():
-            return False
         super().on_message_begin()
         self.scope["method"], self.scope["path"] = head.method, head.path
         self.scope["headers"] = head.headers
-        if self._send_refusal(refuse, more_body=False):
+        if self._send_refusal(early, more_body=False):
             self.update()
             return True
         self._let_in = cast("dict[str, Any]", self.scope)
         return False
 
-    def _send_refusal(self, refuse: RefuseEarly, *, more_body: bool) -> bool:
+    def _send_refusal(self, early: RefusesEarly, *, more_body: bool) -> bool:
         scope = cast("dict[str, Any]", self.scope)
-        response = refuse(scope, self.server_state.default_headers)
+        response = early.refuse(scope, self.server_state.default_headers)
         if not response:
             return False
         self.cycle = cast("Any", _RefusedRequest(more_body=more_body))
