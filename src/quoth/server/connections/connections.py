@@ -376,6 +376,7 @@ class _LingeringTransport:
 
     def __init__(self, cycle: Any, connection: Connection, *, seconds: float) -> None:
         self._cycle = cycle
+        self._transport = cycle.transport
         self._connection = connection
         self._seconds = seconds
 
@@ -384,8 +385,8 @@ class _LingeringTransport:
         if self._cycle.more_body:
             self._connection.linger(self._seconds)
         else:
-            self._connection.transport.close()
+            self._transport.close()
 
     def __getattr__(self, name: str) -> Any:
         """Be the transport in all else."""
-        return getattr(self._connection.transport, name)
+        return getattr(self._transport, name)

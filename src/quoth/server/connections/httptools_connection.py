@@ -41,6 +41,45 @@ class _RefusedRequest:
         self.more_body = more_body
 
 
+class _JoiningTransport:
+    """What a request is answered by: the head of a response leaves together with what follows.
+
+    uvicorn writes the two one after the other, and each piece is a call of the system and wakes up
+    the client. A head that nothing follows at once leaves alone.
+    """
+
+    __slots__ = ("_has_begun", "_head", "_loop", "_transport")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._head = b""
+        self._has_begun = False
+
+    def write(self, data: bytes) -> None:
+        """Keep what comes first until more comes, or others have their turn."""
+        if self._has_begun:
+            head, self._head = self._head, b""
+            self._transport.write(head + data if head else data)
+        else:
+            self._has_begun, self._head = True, data
+            self._loop.call_soon(self._flush)
+
+    def close(self) -> None:
+        """Close when all is sent."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        head, self._head = self._head, b""
+        if head:
+            self._transport.write(head)
+
+    def __getattr__(self, name: str) -> Any:
+        """Be the transport in all else."""
+        return getattr(self._transport, name)
+
+
 class HttpToolsConnection(Connection, HttpToolsProtocol):
     """A connection that httptools parses."""
 
@@ -109,6 +148,8 @@ class HttpToolsConnection(Connection, HttpToolsProtocol):
         if self._refuse_early():
             return
         super().on_headers_complete()
+        if self.scope["method"] != "HEAD":  # whose responses are over after their heads
+            self.cycle.transport = cast("Any", _JoiningTransport(self.transport, self.loop))
         if self.parser.should_upgrade():
             self.cycle.keep_alive = False  # the parser takes what follows for another protocol
 
