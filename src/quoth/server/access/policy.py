@@ -146,6 +146,10 @@ class GuardedRoute(APIRoute):
             self.guard(scope)
         await super().handle(scope, receive, send)
 
+    def has_passed(self, scope: Scope) -> bool:
+        """Whether this route was asked already, and let the request in."""
+        return scope.get(_GUARDED) is self
+
     def guard(self, scope: Scope, *, ahead: int = 0) -> None:
         """Refuse a request that is not allowed, or that there is no room for, body unread.
 
