@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from fastapi import FastAPI
@@ -422,6 +423,51 @@ def test_a_crowd_turned_away_is_logged_in_part(
     told = [each.getMessage() for each in caplog.records if "turned away" in each.getMessage()]
     assert len(own) == 3 + 2
     assert told == ["5 more requests were turned away in a second for want of room"]
+
+
+def test_a_crowd_is_gathered_and_others_are_not(
+    app: FastAPI, crowd: Crowd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(early_refusals, "LOGGED_A_SECOND", 3)
+    monkeypatch.setattr(early_refusals, "_TOGETHER", 2)
+    waited = list[int]()
+    wait = EarlyRefusals._wait_for_more
+
+    def count(early: EarlyRefusals) -> None:
+        waited.append(early._refused_together)
+        wait(early)
+
+    monkeypatch.setattr(EarlyRefusals, "_wait_for_more", count)
+    monkeypatch.setattr(asyncio.SelectorEventLoop, "call_later", _keeping([]))
+    with serving(app) as url, connected(url) as client:
+        for _time in range(3):
+            send(client, ASKED)
+            assert read_reply(client).status == 429
+        crowd.is_there = False
+        send(client, ASKED)
+        assert read_reply(client).status == 200
+        assert waited == []  # three are no crowd, and others are none of it
+        crowd.is_there = True
+        for _time in range(4):
+            send(client, ASKED)
+            assert read_reply(client).status == 429
+    assert waited == [1] * 4
+
+
+def test_a_key_that_is_used_too_often_keeps_nobody_waiting(
+    app: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    early = app.state.early
+    monkeypatch.setattr(early, "_is_logged", lambda: False)
+    for error, number in (
+        (RateLimited("often"), 0),
+        (TookTooLong("long"), 0),
+        (Overloaded("."), 1),
+    ):
+        scope = {"method": "POST", "path": "/search", "state": {}}
+        monkeypatch.setattr(asyncio, "get_running_loop", Mock())
+        early._note(scope, error, "id", begun=0.0)
+        assert early._refused_together == number
 
 
 def _keeping(seconds: list[Callable[[], None]]) -> Callable[..., object]:
