@@ -7,26 +7,37 @@
 come at a rate, whether or not those before are answered, which is what overload is. *crowd*: so
 many clients who together ask at a rate, as far as they are answered. QUERIES holds one query per
 line as JSON. Prints one JSON object: counts by kind, throughput, latency quantiles, and what the
-load itself took of the processor.
+load itself took of the processor while it went on. Times run from when a query was due, so a load
+that is late itself does not look faster for it.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import contextlib
+import gc
 import itertools
 import json
 import math
 import time
 import urllib.parse
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.serve.exchanges import Connection, Exchanges, Told
+
 MAX_OPEN = 2_000
 """Most requests of an open load under way at a time; beyond, queries are counted as not sent."""
+
+TICK_SECONDS = 0.002
+"""At high rates, queries that are due within it go together, for an open load wakes up as seldom as
+it can: it would take the cores from what it measures. Times still run from when each was due."""
+
+REFUSED = 429
+_MANNERS_SECONDS = 0.05
 
 
 @dataclass
@@ -46,7 +57,7 @@ class Tally:
         self.statuses[status] = self.statuses.get(status, 0) + 1
         if status == 200:
             self.latencies.append(seconds)
-        elif status == 429:
+        elif status == REFUSED:
             self.refused += 1
         else:
             self.errors += 1
@@ -79,170 +90,114 @@ def quantiles_ms(latencies: Sequence[float]) -> dict[str, float]:
     return found | {"mean_ms": sum(ordered) / len(ordered) * 1000}
 
 
-class _Open(asyncio.Protocol):
-    """An open connection: one request at a time, whose response is handed to whoever waits.
+def ask(connection: Connection, request: bytes, tally: Tally, *, since: float, then: Told) -> None:
+    """Ask one query and note what became of it, whose time runs from when it was due."""
+    tally.last_sent = time.time()
 
-    As little as HTTP needs, since the load runs on the cores of the server that it measures.
-    """
+    def told(status: int) -> None:
+        tally.note(status, time.perf_counter() - since)
+        then(status)
 
-    transport: asyncio.Transport
-
-    def __init__(self) -> None:
-        self._received = bytearray()
-        self._response: asyncio.Future[tuple[int, bytes]] | None = None
-        self.is_over = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep what to write to."""
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        """Take a piece of the response."""
-        self._received += data
-        end = self._received.find(b"\r\n\r\n")
-        if end < 0:
-            return
-        head = bytes(self._received[:end]).lower()
-        at = head.find(b"\r\ncontent-length:")
-        length = 0 if at < 0 else int(head[at + 17 :].split(b"\r\n", 1)[0])
-        if len(self._received) < end + 4 + length:
-            return
-        body = bytes(self._received[end + 4 : end + 4 + length])
-        del self._received[: end + 4 + length]
-        self.is_over = self.is_over or b"\r\nconnection: close" in head
-        if self._response is not None and not self._response.done():
-            self._response.set_result((int(head.split(b" ", 2)[1]), body))
-
-    def connection_lost(self, error: Exception | None) -> None:
-        """Tell whoever waits that nothing comes any more."""
-        self.is_over = True
-        if self._response is not None and not self._response.done():
-            self._response.set_exception(ConnectionResetError("closed without a response"))
-
-    async def send(self, message: bytes) -> tuple[int, bytes]:
-        """Send a request and give status and body."""
-        self._response = asyncio.get_running_loop().create_future()
-        self.transport.write(message)
-        return await self._response
+    connection.ask(request, told)
 
 
-class Connection:
-    """One kept connection that speaks as much HTTP as is needed."""
-
-    def __init__(self, url: str) -> None:
-        parts = urllib.parse.urlsplit(url)
-        self._host, self._port = parts.hostname or "", parts.port or 80
-        self._open: _Open | None = None
-
-    async def post(self, path: str, body: bytes) -> tuple[int, bytes]:
-        """Send a request and give status and body.
-
-        A server may close a connection that rests just when it is used again; what was sent on one
-        that is then closed without a word is sent anew.
-        """
-        message = (
-            f"POST {path} HTTP/1.1\r\nHost: {self._host}:{self._port}\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-            + body
-        )
-        if self._open is not None and not self._open.is_over:
-            with contextlib.suppress(ConnectionError):
-                return await self._open.send(message)
-        self.close()
-        loop = asyncio.get_running_loop()
-        _transport, self._open = await loop.create_connection(_Open, self._host, self._port)
-        return await self._open.send(message)
-
-    def close(self) -> None:
-        """Hang up."""
-        if self._open is not None:
-            self._open.transport.close()
-        self._open = None
-
-
-async def ask(connection: Connection, body: bytes, tally: Tally) -> None:
-    """Ask one query and note what became of it."""
-    begun, tally.last_sent = time.perf_counter(), time.time()
-    try:
-        async with asyncio.timeout(120):
-            status, _content = await connection.post("/search", body)
-    except (OSError, EOFError, ValueError, IndexError, TimeoutError):
-        connection.close()
-        status = 0
-    tally.note(status, time.perf_counter() - begun)
-
-
-async def load_closed(url: str, bodies: Iterator[bytes], *, clients: int, seconds: float) -> Tally:
+def load_closed(
+    exchanges: Exchanges, requests: Iterator[bytes], *, clients: int, seconds: float
+) -> Tally:
     """Keep so many clients busy; a refused one waits a little, as its manners ask."""
     tally, end = Tally(), time.perf_counter() + seconds
 
-    async def client() -> None:
-        connection = Connection(url)
-        while time.perf_counter() < end:
-            before = tally.refused
-            await ask(connection, next(bodies), tally)
-            if tally.refused > before:
-                await asyncio.sleep(0.05)
-        connection.close()
+    def begin(connection: Connection) -> None:
+        now = time.perf_counter()
+        if now >= end:
+            connection.close()
+            return
 
-    await asyncio.gather(*(client() for _number in range(clients)))
+        def then(status: int) -> None:
+            if status == REFUSED:
+                exchanges.at(time.perf_counter() + _MANNERS_SECONDS, partial(begin, connection))
+            else:
+                begin(connection)
+
+        ask(connection, next(requests), tally, since=now, then=then)
+
+    for _number in range(clients):
+        begin(Connection(exchanges))
+    exchanges.run()
     return tally
 
 
-async def load_open(url: str, bodies: Iterator[bytes], *, rate: float, seconds: float) -> Tally:
+def load_open(
+    exchanges: Exchanges, requests: Iterator[bytes], *, rate: float, seconds: float
+) -> Tally:
     """Send queries at a rate, however long answers take."""
-    tally, idle, under_way = Tally(), [Connection(url)], set[asyncio.Task[None]]()
+    tally, idle, begun = Tally(), list[Connection](), time.perf_counter()
+    dues = deque(begun + number / rate for number in range(int(rate * seconds)))
 
-    async def one(body: bytes) -> None:
-        connection = idle.pop() if idle else Connection(url)
-        await ask(connection, body, tally)
-        idle.append(connection)
+    def send_due() -> None:
+        now = time.perf_counter()
+        while dues and dues[0] <= now:
+            due = dues.popleft()
+            if exchanges.num_under_way >= MAX_OPEN:
+                tally.unsent += 1
+                continue
+            connection = idle.pop() if idle else Connection(exchanges)
+            then = partial(_append, idle, connection)
+            ask(connection, next(requests), tally, since=due, then=then)
+        if dues:
+            exchanges.at(max(dues[0], now + TICK_SECONDS), send_due)
 
-    begun = time.perf_counter()
-    for number in range(int(rate * seconds)):
-        await asyncio.sleep(max(0.0, begun + number / rate - time.perf_counter()))
-        if len(under_way) >= MAX_OPEN:
-            tally.unsent += 1
-            continue
-        task = asyncio.create_task(one(next(bodies)))
-        under_way.add(task)
-        task.add_done_callback(under_way.discard)
-    await asyncio.gather(*under_way)
+    send_due()
+    exchanges.run()
     for connection in idle:
         connection.close()
     return tally
 
 
-async def load_crowd(
-    url: str, bodies: Iterator[bytes], *, clients: int, rate: float, seconds: float
+def _append(idle: list[Connection], connection: Connection, _status: int) -> None:
+    idle.append(connection)
+
+
+def load_crowd(
+    exchanges: Exchanges, requests: Iterator[bytes], *, clients: int, rate: float, seconds: float
 ) -> Tally:
     """Let so many clients ask at a rate together, each its next query when it is due and free."""
     tally, begun = Tally(), time.perf_counter()
+    pause = clients / rate
 
-    async def client(number: int) -> None:
-        connection = Connection(url)
+    def begin(connection: Connection, due: float, free: float) -> None:
+        if due >= begun + seconds:
+            connection.close()
+            return
+
+        def then(_status: int) -> None:
+            now = time.perf_counter()
+            late = max(0, int((now - due - pause) / pause))
+            tally.unsent += late  # it was still waiting when these were due
+            following = due + pause + late * pause
+            exchanges.at(following, partial(begin, connection, following, now))
+
+        ask(connection, next(requests), tally, since=max(due, free), then=then)
+
+    for number in range(clients):
         due = begun + number / rate
-        while due < begun + seconds:
-            await asyncio.sleep(max(0.0, due - time.perf_counter()))
-            await ask(connection, next(bodies), tally)
-            due += clients / rate
-            if due < time.perf_counter():
-                late = int((time.perf_counter() - due) * rate / clients)
-                tally.unsent += late  # it was still waiting when these were due
-                due += late * clients / rate
-        connection.close()
-
-    await asyncio.gather(*(client(number) for number in range(clients)))
+        exchanges.at(due, partial(begin, Connection(exchanges), due, due))
+    exchanges.run()
     return tally
 
 
-def bodies_of(queries: Sequence[str], *, searcher: str) -> Iterator[bytes]:
-    """Write requests for queries, over and over."""
-    asked = [
-        json.dumps({"query": text, "k": 10, "searcher": searcher}).encode() for text in queries
-    ]
-    return itertools.cycle(asked)
+def bodies_of(queries: Sequence[str], *, searcher: str) -> list[bytes]:
+    """Write what is asked for queries."""
+    return [json.dumps({"query": text, "k": 10, "searcher": searcher}).encode() for text in queries]
+
+
+def requests_of(bodies: Sequence[bytes], *, url: str) -> Iterator[bytes]:
+    """Write whole requests, over and over."""
+    host = urllib.parse.urlsplit(url).netloc
+    head = f"POST /search HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+    return itertools.cycle(
+        [f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body for body in bodies]
+    )
 
 
 def main() -> None:
@@ -258,25 +213,29 @@ def main() -> None:
     parser.add_argument("--raw", action="store_true", help="QUERIES holds whole requests")
     given = parser.parse_args()
     lines = given.queries.read_text().splitlines()
-    queries = [json.loads(line) for line in lines]
     bodies = (
-        itertools.cycle([line.encode() for line in lines])
+        [line.encode() for line in lines]
         if given.raw
-        else bodies_of(queries, searcher=given.searcher)
+        else bodies_of([json.loads(line) for line in lines], searcher=given.searcher)
     )
-    begun = time.perf_counter()
-    if given.kind == "closed":
-        load = load_closed(given.url, bodies, clients=given.clients, seconds=given.seconds)
-    elif given.kind == "crowd":
-        load = load_crowd(
-            given.url, bodies, clients=given.clients, rate=given.rate, seconds=given.seconds
-        )
-    else:
-        load = load_open(given.url, bodies, rate=given.rate, seconds=given.seconds)
-    tally = asyncio.run(load)
+    requests = requests_of(bodies, url=given.url)
+    gc.disable()  # nothing here is a circle
+    begun, spent = time.perf_counter(), time.process_time()
+    tally = put(given, requests)
     record = tally.record(time.perf_counter() - begun)
-    own = {"last_sent": tally.last_sent, "processor_seconds": time.process_time()}
+    own = {"last_sent": tally.last_sent, "processor_seconds": time.process_time() - spent}
     print(json.dumps(record | own))
+
+
+def put(given: argparse.Namespace, requests: Iterator[bytes]) -> Tally:
+    """Put the load that is asked for on a server."""
+    exchanges, seconds = Exchanges(given.url), given.seconds
+    if given.kind == "closed":
+        return load_closed(exchanges, requests, clients=given.clients, seconds=seconds)
+    if given.kind == "crowd":
+        clients, rate = given.clients, given.rate
+        return load_crowd(exchanges, requests, clients=clients, rate=rate, seconds=seconds)
+    return load_open(exchanges, requests, rate=given.rate, seconds=seconds)
 
 
 if __name__ == "__main__":

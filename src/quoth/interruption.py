@@ -8,7 +8,6 @@ statement runs. Work that nobody made interruptible pays one look-up for it.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,19 +25,19 @@ class Interruption:
     """
 
     def __init__(self, *, seconds: float | None = None, within: Interruption | None = None) -> None:
-        self._stopped = threading.Event()
+        self._is_stopped = False  # set from any thread, and never waited for
         self._within = within
         self._deadline = None if seconds is None else time.monotonic() + seconds
 
     def stop(self) -> None:
         """Tell the work to stop; any thread may."""
-        self._stopped.set()
+        self._is_stopped = True
 
     @property
     def is_due(self) -> bool:
         """Whether the work should stop."""
         late = self._deadline is not None and time.monotonic() >= self._deadline
-        return late or self._stopped.is_set() or (self._within is not None and self._within.is_due)
+        return late or self._is_stopped or (self._within is not None and self._within.is_due)
 
     def check(self) -> None:
         """Stop here where the work should."""

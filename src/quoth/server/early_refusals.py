@@ -8,15 +8,20 @@ request's id. Many heads may be read before the first who passed joins the queue
 passed are counted meanwhile. Writing a line of the log for each would take a quarter of the time,
 so of those who are turned away for want of room only some are logged in any second, and the number
 of the others once it is over.
+
+To wake up for each of them takes longer than to refuse them, and a worker has to step aside each
+time. So in a crowd the loop waits two milliseconds after it refused somebody, and finds the next
+ones together. Nobody is kept from anything: those who were let in wait far longer for their turn.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 
 from starlette.datastructures import Headers
@@ -30,7 +35,9 @@ from quoth.server.access.policy import (
     GuardedRoute,
     put_policy,
 )
-from quoth.server.errors import RequestError, headers_of
+from quoth.server.connections.known_heads import KnownHead
+from quoth.server.connections.refusals import Client
+from quoth.server.errors import Overloaded, RequestError, headers_of
 from quoth.server.middleware import (
     choose_request_id,
     complete_headers,
@@ -48,6 +55,10 @@ _WANT_OF_ROOM = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 _PHRASES = {each.value: each.phrase for each in HTTPStatus}
 _BLANK = "\x7f"  # stands for a letter of an id; of one byte in JSON, too, and in no message of ours
 _MOST_TEMPLATES = 256
+_MOST_HEADS = 512
+_ID_BYTES = 8
+_GATHER_SECONDS = 0.002
+_TOGETHER = 16
 
 
 class EarlyRefusals:
@@ -59,10 +70,45 @@ class EarlyRefusals:
         self._metrics = metrics
         self._passed = PassedHeads()
         self._responses = _Responses()
+        self._judged: dict[KnownHead, GuardedRoute] = {}  # where only room can be wanting
         self._let_in = Counter[Admits]()  # since the loop last let tasks run
         self._turned_away = 0  # in this second
+        self._refused_together = 0  # since the loop last waited for more
 
-    def refuse(self, scope: Scope, default_headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    def refuse_known(
+        self, head: KnownHead, client: Client, default_headers: Sequence[tuple[bytes, bytes]]
+    ) -> bytes:
+        """Return the response to a request without room whose head has passed before.
+
+        Nothing where there is room, or where the head has to be looked at.
+        """
+        route = self._judged.get(head) or self._judge(head)
+        if route is None:
+            return b""
+        begun = time.perf_counter()
+        try:
+            route.admits(self._let_in.get(route.admits, 0))
+        except RequestError as error:
+            request_id = secrets.token_hex(_ID_BYTES)
+            scope = {"method": head.method, "path": head.path, "client": client, "route": route}
+            self._note({**scope, "state": {}}, error, request_id, begun=begun)
+            return self._responses.write(error, request_id, default_headers)
+        return b""
+
+    def _judge(self, head: KnownHead) -> GuardedRoute | None:
+        """Return the route of a head that may always pass, None where nobody knows yet."""
+        scope = {"method": head.method, "path": head.path, "headers": head.headers}
+        route = self._guards.find(scope)
+        if route is None or self._policy.keys is not None or not route.takes_body(head.method):
+            return None
+        if not self._passed.has(key_of_head(scope, header_by_name(scope))):
+            return None
+        if len(self._judged) >= _MOST_HEADS:
+            self._judged.clear()
+        self._judged[head] = route
+        return route
+
+    def refuse(self, scope: Scope, default_headers: Sequence[tuple[bytes, bytes]]) -> bytes:
         """Return the whole response to a request that is refused; nothing where it is not."""
         route = self._guards.find(scope)
         if route is None:
@@ -93,14 +139,29 @@ class EarlyRefusals:
 
     def _note(self, scope: Scope, error: RequestError, request_id: str, *, begun: float) -> None:
         scope["state"]["kind"] = type(error).__name__
+        is_logged = error.status not in _WANT_OF_ROOM or self._is_logged()
         note_answered(
             scope,
             self._metrics,
             request_id,
             status=error.status,
             begun=begun,
-            is_logged=error.status not in _WANT_OF_ROOM or self._is_logged(),
+            is_logged=is_logged,
         )
+        if not is_logged and type(error) is Overloaded:
+            self._gather()
+
+    def _gather(self) -> None:
+        """See to it that more of a crowd come before the loop looks again."""
+        self._refused_together += 1
+        if self._refused_together == 1:
+            asyncio.get_running_loop().call_soon(self._wait_for_more)
+
+    def _wait_for_more(self) -> None:
+        """Wait a moment where few came together; those who were refused have been told by now."""
+        are_few, self._refused_together = self._refused_together < _TOGETHER, 0
+        if are_few:
+            time.sleep(_GATHER_SECONDS)
 
     def _is_logged(self) -> bool:
         """Whether one more of those turned away in this second is logged by itself."""
@@ -125,18 +186,17 @@ class _Responses:
 
     def __init__(self) -> None:
         self._templates: dict[object, tuple[bytes, list[bytes]]] = {}
-        self._defaults: tuple[tuple[bytes, bytes], ...] = ()
+        self._defaults: Sequence[tuple[bytes, bytes]] = ()
         self._default_lines = b""
 
     def write(
-        self, error: RequestError, request_id: str, default_headers: Iterable[tuple[bytes, bytes]]
+        self, error: RequestError, request_id: str, default_headers: Sequence[tuple[bytes, bytes]]
     ) -> bytes:
         """Return the whole response; the default headers, such as the date, come first in it."""
-        defaults = tuple(default_headers)
-        if defaults != self._defaults:
-            self._defaults, self._default_lines = defaults, _lines_of(defaults)
+        if default_headers is not self._defaults:  # uvicorn makes them anew each second
+            self._defaults, self._default_lines = default_headers, _lines_of(default_headers)
         retry = headers_of(error.status, error).get("Retry-After")
-        key = type(error), str(error), retry, len(request_id)
+        key = type(error), error.args, retry, len(request_id)
         template = self._templates.get(key)
         if template is None:
             if len(self._templates) >= _MOST_TEMPLATES:

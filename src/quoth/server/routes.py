@@ -33,6 +33,7 @@ from quoth.server.access.policy import (
     require_declared,
 )
 from quoth.server.background.runner import JobRunner
+from quoth.server.direct import serve_directly
 from quoth.server.early_refusals import EarlyRefusals
 from quoth.server.errors import (
     RequestError,
@@ -85,6 +86,7 @@ _ABOUT = (
     + ". Too many requests at a time are answered 429 with Retry-After."
 )
 _COMPRESS_FROM_BYTES = 1_000
+_SEARCH = "/search"
 _logger = logging.getLogger(__name__)
 _Docid = Annotated[str, Query(min_length=1, max_length=MAX_DOCID_CHARS)]
 
@@ -145,6 +147,7 @@ def create_app(
 
 def _add_layers(app: FastAPI, config: ServerConfig, policy: AccessPolicy, service: Service) -> None:
     """Put around the routes what every request passes, the innermost first."""
+    serve_directly(app, _SEARCH, model=PostedSearch, answer=service.search)
     app.add_middleware(GZipMiddleware, minimum_size=_COMPRESS_FROM_BYTES)
     if config.origins:
         app.add_middleware(
@@ -156,7 +159,7 @@ def _add_layers(app: FastAPI, config: ServerConfig, policy: AccessPolicy, servic
         )
     # What is refused early has no headers for pages of other origins, which then could not read it.
     early = EarlyGuards(() if config.origins else app.routes)
-    app.state.refuse_early = EarlyRefusals(early, policy, service.metrics).refuse
+    app.state.early = EarlyRefusals(early, policy, service.metrics)
     app.add_middleware(Middleware, policy=policy, metrics=service.metrics, early=early)
 
 
@@ -226,7 +229,7 @@ def _add_pages(app: FastAPI) -> None:
 
 
 def _add_reading(app: FastAPI, service: Service) -> None:
-    @app.post("/search", response_model=SearchResponse)
+    @app.post(_SEARCH, response_model=SearchResponse)
     @declares("read", admits=service.admit_search)
     async def search(posted: PostedSearch) -> Response:
         """Find documents, best first, with the words that matched."""

@@ -129,7 +129,7 @@ def make_server(app: FastAPI | Collections, config: ServerConfig) -> Server:
     server = Server(settings, config)
     if isinstance(app, FastAPI) and not (config.path_prefix or config.proxies):
         # Only here is a path what it looks like to the connection.
-        server.connections.refuse_early = getattr(app.state, "refuse_early", None)
+        server.connections.early = getattr(app.state, "early", None)
     for each in apps:
         each.state.count_connections = lambda: len(server.connections)
     return server

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from fastapi import FastAPI
@@ -22,6 +23,7 @@ from quoth.records import Document
 from quoth.server import early_refusals
 from quoth.server.access.keys import Keys, add_key
 from quoth.server.connections.httptools_connection import HttpToolsConnection
+from quoth.server.early_refusals import EarlyRefusals
 from quoth.server.errors import (
     KeyRequired,
     NotAllowed,
@@ -112,10 +114,10 @@ def test_the_connection_answers_what_the_application_would(app: FastAPI, crowd: 
         ASKED.replace(b"application/json", b"text/plain"),
         ASKED.replace(b"Content-Length: 16", b"Content-Length: 99999999999"),
     ]
-    served = app.state.refuse_early
+    served = app.state.early
     replies = []
-    for refuse_early in (served, None):
-        app.state.refuse_early = refuse_early
+    for early in (served, None):
+        app.state.early = early
         with serving(app) as url:
             for each in asked:
                 with connected(url, each) as client:
@@ -165,7 +167,7 @@ def test_a_response_from_a_template_is_the_one_that_is_written_anew() -> None:
     for defaults in (DEFAULTS, (), DEFAULTS[1:]):
         for request_id in ("0123456789abcdef", "a", "fedcba9876543210", "x" * 64):
             for error in ERRORS * 2:
-                written = responses.write(error, request_id, list(defaults))
+                written = responses.write(error, request_id, defaults)
                 assert written == written_anew(error, request_id, defaults)
 
 
@@ -290,7 +292,48 @@ def test_a_known_head_is_parsed_where_there_is_room(
             reply = read_reply(client)
             assert reply.status == (429 if is_there else 200)
             assert is_there or b"owl" in reply.body
-    assert (crowd.ahead, len(parsed)) == ([0] * 6, 4)
+    assert (crowd.ahead, len(parsed)) == ([0] * (6 + 2), 4)  # two knew their head, and had room
+
+
+@pytest.mark.parametrize("path", ["/search", "/explain"])
+def test_a_known_head_is_refused_without_being_judged_again(
+    app: FastAPI, crowd: Crowd, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    asked = ASKED.replace(b"/search", path.encode())
+    with serving(app) as url, connected(url) as client:
+        for _time in range(3):  # parsed, parsed at rest, and known
+            send(client, asked)
+            first = read_reply(client)
+        monkeypatch.setattr(EarlyRefusals, "refuse", None)
+        replies = []
+        for _time in range(3):
+            send(client, asked)
+            replies.append(read_reply(client))
+    assert [without_own(each) for each in replies] == [without_own(first)] * 3
+    assert len({each.headers["x-request-id"] for each in replies}) == 3
+
+
+def test_a_known_head_that_may_not_pass_never_does(app: FastAPI, crowd: Crowd) -> None:
+    with serving(app) as url:
+        for each in (ASIDE[0], ASIDE[1], ASIDE[3]):  # whose bodies are there
+            with connected(url) as client:
+                statuses = set()
+                for _time in range(5):
+                    send(client, each)
+                    statuses.add(read_reply(client).status)
+                assert statuses <= {403, 415} and len(statuses) == 1
+
+
+def test_heads_that_are_known_fill_no_memory(
+    app: FastAPI, crowd: Crowd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(early_refusals, "_MOST_HEADS", 3)
+    with serving(app) as url, connected(url) as client:
+        for number in range(8):
+            for _time in range(3):
+                send(client, post("/search", b"{}", JSON, f"Accept: a/{number}"))
+                assert read_reply(client).status == 429
+    assert len(app.state.early._judged) <= 3
 
 
 def test_whoever_is_refused_is_counted_and_never_becomes_a_task(
@@ -329,7 +372,7 @@ def test_who_may_pass_is_asked_once(
 def test_those_let_in_since_the_loop_last_ran_are_counted(app: FastAPI, crowd: Crowd) -> None:
     """Heads that are read together see each other, and what is over is forgotten."""
     crowd.is_there = False
-    refuse = app.state.refuse_early
+    refuse = app.state.early.refuse
 
     async def read_heads() -> list[bytes]:
         scopes = [
@@ -380,6 +423,51 @@ def test_a_crowd_turned_away_is_logged_in_part(
     told = [each.getMessage() for each in caplog.records if "turned away" in each.getMessage()]
     assert len(own) == 3 + 2
     assert told == ["5 more requests were turned away in a second for want of room"]
+
+
+def test_a_crowd_is_gathered_and_others_are_not(
+    app: FastAPI, crowd: Crowd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(early_refusals, "LOGGED_A_SECOND", 3)
+    monkeypatch.setattr(early_refusals, "_TOGETHER", 2)
+    waited = list[int]()
+    wait = EarlyRefusals._wait_for_more
+
+    def count(early: EarlyRefusals) -> None:
+        waited.append(early._refused_together)
+        wait(early)
+
+    monkeypatch.setattr(EarlyRefusals, "_wait_for_more", count)
+    monkeypatch.setattr(asyncio.SelectorEventLoop, "call_later", _keeping([]))
+    with serving(app) as url, connected(url) as client:
+        for _time in range(3):
+            send(client, ASKED)
+            assert read_reply(client).status == 429
+        crowd.is_there = False
+        send(client, ASKED)
+        assert read_reply(client).status == 200
+        assert waited == []  # three are no crowd, and others are none of it
+        crowd.is_there = True
+        for _time in range(4):
+            send(client, ASKED)
+            assert read_reply(client).status == 429
+    assert waited == [1] * 4
+
+
+def test_a_key_that_is_used_too_often_keeps_nobody_waiting(
+    app: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    early = app.state.early
+    monkeypatch.setattr(early, "_is_logged", lambda: False)
+    for error, number in (
+        (RateLimited("often"), 0),
+        (TookTooLong("long"), 0),
+        (Overloaded("."), 1),
+    ):
+        scope = {"method": "POST", "path": "/search", "state": {}}
+        monkeypatch.setattr(asyncio, "get_running_loop", Mock())
+        early._note(scope, error, "id", begun=0.0)
+        assert early._refused_together == number
 
 
 def _keeping(seconds: list[Callable[[], None]]) -> Callable[..., object]:

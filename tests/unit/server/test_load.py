@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.serve.load import Connection, Tally, ask
 from fastapi.testclient import TestClient
 from noted_access import noting_access
 
@@ -328,46 +327,3 @@ def test_stages_sum_up_all_threads_and_know_their_own() -> None:
     assert (found["search"].count, found["search"].total) == (3, 0.25 + 0.5 + 4.0)
     assert found["search"].quantiles == (0.5, 4.0, 4.0)
     assert found["fuse"].count == 1
-
-
-# The benchmark's own client -----------------------------------------------------------------------
-
-
-async def _answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer the first request of a connection, hang up on the second; bodies are empty."""
-    try:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
-        await writer.drain()
-        await reader.read(1)
-    finally:
-        writer.close()
-
-
-def test_a_load_survives_connections_that_are_closed_while_they_rest() -> None:
-    async def load() -> Tally:
-        async with await asyncio.start_server(_answer_once, "127.0.0.1", 0) as server:
-            connection, tally = Connection(_url_of(server)), Tally()
-            for _each in range(3):
-                await ask(connection, b"", tally)
-            connection.close()
-            return tally
-
-    assert asyncio.run(load()).statuses == {200: 3}
-
-
-def test_a_load_notes_a_server_that_never_answers() -> None:
-    async def hang_up(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.close()
-
-    async def load() -> Tally:
-        async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
-            connection, tally = Connection(_url_of(server)), Tally()
-            await ask(connection, b"", tally)
-            return tally
-
-    assert asyncio.run(load()).statuses == {0: 1}
-
-
-def _url_of(server: asyncio.Server) -> str:
-    return f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"

@@ -146,6 +146,10 @@ class GuardedRoute(APIRoute):
             self.guard(scope)
         await super().handle(scope, receive, send)
 
+    def has_passed(self, scope: Scope) -> bool:
+        """Whether this route was asked already, and let the request in."""
+        return scope.get(_GUARDED) is self
+
     def guard(self, scope: Scope, *, ahead: int = 0) -> None:
         """Refuse a request that is not allowed, or that there is no room for, body unread.
 
@@ -160,16 +164,17 @@ class GuardedRoute(APIRoute):
         Without keys that depends on nothing but the method and a few headers, see `passed_heads`.
         """
         _authorise(self.access, scope)
-        if self._takes_body(scope):
+        if self.takes_body(scope["method"]):
             _require_json(Headers(scope=scope))
 
     def check_room(self, scope: Scope, *, ahead: int = 0) -> None:
         """Refuse a request that there is no room for, before anything is parsed."""
-        if self._takes_body(scope):
+        if self.takes_body(scope["method"]):
             self.admits(ahead)
 
-    def _takes_body(self, scope: Scope) -> bool:
-        return scope["method"] in _BODIES and scope["method"] in (self.methods or ())
+    def takes_body(self, method: str) -> bool:
+        """Whether a request by this method has a body that is read."""
+        return method in _BODIES and method in (self.methods or ())
 
 
 class EarlyGuards:

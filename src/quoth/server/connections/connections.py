@@ -10,13 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 from typing import Any
 
 from quoth.server.connections.known_heads import KnownHeads
-from quoth.server.connections.refusals import ENDING, MALFORMED, TIMED_OUT, Refusal
+from quoth.server.connections.refusals import (
+    ENDING,
+    MALFORMED,
+    TIMED_OUT,
+    Refusal,
+    RefusesEarly,
+)
 from quoth.settings.server import ServerConfig
 
 LINGER_SECONDS = 1.0
@@ -24,11 +30,8 @@ LINGER_SECONDS = 1.0
 
 _LINGER_BYTES = 16 * 1024 * 1024  # more than any body may have
 _NOTICE_SECONDS = 5.0
+_SOON_SECONDS = 0.1
 _logger = logging.getLogger(__name__)
-
-
-RefuseEarly = Callable[[dict[str, Any], Iterable[tuple[bytes, bytes]]], bytes]
-"""Returns the response to a request that is refused, empty where the application may have it."""
 
 
 class Phase(Enum):
@@ -88,7 +91,7 @@ class Connections:
     def __init__(self, config: ServerConfig) -> None:
         self.config = config
         self.are_ending = False
-        self.refuse_early: RefuseEarly | None = None
+        self.early: RefusesEarly | None = None
         self.heads = KnownHeads()
         self.late = Notices("requests that did not arrive in time, since the last line: %d")
         self._since: dict[Phase, dict[Connection, float]] = {phase: {} for phase in Phase}
@@ -108,6 +111,16 @@ class Connections:
         """Note that a connection is in this phase from now on."""
         self.leave(connection)
         self._since[phase][connection] = connection.loop.time()
+
+    def rest_again(self, connection: Connection) -> None:
+        """Note that a connection which rests was used for a moment."""
+        resting = self._since[Phase.REST]
+        resting.pop(connection, None)  # the order is that of entering
+        resting[connection] = connection.loop.time()
+
+    def rested_since(self, connection: Connection) -> float | None:
+        """Return since when a connection rests; None where it does not."""
+        return self._since[Phase.REST].get(connection)
 
     def leave(self, connection: Connection) -> None:
         """Forget a connection."""
@@ -138,6 +151,7 @@ class Connection(asyncio.Protocol):
     cycle: Any  # the latest request with its response; every parser has a class of its own
     flow: Any
     loop: asyncio.AbstractEventLoop
+    timeout_keep_alive_task: asyncio.TimerHandle | None
     transport: asyncio.Transport
     _unset_keepalive_if_required: Callable[[], None]
 
@@ -273,8 +287,14 @@ class Connection(asyncio.Protocol):
         self.refuse(self._refusal or MALFORMED)
 
     def timeout_keep_alive_handler(self) -> None:
-        """End the rest between two requests; uvicorn calls this."""
-        if not self.transport.is_closing():
+        """End the rest between two requests, unless it was interrupted; uvicorn calls this."""
+        since, limit = self._all.rested_since(self), self._all.config.keep_alive_seconds
+        left = 0.0 if since is None else since + limit - self.loop.time()
+        if left > _SOON_SECONDS:
+            self.timeout_keep_alive_task = self.loop.call_later(
+                left, self.timeout_keep_alive_handler
+            )
+        elif not self.transport.is_closing():
             self.close()
 
     def _unsupported_upgrade_warning(self) -> None:
@@ -356,6 +376,7 @@ class _LingeringTransport:
 
     def __init__(self, cycle: Any, connection: Connection, *, seconds: float) -> None:
         self._cycle = cycle
+        self._transport = cycle.transport
         self._connection = connection
         self._seconds = seconds
 
@@ -364,8 +385,8 @@ class _LingeringTransport:
         if self._cycle.more_body:
             self._connection.linger(self._seconds)
         else:
-            self._connection.transport.close()
+            self._transport.close()
 
     def __getattr__(self, name: str) -> Any:
         """Be the transport in all else."""
-        return getattr(self._connection.transport, name)
+        return getattr(self._transport, name)

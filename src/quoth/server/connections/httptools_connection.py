@@ -11,13 +11,14 @@ from quoth.server.connections.connections import (
     Connection,
     Connections,
     Phase,
-    RefuseEarly,
 )
+from quoth.server.connections.known_heads import KnownHead
 from quoth.server.connections.refusals import (
     HEAD_TOO_LARGE,
     MAX_HEAD_BYTES,
     MAX_HEADERS,
     Refusal,
+    RefusesEarly,
     ambiguity_of,
 )
 
@@ -38,6 +39,45 @@ class _RefusedRequest:
     def __init__(self, *, more_body: bool) -> None:
         self.keep_alive = True
         self.more_body = more_body
+
+
+class _JoiningTransport:
+    """What a request is answered by: the head of a response leaves together with what follows.
+
+    uvicorn writes the two one after the other, and each piece is a call of the system and wakes up
+    the client. A head that nothing follows at once leaves alone.
+    """
+
+    __slots__ = ("_has_begun", "_head", "_loop", "_transport")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._head = b""
+        self._has_begun = False
+
+    def write(self, data: bytes) -> None:
+        """Keep what comes first until more comes, or others have their turn."""
+        if self._has_begun:
+            head, self._head = self._head, b""
+            self._transport.write(head + data if head else data)
+        else:
+            self._has_begun, self._head = True, data
+            self._loop.call_soon(self._flush)
+
+    def close(self) -> None:
+        """Close when all is sent."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        head, self._head = self._head, b""
+        if head:
+            self._transport.write(head)
+
+    def __getattr__(self, name: str) -> Any:
+        """Be the transport in all else."""
+        return getattr(self._transport, name)
 
 
 class HttpToolsConnection(Connection, HttpToolsProtocol):
@@ -68,7 +108,7 @@ class HttpToolsConnection(Connection, HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Parse what came; a header without end is refused before it fills the memory."""
         rests = self._phase is Phase.REST
-        if rests and self._refuse_unparsed(data):
+        if rests and self._refuse_by_head(data):
             return
         self._has_begun = True
         self._num_begun = 0
@@ -108,6 +148,8 @@ class HttpToolsConnection(Connection, HttpToolsProtocol):
         if self._refuse_early():
             return
         super().on_headers_complete()
+        if self.scope["method"] != "HEAD":  # whose responses are over after their heads
+            self.cycle.transport = cast("Any", _JoiningTransport(self.transport, self.loop))
         if self.parser.should_upgrade():
             self.cycle.keep_alive = False  # the parser takes what follows for another protocol
 
@@ -133,33 +175,51 @@ class HttpToolsConnection(Connection, HttpToolsProtocol):
             self.scope = cast("Any", {**self._let_in, "headers": self.headers})
             self._let_in = {}
             return False
-        refuse = self._all.refuse_early
-        if refuse is None or not self._is_plain():
+        early = self._all.early
+        if early is None or not self._is_plain():
             return False
         self.scope["method"] = self.parser.get_method().decode("ascii")
         self.scope["path"] = self.url.decode("latin-1")
-        return self._send_refusal(refuse, more_body=True)
+        return self._send_refusal(early, more_body=True)
 
-    def _refuse_unparsed(self, data: bytes) -> bool:
+    def _refuse_by_head(self, data: bytes) -> bool:
         """Answer a request that is refused anyway, where its head is known and its body is there.
+
+        In a crowd that is most of what a server does, so nothing is done for it that is not seen:
+        the connection rests before and after.
+        """
+        head, early = self._all.heads.find(data), self._all.early
+        if head is None or early is None or self.transport.is_closing():
+            return False
+        response = early.refuse_known(head, self.client, self.server_state.default_headers)
+        if not response:
+            return self._refuse_unparsed(head, early)
+        self.cycle = self._phase_of = cast("Any", _RefusedRequest(more_body=False))
+        self.transport.write(response)
+        self.server_state.total_requests += 1
+        self._watch_writes()
+        self._all.rest_again(self)  # the timer that ends the rest looks there
+        if self.timeout_keep_alive_task is None:
+            self.timeout_keep_alive_handler()  # which sets it
+        return True
+
+    def _refuse_unparsed(self, head: KnownHead, early: RefusesEarly) -> bool:
+        """Answer a request that is refused for more than want of room, its head not parsed again.
 
         One that is not refused is parsed, and then passed on as what it was let in as.
         """
-        head, refuse = self._all.heads.find(data), self._all.refuse_early
-        if head is None or refuse is None or self.transport.is_closing():
-            return False
         super().on_message_begin()
         self.scope["method"], self.scope["path"] = head.method, head.path
         self.scope["headers"] = head.headers
-        if self._send_refusal(refuse, more_body=False):
+        if self._send_refusal(early, more_body=False):
             self.update()
             return True
         self._let_in = cast("dict[str, Any]", self.scope)
         return False
 
-    def _send_refusal(self, refuse: RefuseEarly, *, more_body: bool) -> bool:
+    def _send_refusal(self, early: RefusesEarly, *, more_body: bool) -> bool:
         scope = cast("dict[str, Any]", self.scope)
-        response = refuse(scope, self.server_state.default_headers)
+        response = early.refuse(scope, self.server_state.default_headers)
         if not response:
             return False
         self.cycle = cast("Any", _RefusedRequest(more_body=more_body))

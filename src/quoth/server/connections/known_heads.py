@@ -17,9 +17,12 @@ _TOLD_APART = frozenset((b"authorization", b"cookie", b"transfer-encoding", b"x-
 """Headers whose heads are not kept: they hold secrets, are new each time, or hide the length."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class KnownHead:
-    """A head that was parsed: what an application is told of it, and how long its body is."""
+    """A head that was parsed: what an application is told of it, and how long its body is.
+
+    Equal to none but itself, so that what is known of it beside this is found in no time.
+    """
 
     method: str
     path: str

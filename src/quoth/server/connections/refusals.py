@@ -12,7 +12,9 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Any, Protocol
 
+from quoth.server.connections.known_heads import KnownHead
 from quoth.server.errors import error_record, headers_of
 
 MAX_HEAD_BYTES = 128 * 1024
@@ -21,6 +23,28 @@ MAX_HEAD_BYTES = 128 * 1024
 MAX_HEADERS = 100
 
 _LOOSE_LINE = re.compile(rb"(?<!\r)\n|\n[ \t]")
+
+
+Client = tuple[str, int] | None
+"""The address of whoever asks."""
+
+
+class RefusesEarly(Protocol):
+    """Says who is refused before the application hears of it.
+
+    Both return the whole response to a request that is refused. The second one is asked first
+    where the head is known, and may leave it to the other.
+    """
+
+    def refuse(
+        self, scope: dict[str, Any], default_headers: Sequence[tuple[bytes, bytes]]
+    ) -> bytes:
+        """Judge a request by its head; nothing where the application may have it."""
+
+    def refuse_known(
+        self, head: KnownHead, client: Client, default_headers: Sequence[tuple[bytes, bytes]]
+    ) -> bytes:
+        """Judge a request with a head that came before; nothing where it has to be looked at."""
 
 
 @dataclass(frozen=True, slots=True)

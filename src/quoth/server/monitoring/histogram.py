@@ -29,6 +29,19 @@ class Histogram:
         """Return the number of durations."""
         return self.cumulative[-1]
 
+    def __add__(self, other: Histogram) -> Histogram:
+        """Return the histogram of both.
+
+        >>> (NO_DURATIONS + NO_DURATIONS) == NO_DURATIONS
+        True
+        """
+        both = zip(self.cumulative, other.cumulative, strict=True)
+        return Histogram(tuple(one + another for one, another in both), self.total + other.total)
+
+
+NO_DURATIONS = Histogram((0,) * (len(BOUNDS) + 1), 0.0)
+"""The histogram of nothing."""
+
 
 class DurationCounter:
     """Counts durations; whoever shares it between threads brings the lock.

@@ -17,7 +17,7 @@ from quoth import __version__
 from quoth.errors import QuothError
 from quoth.server.errors import RequestError
 from quoth.server.monitoring.exposition import family, histogram_samples, sample
-from quoth.server.monitoring.histogram import DurationCounter, Histogram
+from quoth.server.monitoring.histogram import NO_DURATIONS, DurationCounter, Histogram
 from quoth.server.monitoring.resources import max_descriptors, memory_bytes, open_descriptors
 from quoth.server.monitoring.timings import StageTimes
 
@@ -79,9 +79,7 @@ class Metrics:
         self._lock = threading.Lock()
         self._kinds = frozenset((*_FRAMEWORK_KINDS, *_names(QuothError), *_names(RequestError)))
         self._routes: set[str] = set()
-        self._requests: Counter[tuple[str, str, int]] = Counter()
-        self._errors: Counter[str] = Counter()
-        self._durations: dict[tuple[str, str, str], DurationCounter] = {}
+        self._answered: dict[tuple[str, str, int, str], DurationCounter] = {}
         self._begun = time.monotonic()
 
     def count(
@@ -93,15 +91,13 @@ class Metrics:
         stage "request" as well. Status 0 is a request that was never answered.
         """
         method = method if method in METHODS else OTHER
+        kind = kind if not kind or kind in self._kinds else OTHER
         with self._lock:
-            route = self._known_route(route)
-            self._requests[method, route, status] += 1
-            key = method, route, status_class(status)
-            if key not in self._durations:
-                self._durations[key] = DurationCounter()
-            self._durations[key].note(seconds)
-            if kind and route != _PROBE:
-                self._errors[kind if kind in self._kinds else OTHER] += 1
+            key = method, self._known_route(route), status, kind
+            durations = self._answered.get(key)
+            if durations is None:
+                durations = self._answered[key] = DurationCounter()
+            durations.note(seconds)
         self.stages.note("request", seconds)
 
     def stats(self, state: ServerState) -> dict[str, Any]:
@@ -152,11 +148,15 @@ class Metrics:
 
     def _copy(self) -> _Counted:
         with self._lock:
-            return _Counted(
-                Counter(self._requests),
-                Counter(self._errors),
-                {key: counter.histogram() for key, counter in self._durations.items()},
-            )
+            answered = {key: counter.histogram() for key, counter in self._answered.items()}
+        counted = _Counted(Counter(), Counter(), {})
+        for (method, route, status, kind), found in answered.items():
+            counted.requests[method, route, status] += found.count
+            if kind and route != _PROBE:
+                counted.errors[kind] += found.count
+            key = method, route, status_class(status)
+            counted.durations[key] = found + counted.durations.get(key, NO_DURATIONS)
+        return counted
 
 
 def status_class(status: int) -> str:

@@ -102,7 +102,7 @@ class WorkerPool:
     def would_refuse(self) -> bool:
         """Whether one more job would be refused now."""
         with self._lock:
-            return self._is_full()
+            return self._is_full(self._expected_seconds())
 
     def admit(self, ahead: int = 0) -> None:
         """Complain where one more job would be refused now, with so many about to come first."""
@@ -181,13 +181,14 @@ class WorkerPool:
     # Inner workings --------------------------------------------------------------------------
 
     def _require_room(self, ahead: int = 0) -> None:
-        if self._is_full(ahead):
+        expected = self._expected_seconds()
+        if self._is_full(expected, ahead):
             self._refused += 1
-            raise Overloaded(_BUSY, retry_seconds=self._expected_seconds())
+            raise Overloaded(_BUSY, retry_seconds=expected)
 
-    def _is_full(self, ahead: int = 0) -> bool:
+    def _is_full(self, expected_seconds: float, ahead: int = 0) -> bool:
         waiting = self._unfinished + ahead - self._workers + 1  # with one more
-        wait = self._expected_seconds() * waiting / self._workers
+        wait = expected_seconds * waiting / self._workers
         return waiting > self.capacity or (waiting > 0 and wait > self._patience)
 
     def _expected_seconds(self) -> float:

@@ -210,7 +210,7 @@ class _Unwanted(Interruption):
     def is_due(self) -> bool:
         """Whether the search should stop."""
         now = time.monotonic()
-        if now >= self._next_look and not self._stopped.is_set():
+        if now >= self._next_look and not self._is_stopped:
             self._next_look = now + _POLL_MILLISECONDS / 1e3
             if self._words.poll(0):
                 self.stop()

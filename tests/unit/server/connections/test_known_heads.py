@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import uvicorn
@@ -14,7 +15,7 @@ from wire import post
 
 from quoth.server.connections import known_heads
 from quoth.server.connections.connections import Connections
-from quoth.server.connections.known_heads import KnownHeads
+from quoth.server.connections.known_heads import KnownHead, KnownHeads
 from quoth.settings.server import ServerConfig
 
 pytest.importorskip("httptools")
@@ -78,7 +79,35 @@ class _Transport:
         pass
 
 
-def converse(pieces: Iterable[bytes], room: Sequence[int], heads: KnownHeads) -> Noted:
+class _Early:
+    """Lets in the requests whose numbers are told, and refuses all others.
+
+    Heads that are known are judged by themselves, or left to be judged like others.
+    """
+
+    def __init__(self, noted: Noted, room: Sequence[int], *, knows: bool) -> None:
+        self._noted = noted
+        self._room = room
+        self._knows = knows
+
+    def refuse(self, scope: dict[str, Any], _headers: object) -> bytes:
+        self._noted.asked.append({**scope, "headers": list(scope["headers"])})
+        if len(self._noted.asked) - 1 not in self._room:
+            return b"refused"
+        scope["route"], scope["state"]["key"] = "the route", "a key"
+        return b""
+
+    def refuse_known(self, head: KnownHead, client: object, _headers: object) -> bytes:
+        if not self._knows or len(self._noted.asked) in self._room:
+            return b""
+        told = {"method": head.method, "path": head.path, "headers": list(head.headers)}
+        self._noted.asked.append({**told, "client": client})
+        return b"refused"
+
+
+def converse(
+    pieces: Iterable[bytes], room: Sequence[int], heads: KnownHeads, *, knows: bool = False
+) -> Noted:
     """Send pieces one after another; `room` are the numbers of the requests that are let in."""
     noted = Noted()
 
@@ -92,18 +121,11 @@ def converse(pieces: Iterable[bytes], room: Sequence[int], heads: KnownHeads) ->
         await send({"type": "http.response.start", "status": 200, "headers": [length]})
         await send({"type": "http.response.body", "body": body})
 
-    def refuse(scope: dict[str, Any], _headers: object) -> bytes:
-        noted.asked.append({**scope, "headers": list(scope["headers"])})
-        if len(noted.asked) - 1 not in room:
-            return b"refused"
-        scope["route"], scope["state"]["key"] = "the route", "a key"
-        return b""
-
     async def talk() -> None:
         config = uvicorn.Config(app, http=HttpToolsConnection, ws="none", lifespan="off")
         config.load()
         connections = Connections(ServerConfig())
-        connections.refuse_early, connections.heads = refuse, heads
+        connections.early, connections.heads = _Early(noted, room, knows=knows), heads
         state = uvicorn.server.ServerState()
         connection = HttpToolsConnection(
             connections, config=config, server_state=state, app_state={"of": "the app"}
@@ -119,6 +141,19 @@ def converse(pieces: Iterable[bytes], room: Sequence[int], heads: KnownHeads) ->
 
     asyncio.run(talk())
     return noted
+
+
+class _At:
+    """A loop at a time that is told, which calls nothing later."""
+
+    def __init__(self, clock: list[float]) -> None:
+        self._clock = clock
+
+    def time(self) -> float:
+        return self._clock[0]
+
+    def call_later(self, _seconds: float, _call: object, *_given: object) -> Mock:
+        return Mock()
 
 
 class _Forgetful(KnownHeads):
@@ -170,6 +205,47 @@ def test_a_connection_that_knows_heads_does_what_others_do(name: str) -> None:
     known, parsed = converse(pieces, room, counting), converse(pieces, room, _Forgetful())
     assert known == parsed
     assert counting.num_known == num_known
+
+
+@pytest.mark.parametrize("name", CONVERSATIONS)
+def test_a_known_head_that_is_judged_by_itself_is_answered_alike(name: str) -> None:
+    pieces, room, _number = CONVERSATIONS[name]
+    judged = converse(pieces, room, KnownHeads(), knows=True)
+    parsed = converse(pieces, room, _Forgetful())
+    both = zip(judged.asked, parsed.asked, strict=True)
+    assert all(asked == {key: each[key] for key in asked} for asked, each in both)
+    judged.asked.clear()
+    parsed.asked.clear()
+    assert judged == parsed
+
+
+def test_a_rest_that_refusals_interrupt_begins_anew() -> None:
+    """The timer that ends it is left alone, and looks when the connection was used last."""
+    noted = Noted()
+
+    async def talk() -> list[bool]:
+        config = uvicorn.Config(lambda _scope: None, http=HttpToolsConnection, lifespan="off")
+        config.load()
+        connections = Connections(ServerConfig(keep_alive_seconds=60))
+        connections.early = _Early(noted, (), knows=True)
+        connection = HttpToolsConnection(
+            connections, config=config, server_state=uvicorn.server.ServerState(), app_state={}
+        )
+        connection.connection_made(_Transport(noted))  # type: ignore[arg-type]
+        clock, is_closing = [1_000.0], list[bool]()
+        connection.loop = _At(clock)  # type: ignore[assignment]
+        for _time in range(3):
+            connection.data_received(ASKED)
+        for seconds in (50.0, 20.0, 41.0):  # after the last request: 50, 20 and 61
+            clock[0] += seconds
+            connection.timeout_keep_alive_handler()
+            is_closing.append(bool(noted.ended))
+            if seconds == 50.0:
+                connection.data_received(ASKED)
+        return is_closing
+
+    assert asyncio.run(talk()) == [False, False, True]
+    assert len(noted.sent) == 4
 
 
 def test_known_heads_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
