@@ -1,10 +1,11 @@
 /* quoth.native: what Python would do too slowly. Each part has a reference in Python that it is
  * tested against, and Quoth works without this module, only slower. */
+#include "analysis_type.h"
 #include "postings_type.h"
 #include "texts.h"
 #include "words_type.h"
 
-#define INTERFACE 2 /* what compiled.py asks for; count on whenever a call or a file changes */
+#define INTERFACE 3 /* what compiled.py asks for; count on whenever a call or a file changes */
 
 static PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
@@ -19,6 +20,7 @@ PyMODINIT_FUNC PyInit_native(void) {
         return NULL;
     if (add_builder_type(module) < 0 || add_segments_type(module) < 0
         || add_text_functions(module) < 0 || add_words_type(module) < 0
+        || add_analysis_type(module) < 0
         || PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) < 0) {
         Py_DECREF(module);
         return NULL;

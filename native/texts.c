@@ -199,7 +199,7 @@ static void make_crc_table(void) {
 }
 
 /* CRC-32 as zlib has it, eight bytes at a time. */
-static uint32_t crc_of(const uint8_t *data, size_t size) {
+uint32_t crc_of(const uint8_t *data, size_t size) {
     uint32_t crc = 0xffffffffu;
     for (; size >= 8; size -= 8, data += 8) {
         uint32_t low, high;

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 
-INTERFACE = 2
+INTERFACE = 3
 """Calls and files that these modules expect; another build is not used."""
 
 _logger = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 
 INTERFACE: int
 
@@ -50,3 +50,25 @@ class Words:
     def __init__(self, look_up: Callable[[str], str], most: int, /) -> None: ...
     def terms(self, text: str, /) -> list[str]: ...
     def place(self, text: str, wanted: Container[str], /) -> list[tuple[int, int, str]]: ...
+
+class Analysis:
+    def __init__(
+        self,
+        of_word: Callable[[str], str],
+        of_chunk: Callable[[str, bool], Sequence[str]],
+        most: int,
+        /,
+    ) -> None: ...
+    def read(
+        self,
+        documents: list[dict[str, list[str]]],
+        places: list[list[tuple[int, str, int, int, int]]],
+        /,
+    ) -> (
+        tuple[
+            tuple[dict[str, list[str]], ...],
+            tuple[bytes, ...],
+            list[tuple[str | None, bool, int, dict[str, int]]],
+        ]
+        | None
+    ): ...
