@@ -67,11 +67,6 @@ static inline NumberedTerm *chunks_term(const Chunks *chunks, uint32_t number) {
     return (NumberedTerm *)chunks->terms.data + number;
 }
 
-/* Have room for more bytes, without a call where there is. */
-static inline int bytes_room(Bytes *bytes, size_t more) {
-    return bytes->room - bytes->size >= more ? 0 : bytes_reserve(bytes, more);
-}
-
 /* Whether a stretch of text holds marks or letters of scripts that only the full pattern knows. */
 int is_beyond_european(const Run *run);
 /* Read a stretch: numbers of its chunks are added to `read`; needs nothing of Python. */

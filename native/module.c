@@ -2,6 +2,7 @@
  * tested against, and Quoth works without this module, only slower. */
 #include "analysis_type.h"
 #include "postings_type.h"
+#include "preparing.h"
 #include "texts.h"
 #include "words_type.h"
 
@@ -20,7 +21,7 @@ PyMODINIT_FUNC PyInit_native(void) {
         return NULL;
     if (add_builder_type(module) < 0 || add_segments_type(module) < 0
         || add_text_functions(module) < 0 || add_words_type(module) < 0
-        || add_analysis_type(module) < 0
+        || add_analysis_type(module) < 0 || add_preparing_functions(module) < 0
         || PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) < 0) {
         Py_DECREF(module);
         return NULL;

@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Iterable
 
+from quoth.compiled import is_compiled
 from quoth.records import Document, Scalar
 
 RESERVED_FIELDS = ("", "*")
@@ -29,12 +30,24 @@ def write_content(document: Document) -> str:
     >>> write_content(Document("d", {"title": ("Œuvre",)}, {"year": 1913}))
     '{"fields":{"title":["Œuvre"]},"metadata":{"year":1913}}'
     """
+    if not is_compiled():
+        return write_slowly(document)
+    from quoth.native import write_content as write
+
+    return write(dict(document.fields), _write_metadata(document))
+
+
+def write_slowly(document: Document) -> str:
+    """Do the same without compiled code."""
     fields = [
         f"{_quote(name)}:[{','.join(map(_quote, instances))}]"
         for name, instances in document.fields.items()
     ]
-    metadata = _ENCODER.encode(dict(document.metadata)) if document.metadata else "{}"
-    return f'{{"fields":{{{",".join(fields)}}},"metadata":{metadata}}}'
+    return f'{{"fields":{{{",".join(fields)}}},"metadata":{_write_metadata(document)}}}'
+
+
+def _write_metadata(document: Document) -> str:
+    return _ENCODER.encode(dict(document.metadata)) if document.metadata else "{}"
 
 
 def read_content(docid: str, content: str) -> Document:

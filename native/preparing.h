@@ -1,0 +1,11 @@
+/* What is stored of documents as Python sees it. */
+#ifndef QUOTH_PREPARING_H
+#define QUOTH_PREPARING_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+PyObject *write_content(PyObject *module, PyObject *args);
+int add_preparing_functions(PyObject *module);
+
+#endif
