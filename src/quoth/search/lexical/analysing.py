@@ -46,11 +46,16 @@ class AnalysedPortion:
 
 def analyse_portion(portion: StoredPortion, *, config: AnalyserConfig) -> AnalysedPortion:
     """Analyse stored documents and their passages; depends on nothing else."""
-    if is_compiled() and not config.compounds:
+    if is_analysed_at_once(config):
         analysed = _analyse_at_once(portion, config)
         if analysed is not None:
             return analysed
     return analyse_slowly(portion, config=config)
+
+
+def is_analysed_at_once(config: AnalyserConfig) -> bool:
+    """Whether compiled code analyses portions, most of the time without Python's lock."""
+    return is_compiled() and not config.compounds
 
 
 def _analyse_at_once(portion: StoredPortion, config: AnalyserConfig) -> AnalysedPortion | None:
