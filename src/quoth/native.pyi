@@ -1,4 +1,4 @@
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 INTERFACE: int
 
@@ -28,7 +28,15 @@ def derive(
 
 class PostingsBuilder:
     def __init__(self, lengths: bytes, default_view: int, /) -> None: ...
-    def add(self, row: int, texts: list[tuple[int, str]], /) -> None: ...
+    def add(
+        self,
+        rows: bytes,
+        documents: tuple[Mapping[str, Sequence[str]], ...],
+        views: dict[str, int],
+        start: int,
+        most: int,
+        /,
+    ) -> int: ...
     def size(self) -> int: ...
     def count(self) -> int: ...
     def write(self, handle: int, k1: float, averages: bytes | None, /) -> None: ...

@@ -172,7 +172,7 @@ class Statistics(DerivedFile):
 
     def commit(self, *, change: int, basis: Mapping[str, Any]) -> None:
         """Make the batch durable, as the state after a change."""
-        self._flush()
+        self.flush()
         self._run("DELETE FROM frequencies WHERE df = 0")
         self._run("DELETE FROM lengths WHERE total = 0")
         for name, value in (
@@ -188,9 +188,10 @@ class Statistics(DerivedFile):
 
     def _flush_if_due(self) -> None:
         if self._pending.num_pending > _MAX_PENDING:
-            self._flush()
+            self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what was counted so far, within the batch."""
         # Sorted, so that neighbouring rows of the B-tree are touched together.
         self._run_many(
             "INSERT INTO frequencies VALUES (?, ?, ?)"

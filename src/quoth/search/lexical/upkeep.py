@@ -111,6 +111,7 @@ class LexicalUpkeep:
             with contextlib.closing(self._writer(None)) as writer:
                 self._apply(0, writer=writer, statistics=statistics, records=records)
                 self._commit_records(records)
+                statistics.flush()  # while tantivy is at work on what it was given last
                 writer.commit(change=self._upto, log=self._log())
             statistics.commit(change=self._upto, basis=self._basis())
         self._store.set_setting(_FINISHED, True)
@@ -294,6 +295,8 @@ class LexicalUpkeep:
             )
             if keeps:
                 self._commit_records(records)
+            if statistics is not None:
+                statistics.flush()
             writer.commit(change=self._upto, log=self._log())
 
     def _apply(
@@ -321,8 +324,7 @@ class LexicalUpkeep:
                 self._progress("indexing words", done, total)
                 done += len(portion.rows)
                 if writer is not None:
-                    for row, texts in zip(portion.rows, portion.texts, strict=True):
-                        writer.add_joined(row, texts)
+                    writer.add_joined(portion.rows, portion.texts)
                 if statistics is not None:
                     statistics.count_all(portion.counts)
                 if records is not None:
