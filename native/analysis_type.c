@@ -7,18 +7,18 @@
 #define MOST_STRINGS (16u << 20) /* bytes of chunks that are kept from one portion to the next */
 
 typedef struct {
-    PyObject_HEAD PyObject *of_word, *of_chunk;
+    PyObject_HEAD PyObject *of_words, *of_chunk;
     Chunks chunks;
     uint32_t most;
     int is_busy;
 } AnalysisObject;
 
 static int analysis_init(AnalysisObject *self, PyObject *args, PyObject *Py_UNUSED(kwargs)) {
-    PyObject *of_word, *of_chunk;
+    PyObject *of_words, *of_chunk;
     unsigned most;
-    if (!PyArg_ParseTuple(args, "OOI", &of_word, &of_chunk, &most))
+    if (!PyArg_ParseTuple(args, "OOI", &of_words, &of_chunk, &most))
         return -1;
-    if (self->of_word != NULL) {
+    if (self->of_words != NULL) {
         PyErr_SetString(PyExc_TypeError, "an analysis is made once");
         return -1;
     }
@@ -26,7 +26,7 @@ static int analysis_init(AnalysisObject *self, PyObject *args, PyObject *Py_UNUS
         PyErr_NoMemory();
         return -1;
     }
-    self->of_word = Py_NewRef(of_word);
+    self->of_words = Py_NewRef(of_words);
     self->of_chunk = Py_NewRef(of_chunk);
     self->most = most;
     return 0;
@@ -35,13 +35,13 @@ static int analysis_init(AnalysisObject *self, PyObject *args, PyObject *Py_UNUS
 static void analysis_free(AnalysisObject *self) {
     PyObject_GC_UnTrack(self);
     chunks_free(&self->chunks);
-    Py_XDECREF(self->of_word);
+    Py_XDECREF(self->of_words);
     Py_XDECREF(self->of_chunk);
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
 static int analysis_traverse(AnalysisObject *self, visitproc visit, void *arg) {
-    Py_VISIT(self->of_word);
+    Py_VISIT(self->of_words);
     Py_VISIT(self->of_chunk);
     return 0;
 }
@@ -51,7 +51,7 @@ static int work_on(AnalysisObject *self, Portion *portion) {
     int failed;
     Py_BEGIN_ALLOW_THREADS failed = portion_read(portion, &self->chunks);
     Py_END_ALLOW_THREADS if (failed) return NO_MEMORY;
-    if (chunks_ask(&self->chunks, self->of_word, self->of_chunk) < 0)
+    if (chunks_ask(&self->chunks, self->of_words, self->of_chunk) < 0)
         return RAISED;
     Py_BEGIN_ALLOW_THREADS failed = portion_write(portion, &self->chunks);
     Py_END_ALLOW_THREADS return failed ? NO_MEMORY : 0;
@@ -190,7 +190,7 @@ static PyObject *analysis_read(AnalysisObject *self, PyObject *args) {
     PyObject *documents, *places, *made = NULL;
     if (!PyArg_ParseTuple(args, "O!O!", &PyList_Type, &documents, &PyList_Type, &places))
         return NULL;
-    if (self->of_word == NULL || self->is_busy)
+    if (self->of_words == NULL || self->is_busy)
         return PyErr_Format(PyExc_RuntimeError, "an analysis does one portion at a time");
     Intake intake = {0};
     self->is_busy = 1;

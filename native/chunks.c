@@ -1,12 +1,9 @@
-/* A table of chunks and one of terms, and reading texts into the numbers of chunks. */
+/* The table of chunks, and reading texts into their numbers. */
 #include "chunks.h"
 
 #include <stdlib.h>
 
-#include "texts.h"
-
 #define FIRST_SLOTS (1 << 12)
-#define CHUNK(table, number) ((Chunk *)(table)->chunks.data + (number))
 #define UNASKED 0
 
 /* What a plain byte counts as within words: 0 for none, itself in lower case for others. */
@@ -26,14 +23,10 @@ int chunks_init(Chunks *chunks) {
     return chunks->slots && chunks->term_slots ? 0 : -1;
 }
 
-static uint32_t count_terms(const Chunks *chunks) {
-    return (uint32_t)(chunks->terms.size / sizeof(NumberedTerm));
-}
-
 void chunks_free(Chunks *chunks) {
     Bytes *owned[] = {&chunks->chunks, &chunks->strings, &chunks->numbers, &chunks->terms,
         &chunks->waiting, &chunks->word};
-    for (uint32_t each = 0; each < count_terms(chunks); each++)
+    for (uint32_t each = 0; each < chunks_num_terms(chunks); each++)
         Py_DECREF(chunks_term(chunks, each)->text);
     for (size_t each = 0; each < sizeof owned / sizeof *owned; each++)
         bytes_free(owned[each]);
@@ -45,7 +38,7 @@ void chunks_free(Chunks *chunks) {
 void chunks_forget(Chunks *chunks) {
     Bytes *emptied[] = {&chunks->chunks, &chunks->strings, &chunks->numbers, &chunks->terms,
         &chunks->waiting};
-    for (uint32_t each = 0; each < count_terms(chunks); each++)
+    for (uint32_t each = 0; each < chunks_num_terms(chunks); each++)
         Py_DECREF(chunks_term(chunks, each)->text);
     for (size_t each = 0; each < sizeof emptied / sizeof *emptied; each++)
         bytes_free(emptied[each]);
@@ -53,19 +46,7 @@ void chunks_forget(Chunks *chunks) {
     memset(chunks->term_slots, 0, chunks->num_term_slots * sizeof *chunks->term_slots);
 }
 
-#define FIRST_HASH 14695981039346656037ULL
-#define NEXT_HASH(hash, byte) (((hash) ^ (byte)) * 1099511628211ULL)
-#define LAST_HASH(hash) ((uint32_t)((hash) ^ (hash) >> 32))
-
-static uint32_t hash_of(const void *text, size_t size) {
-    uint64_t hash = FIRST_HASH;
-    for (size_t at = 0; at < size; at++)
-        hash = NEXT_HASH(hash, ((const uint8_t *)text)[at]);
-    return LAST_HASH(hash);
-}
-
-/* Put everything into twice as many slots. */
-static int grow(Slot **slots, uint32_t *num_slots) {
+int grow_slots(Slot **slots, uint32_t *num_slots) {
     uint32_t wanted = *num_slots * 2;
     Slot *grown = wanted ? calloc(wanted, sizeof *grown) : NULL;
     if (grown == NULL)
@@ -97,7 +78,7 @@ static int64_t take_chunk(
         return -1;
     chunks->slots[at] = (Slot){hash, number + 1};
     int is_crowded = (uint64_t)(number + 1) * 2 > chunks->num_slots;
-    return is_crowded && grow(&chunks->slots, &chunks->num_slots) < 0 ? -1 : (int64_t)number;
+    return is_crowded && grow_slots(&chunks->slots, &chunks->num_slots) < 0 ? -1 : (int64_t)number;
 }
 
 static inline int is_chunk(
@@ -122,38 +103,6 @@ static inline int64_t find_chunk(
             return number;
     }
     return take_chunk(chunks, text, size, hash, at);
-}
-
-/* Give a term that is not known a number; -1 without memory. */
-static int64_t take_term(Chunks *chunks, const NumberedTerm *fresh, uint32_t at) {
-    uint32_t number = count_terms(chunks);
-    if (bytes_add(&chunks->terms, fresh, sizeof *fresh) < 0)
-        return -1;
-    Py_INCREF(fresh->text);
-    chunks->term_slots[at] = (Slot){fresh->hash, number + 1};
-    int is_crowded = (uint64_t)(number + 1) * 2 > chunks->num_term_slots;
-    return is_crowded && grow(&chunks->term_slots, &chunks->num_term_slots) < 0 ? -1 : (int64_t)number;
-}
-
-/* Find the number of a term, or give it one; -1 where that fails, perhaps for want of memory. */
-static int64_t find_term(Chunks *chunks, PyObject *text) {
-    Py_ssize_t size;
-    const char *data = PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, &size) : NULL;
-    if (data == NULL) {
-        if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_TypeError, "a term is no text");
-        return -1;
-    }
-    uint32_t hash = hash_of(data, (size_t)size), at = hash & (chunks->num_term_slots - 1);
-    for (; chunks->term_slots[at].number; at = (at + 1) & (chunks->num_term_slots - 1)) {
-        const NumberedTerm *known = chunks_term(chunks, chunks->term_slots[at].number - 1);
-        if (known->hash == hash && known->size == (size_t)size
-            && memcmp(known->data, data, known->size) == 0)
-            return chunks->term_slots[at].number - 1;
-    }
-    uint32_t key = crc_of((const uint8_t *)data, (size_t)size);
-    NumberedTerm fresh = {text, data, hash, (uint32_t)size, key, 0, 0, 0};
-    return take_term(chunks, &fresh, at);
 }
 
 /* Reading ------------------------------------------------------------------------------------- */
@@ -309,72 +258,6 @@ int chunks_read(Chunks *chunks, Run *run, Bytes *read) {
     int failed = run->is_plain ? read_plain(chunks, run, read) : read_any(chunks, run, read);
     run->last = read->size / sizeof(uint32_t);
     return failed;
-}
-
-/* Asking -------------------------------------------------------------------------------------- */
-
-static int is_plain(const uint8_t *text, size_t size) {
-    for (size_t at = 0; at < size; at++)
-        if (text[at] >= 128)
-            return 0;
-    return 1;
-}
-
-/* Return the terms of a chunk as Python has them: one text, or several in a sequence. */
-static PyObject *ask(
-    const Chunks *chunks, const Chunk *chunk, PyObject *of_word, PyObject *of_chunk) {
-    const char *text = (const char *)chunks->strings.data + chunk->string;
-    Py_ssize_t size = chunk->size;
-    int is_full = text[0] == IN_FULL;
-    PyObject *string = PyUnicode_DecodeUTF8(text + is_full, size - is_full, "surrogatepass");
-    if (string == NULL)
-        return NULL;
-    PyObject *found = is_plain((const uint8_t *)text, chunk->size)
-                          ? PyObject_CallOneArg(of_word, string)
-                          : PyObject_CallFunctionObjArgs(
-                              of_chunk, string, is_full ? Py_True : Py_False, NULL);
-    Py_DECREF(string);
-    return found;
-}
-
-/* Number terms; several stand behind each other, an only one stands in its chunk. */
-static int number_terms(Chunks *chunks, Chunk *chunk, PyObject *several) {
-    size_t first = COUNT(chunks->numbers, uint32_t);
-    Py_ssize_t count = PySequence_Fast_GET_SIZE(several);
-    if (first + (size_t)count >= UINT32_MAX)
-        return -1;
-    for (Py_ssize_t at = 0; at < count; at++) {
-        int64_t term = find_term(chunks, PySequence_Fast_GET_ITEM(several, at));
-        uint32_t own = (uint32_t)term;
-        if (term < 0 || (count > 1 && bytes_add(&chunks->numbers, &own, sizeof own) < 0))
-            return -1;
-        chunk->first = count > 1 ? (uint32_t)first : own;
-    }
-    chunk->count = (uint32_t)count;
-    return 0;
-}
-
-static int ask_for(Chunks *chunks, Chunk *chunk, PyObject *of_word, PyObject *of_chunk) {
-    PyObject *found = ask(chunks, chunk, of_word, of_chunk);
-    PyObject *several = found == NULL          ? NULL
-                        : PyUnicode_Check(found) ? PyTuple_Pack(1, found)
-                                                 : PySequence_Fast(found, "terms are wanted");
-    int failed = several ? number_terms(chunks, chunk, several) : -1;
-    if (failed && !PyErr_Occurred())
-        PyErr_NoMemory();
-    Py_XDECREF(several);
-    Py_XDECREF(found);
-    return failed;
-}
-
-int chunks_ask(Chunks *chunks, PyObject *of_word, PyObject *of_chunk) {
-    for (size_t at = 0; at < COUNT(chunks->waiting, uint32_t); at++) {
-        uint32_t number = ((const uint32_t *)chunks->waiting.data)[at];
-        if (ask_for(chunks, CHUNK(chunks, number), of_word, of_chunk) < 0)
-            return -1;
-    }
-    chunks->waiting.size = 0;
-    return 0;
 }
 
 int chunks_terms(const Chunks *chunks, const uint32_t *read, size_t count, Bytes *terms) {

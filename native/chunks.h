@@ -55,12 +55,31 @@ typedef struct {
     uint64_t serial; /* of the last field or document that terms were counted in */
 } Chunks;
 
+#define FIRST_HASH 14695981039346656037ULL
+#define NEXT_HASH(hash, byte) (((hash) ^ (byte)) * 1099511628211ULL)
+#define LAST_HASH(hash) ((uint32_t)((hash) ^ (hash) >> 32))
+
+static inline uint32_t hash_of(const void *text, size_t size) {
+    uint64_t hash = FIRST_HASH;
+    for (size_t at = 0; at < size; at++)
+        hash = NEXT_HASH(hash, ((const uint8_t *)text)[at]);
+    return LAST_HASH(hash);
+}
+
+#define CHUNK(table, number) ((Chunk *)(table)->chunks.data + (number))
+
+/* Put everything into twice as many slots. */
+int grow_slots(Slot **slots, uint32_t *num_slots);
 int chunks_init(Chunks *chunks);
 void chunks_free(Chunks *chunks);
 void chunks_forget(Chunks *chunks);
 
 static inline uint32_t chunks_count(const Chunks *chunks) {
     return (uint32_t)(chunks->chunks.size / sizeof(Chunk));
+}
+
+static inline uint32_t chunks_num_terms(const Chunks *chunks) {
+    return (uint32_t)(chunks->terms.size / sizeof(NumberedTerm));
 }
 
 static inline NumberedTerm *chunks_term(const Chunks *chunks, uint32_t number) {
@@ -71,8 +90,8 @@ static inline NumberedTerm *chunks_term(const Chunks *chunks, uint32_t number) {
 int is_beyond_european(const Run *run);
 /* Read a stretch: numbers of its chunks are added to `read`; needs nothing of Python. */
 int chunks_read(Chunks *chunks, Run *run, Bytes *read);
-/* Ask for the terms of chunks that wait: `of_word` for plain ones, `of_chunk` for others. */
-int chunks_ask(Chunks *chunks, PyObject *of_word, PyObject *of_chunk);
+/* Ask for the terms of chunks that wait: `of_words` for all plain ones, `of_chunk` for others. */
+int chunks_ask(Chunks *chunks, PyObject *of_words, PyObject *of_chunk);
 /* Add the numbers of the terms of chunks. */
 int chunks_terms(const Chunks *chunks, const uint32_t *read, size_t count, Bytes *terms);
 

@@ -70,7 +70,7 @@ class Words:
 class Analysis:
     def __init__(
         self,
-        of_word: Callable[[str], str],
+        of_words: Callable[[list[str]], list[str]],
         of_chunk: Callable[[str, bool], Sequence[str]],
         most: int,
         /,

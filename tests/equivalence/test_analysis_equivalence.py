@@ -96,14 +96,14 @@ def test_passages_beyond_their_texts(fields: dict[str, list[str]]) -> None:
 def test_chunks_are_forgotten_once_there_are_many() -> None:
     asked: list[str] = []
 
-    def of_word(word: str) -> str:
-        asked.append(word)
-        return word
+    def of_words(words: list[str]) -> list[str]:
+        asked.extend(words)
+        return words
 
     def of_chunk(chunk: str, is_full: bool) -> list[str]:
         return [f"{chunk}{int(is_full)}", "twice"]
 
-    analysis = native.Analysis(of_word, of_chunk, 4)
+    analysis = native.Analysis(of_words, of_chunk, 4)
     places: list[list[StoredPlace]] = [[(1, "text", 0, 0, 3)]]
     for text in ("a b", "a c", "d é", "a é"):
         (joined, _records, counted) = analysis.read([{"text": [text]}], places) or ((), (), [])
@@ -112,23 +112,25 @@ def test_chunks_are_forgotten_once_there_are_many() -> None:
     assert asked == ["a", "b", "c", "d", "a"]
 
 
-@pytest.mark.parametrize("term", [7, None, ["x", 7]])
-def test_what_is_no_term_is_refused(term: object) -> None:
-    analysis = native.Analysis(lambda _word: term, lambda _chunk, _is_full: [], 4)
-    with pytest.raises(TypeError):
-        analysis.read([{"text": ["owl"]}], [[]])
+@pytest.mark.parametrize("terms", [7, None, [7], [], ["owl", "x"]])
+def test_what_is_no_term_is_refused(terms: object) -> None:
+    analysis = native.Analysis(lambda _words: terms, lambda _chunk, _is_full: terms, 4)
+    for text in ("owl", "été"):
+        if text == "owl" or not isinstance(terms, list) or 7 in terms:
+            with pytest.raises(TypeError):
+                analysis.read([{"text": [text]}], [[]])
 
 
 def test_a_failing_analyser_raises_and_leaves_nothing_behind() -> None:
-    answers = iter([LookupError("owl"), "owl"])
+    answers = iter([LookupError("owl"), ["owl"]])
 
-    def of_word(_word: str) -> str:
+    def of_words(_words: list[str]) -> list[str]:
         answer = next(answers)
-        if isinstance(answer, str):
+        if isinstance(answer, list):
             return answer
         raise answer
 
-    analysis = native.Analysis(of_word, lambda _chunk, _is_full: [], 4)
+    analysis = native.Analysis(of_words, lambda _chunk, _is_full: [], 4)
     with pytest.raises(LookupError, match="owl"):
         analysis.read([{"text": ["owl"]}], [[]])
     read = analysis.read([{"text": ["owl"]}], [[]])
@@ -137,11 +139,11 @@ def test_a_failing_analyser_raises_and_leaves_nothing_behind() -> None:
 
 
 def test_an_analysis_is_not_entered_twice() -> None:
-    def of_word(word: str) -> str:
+    def of_words(words: list[str]) -> list[str]:
         analysis.read([], [])
-        return word
+        return words
 
-    analysis = native.Analysis(of_word, lambda _chunk, _is_full: [], 4)
+    analysis = native.Analysis(of_words, lambda _chunk, _is_full: [], 4)
     with pytest.raises(RuntimeError, match="one portion at a time"):
         analysis.read([{"text": ["owl"]}], [[]])
 

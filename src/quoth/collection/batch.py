@@ -88,22 +88,16 @@ class Batch:
 
     def write(self) -> None:
         """Write everything that was taken in."""
-        self._db.run_many(
-            "INSERT INTO changes (number, kind, docid, hash, digest) VALUES (?, ?, ?, ?, ?)",
-            self._changes,
-        )
+        self._db.insert_many("changes (number, kind, docid, hash, digest)", self._changes, width=5)
         self._db.run_many("UPDATE documents SET removed = ? WHERE row = ?", self._retired)
-        self._db.run_many(
-            "INSERT INTO documents (row, docid, hash, content, added, removed)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
+        self._db.insert_many(
+            "documents (row, docid, hash, content, added, removed)",
             map(tuple, self._documents.values()),
+            width=6,
         )
-        self._db.run_many(
-            "INSERT INTO filter_values (key, kind, value, row) VALUES (?, ?, ?, ?)",
-            self._filter_values,
-        )
+        self._db.insert_many("filter_values (key, kind, value, row)", self._filter_values, width=4)
         put_passages(self._db, self._passages)
-        self._db.run_many("INSERT INTO signatures VALUES (?, ?)", self._signatures)
+        self._db.insert_many("signatures (row, signature)", self._signatures, width=2)
 
     def _log(self, kind: str, docid: str, digest: bytes) -> int:
         self._number += 1
@@ -142,10 +136,7 @@ def passage_entries(
 
 def put_passages(database: Database, entries: Sequence[tuple[object, ...]]) -> None:
     """Store passages, in their order."""
-    database.run_many(
-        'INSERT INTO passages (document, field, instance, start, "end") VALUES (?, ?, ?, ?, ?)',
-        entries,
-    )
+    database.insert_many('passages (document, field, instance, start, "end")', entries, width=5)
 
 
 def find_live(database: Database, docids: Iterable[str]) -> dict[str, tuple[int, bytes]]:

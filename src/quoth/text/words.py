@@ -143,9 +143,13 @@ class Analyser:
             return [word.term for word in self._match_words(chunk, _full_pattern(), is_full)]
         return list(map(self._cache.__getitem__, _EUROPEAN_WORD.findall(chunk)))
 
-    def word_term(self, word: str, /) -> str:
-        """Return the term of a word."""
-        return self._cache[word]
+    def word_terms(self, words: list[str], /) -> list[str]:
+        """List the terms of plain words in lower case, for who remembers them.
+
+        >>> Analyser(AnalyserConfig()).word_terms(["owls", "hunting"])
+        ['owl', 'hunt']
+        """
+        return self._cache.plain_terms(words)
 
     def _whole_words(self, text: str) -> Iterator[Word]:
         return self._match_words(text, *_pattern_for(text))
@@ -280,6 +284,12 @@ class _TermCache(dict[str, str]):
             self.clear()
         self[word] = term = self._plain_term(word) if word.isascii() else self._term(word)
         return term
+
+    def plain_terms(self, words: list[str]) -> list[str]:
+        """Return what `_plain_term` does of each word in lower case, and keep nothing."""
+        stemmed = words if self._stemmer is None else self._stemmer.stemWords(words)
+        pairs = zip(stemmed, words, strict=True)
+        return [(term or word)[:_MAX_TERM_LENGTH] for term, word in pairs]
 
     def _plain_term(self, word: str) -> str:
         """Return what `_term` does, sooner: plain letters are their own compatibility form."""

@@ -193,10 +193,11 @@ class Statistics(DerivedFile):
     def flush(self) -> None:
         """Write what was counted so far, within the batch."""
         # Sorted, so that neighbouring rows of the B-tree are touched together.
-        self._run_many(
-            "INSERT INTO frequencies VALUES (?, ?, ?)"
-            " ON CONFLICT DO UPDATE SET df = df + excluded.df",
+        self._insert_many(
+            "frequencies (view, term, df)",
             self._pending.frequencies(),
+            width=3,
+            otherwise="ON CONFLICT DO UPDATE SET df = df + excluded.df",
         )
         self._run_many(
             "INSERT INTO lengths VALUES (?, ?)"

@@ -84,7 +84,7 @@ def _borrowed(config: AnalyserConfig) -> Iterator[Analysis]:
         lent = idle.pop()
     except IndexError:
         analyser = Analyser(config)
-        lent = Analysis(analyser.word_term, analyser.chunk_terms, _MOST_CHUNKS)
+        lent = Analysis(analyser.word_terms, analyser.chunk_terms, _MOST_CHUNKS)
     try:
         yield lent
     finally:
