@@ -9,33 +9,56 @@
 
 /* Words --------------------------------------------------------------------------------------- */
 
+#define SPACE 1
+#define HEADED 2 /* a heading may begin with it, or it ends lines in another way */
+#define MARK 4   /* three of them may underline a heading */
+
+/* What the characters of one byte are to a text that is looked at. */
+static uint8_t traits[256];
+
+void make_traits(void) {
+    for (Py_UCS4 each = 0; each < 256; each++)
+        traits[each] = (uint8_t)((Py_UNICODE_ISSPACE(each) ? SPACE : 0)
+                                 | (each == '#' || each == '\r' ? HEADED : 0)
+                                 | (Py_UNICODE_ISALNUM(each) || Py_UNICODE_ISSPACE(each) ? 0 : MARK));
+}
+
+static inline unsigned traits_of(Py_UCS4 each) {
+    return each < 256 ? traits[each] : Py_UNICODE_ISSPACE(each) ? SPACE : 0;
+}
+
 /* Look at a text whose characters have so many bytes; compiled anew for each. */
 static inline Look look_through(const Text *text, int kind) {
-    const Text own = {text->data, kind, text->size};
-    Look look = {1, 0, 0};
-    size_t length = 0, repeated = 0;
-    Py_UCS4 before = 0;
+    const Text own = {text->data, kind, text->size, text->is_plain};
+    unsigned before = SPACE, seen = 0;
+    Py_UCS4 last = 0, last_but_one = 0, unspaced = 0;
+    size_t words = 0;
     for (size_t at = 0; at < own.size; at++) {
         Py_UCS4 each = text_at(&own, at);
-        if (Py_UNICODE_ISSPACE(each)) {
-            look.may_have_heading |= each == '\r';
-            length = 0;
-        } else {
-            look.words += !length++;
-            if (each >= FIRST_UNSPACED || length > LONGEST_WORD)
-                return (Look){0, 0, 0};
-        }
-        repeated = each == before ? repeated + 1 : 0;
-        look.may_have_heading |= each == '#' || (repeated > 1 && !Py_UNICODE_ISALNUM(each));
-        before = each;
+        unsigned found = traits_of(each);
+        words += before & ~found & SPACE;
+        seen |= found & ((each == last && last == last_but_one ? MARK : 0) | HEADED);
+        unspaced |= each >= FIRST_UNSPACED;
+        before = found;
+        last_but_one = last;
+        last = each;
     }
-    return look;
+    return (Look){!unspaced, seen != 0, words};
+}
+
+static int has_long_word(const Text *text) {
+    size_t length = 0;
+    for (size_t at = 0; at < text->size && length <= LONGEST_WORD; at++)
+        length = Py_UNICODE_ISSPACE(text_at(text, at)) ? 0 : length + 1;
+    return length > LONGEST_WORD;
 }
 
 Look look_at(const Text *text) {
-    return text->kind == 1   ? look_through(text, 1)
-           : text->kind == 2 ? look_through(text, 2)
-                             : look_through(text, 4);
+    Look look = text->kind == 1   ? look_through(text, 1)
+                : text->kind == 2 ? look_through(text, 2)
+                                  : look_through(text, 4);
+    look.is_plain = look.is_plain && !(text->size > LONGEST_WORD && has_long_word(text));
+    return look;
 }
 
 size_t count_words(const Text *text, size_t start, size_t end) {

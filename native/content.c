@@ -3,6 +3,7 @@
 #include "preparing.h"
 
 #include <stdint.h>
+#include <string.h>
 
 static const char digits[] = "0123456789abcdef";
 
@@ -62,17 +63,29 @@ static void put_escaped(Written *written, Py_UCS4 each) {
     put(written, (Py_UCS4)digits[each & 15]);
 }
 
+#define EACH_BYTE(byte) (0x0101010101010101ULL * (byte))
+
+/* Whether any of eight bytes is a quotation mark, a backslash or a control character. */
+static inline int has_unusual(uint64_t bytes) {
+    uint64_t quotes = bytes ^ EACH_BYTE('"'), slashes = bytes ^ EACH_BYTE('\\');
+    uint64_t found = ((quotes - EACH_BYTE(1)) & ~quotes) | ((slashes - EACH_BYTE(1)) & ~slashes)
+                     | ((bytes - EACH_BYTE(0x20)) & ~bytes);
+    return (found & EACH_BYTE(0x80)) != 0;
+}
+
 /* Return how long the part of a string from `at` on is that is written as it is. */
 static Py_ssize_t count_usual(PyObject *string, Py_ssize_t at) {
     Py_ssize_t size = PyUnicode_GET_LENGTH(string), start = at;
     const void *data = PyUnicode_DATA(string);
     int kind = (int)PyUnicode_KIND(string);
-    if (kind == PyUnicode_1BYTE_KIND)
-        while (at < size && size_of(((const uint8_t *)data)[at]) == 1)
-            at++;
-    else
-        while (at < size && size_of(PyUnicode_READ(kind, data, at)) == 1)
-            at++;
+    uint64_t bytes = 0;
+    for (; kind == PyUnicode_1BYTE_KIND && size - at >= 8; at += 8) {
+        memcpy(&bytes, (const uint8_t *)data + at, sizeof bytes);
+        if (has_unusual(bytes))
+            break;
+    }
+    while (at < size && size_of(PyUnicode_READ(kind, data, at)) == 1)
+        at++;
     return at - start;
 }
 
@@ -132,26 +145,82 @@ static int put_all(Written *written, PyObject *fields) {
     return 0;
 }
 
+static PyObject *make_content(PyObject *fields, PyObject *metadata) {
+    Written counted = {NULL, 0, PyUnicode_MAX_CHAR_VALUE(metadata)}, written = {NULL, 0, 0};
+    if (put_all(&counted, fields) < 0)
+        return NULL;
+    Py_ssize_t size = PyUnicode_GET_LENGTH(metadata);
+    written.text = PyUnicode_New(counted.size + size + 1, counted.most);
+    if (written.text == NULL)
+        return NULL;
+    if (put_all(&written, fields) < 0
+        || PyUnicode_CopyCharacters(written.text, written.size, metadata, 0, size) < 0) {
+        Py_DECREF(written.text);
+        return NULL;
+    }
+    written.size += size;
+    put(&written, '}');
+    return written.text;
+}
+
 /* write_content(fields, metadata): fields, and metadata that is written already, as one text. */
 PyObject *write_content(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *fields, *metadata;
     if (!PyArg_ParseTuple(args, "O!U", &PyDict_Type, &fields, &metadata))
         return NULL;
-    Written counted = {NULL, 0, PyUnicode_MAX_CHAR_VALUE(metadata)}, written = {NULL, 0, 0};
-    if (put_all(&counted, fields) < 0)
-        return NULL;
-    Py_ssize_t size = counted.size + PyUnicode_GET_LENGTH(metadata) + 1;
-    written.text = PyUnicode_New(size, counted.most);
-    if (written.text == NULL)
-        return NULL;
-    if (put_all(&written, fields) < 0
-        || PyUnicode_CopyCharacters(written.text, written.size, metadata, 0,
-               PyUnicode_GET_LENGTH(metadata))
-               < 0) {
-        Py_DECREF(written.text);
-        return NULL;
+    return make_content(fields, metadata);
+}
+
+/* Whether this is a text that UTF-8 can write: none with halves of characters. */
+static int is_usual_text(PyObject *text) {
+    if (!PyUnicode_CheckExact(text))
+        return 0;
+    int kind = (int)PyUnicode_KIND(text);
+    for (Py_ssize_t at = 0; kind != PyUnicode_1BYTE_KIND && at < PyUnicode_GET_LENGTH(text); at++)
+        if (Py_UNICODE_IS_SURROGATE(PyUnicode_READ(kind, PyUnicode_DATA(text), at)))
+            return 0;
+    return 1;
+}
+
+static int is_usual_name(PyObject *name) {
+    return is_usual_text(name) && PyUnicode_GET_LENGTH(name)
+           && !(PyUnicode_GET_LENGTH(name) == 1 && PyUnicode_READ_CHAR(name, 0) == '*');
+}
+
+static int is_usual_docid(PyObject *docid, Py_ssize_t longest) {
+    if (!PyUnicode_CheckExact(docid) || !PyUnicode_IS_ASCII(docid)
+        || PyUnicode_GET_LENGTH(docid) > longest || !PyUnicode_GET_LENGTH(docid))
+        return 0;
+    size_t size = (size_t)PyUnicode_GET_LENGTH(docid);
+    return memchr(PyUnicode_1BYTE_DATA(docid), 0, size) == NULL;
+}
+
+static int are_usual(PyObject *fields) {
+    PyObject *name, *texts;
+    Py_ssize_t at = 0, size = 0;
+    while (PyDict_Next(fields, &at, &name, &texts)) {
+        if (!is_usual_name(name) || !PyTuple_CheckExact(texts))
+            return 0;
+        for (Py_ssize_t each = 0; each < PyTuple_GET_SIZE(texts); each++) {
+            if (!is_usual_text(PyTuple_GET_ITEM(texts, each)))
+                return 0;
+            size |= PyUnicode_GET_LENGTH(PyTuple_GET_ITEM(texts, each));
+        }
     }
-    written.size += PyUnicode_GET_LENGTH(metadata);
-    put(&written, '}');
-    return written.text;
+    return size > 0;
+}
+
+/* write_usual(docid, fields, longest): the same of a document without metadata that surely can be
+ * stored; None where Python has to look. */
+PyObject *write_usual(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *docid, *fields;
+    Py_ssize_t longest;
+    if (!PyArg_ParseTuple(args, "OOn", &docid, &fields, &longest))
+        return NULL;
+    if (!PyDict_CheckExact(fields) || !is_usual_docid(docid, longest) || !are_usual(fields))
+        return Py_NewRef(Py_None);
+    PyObject *none = PyUnicode_FromString("{}");
+    PyObject *content = none ? make_content(fields, none) : NULL;
+    Py_XDECREF(none);
+    return content;
 }

@@ -11,6 +11,7 @@ typedef struct {
     const void *data;
     int kind; /* bytes of a character */
     size_t size;
+    int is_plain; /* ASCII */
 } Text;
 
 static inline Py_UCS4 text_at(const Text *text, size_t at) {
@@ -39,11 +40,13 @@ typedef struct {
 
 /* What a look at all of a text tells. */
 typedef struct {
-    int is_plain; /* spaces part its words, and each counts once; nothing else is told of others */
+    int is_plain; /* spaces part its words, and each counts once */
     int may_have_heading;
     size_t words;
 } Look;
 
+/* Once, before anything is looked at. */
+void make_traits(void);
 Look look_at(const Text *text);
 size_t count_words(const Text *text, size_t start, size_t end);
 /* Make a unit of a stretch, without the white space around it. */

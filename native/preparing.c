@@ -51,8 +51,8 @@ static int take_texts(Work *work, PyObject *field, PyObject *texts, int is_cut) 
             PyErr_SetString(PyExc_TypeError, "a text is wanted");
             return -1;
         }
-        Text own = {
-            PyUnicode_DATA(text), (int)PyUnicode_KIND(text), (size_t)PyUnicode_GET_LENGTH(text)};
+        Text own = {PyUnicode_DATA(text), (int)PyUnicode_KIND(text),
+            (size_t)PyUnicode_GET_LENGTH(text), PyUnicode_IS_ASCII(text)};
         FieldText taken = {own, field, at, is_cut, 0, 0};
         if (bytes_add(&work->texts, &taken, sizeof taken) < 0) {
             PyErr_NoMemory();
@@ -197,8 +197,10 @@ static PyObject *derive(PyObject *Py_UNUSED(module), PyObject *args) {
 }
 
 static PyMethodDef methods[] = {{"derive", derive, METH_VARARGS, NULL},
-    {"write_content", write_content, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+    {"write_content", write_content, METH_VARARGS, NULL},
+    {"write_usual", write_usual, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
 
 int add_preparing_functions(PyObject *module) {
+    make_traits();
     return PyModule_AddFunctions(module, methods);
 }

@@ -6,6 +6,7 @@
 #include <Python.h>
 
 PyObject *write_content(PyObject *module, PyObject *args);
+PyObject *write_usual(PyObject *module, PyObject *args);
 int add_preparing_functions(PyObject *module);
 
 #endif

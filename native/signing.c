@@ -109,6 +109,27 @@ static void begin_word(Signer *signer) {
     signer->starts.size += sizeof start;
 }
 
+/* Add the words of plain text: the same as below, faster. */
+static void add_plain_words(Signer *signer, const uint8_t *text, size_t size) {
+    uint8_t *base = signer->words.data, *out = base + signer->words.size;
+    uint32_t *starts = (uint32_t *)(signer->starts.data + signer->starts.size);
+    uint32_t *ends = (uint32_t *)(signer->ends.data + signer->ends.size);
+    for (size_t at = 0; at < size;) {
+        for (; at < size && !lowered[text[at] & 127]; at++)
+            ;
+        if (at == size)
+            break;
+        *starts++ = (uint32_t)(out - base);
+        while (at < size && lowered[text[at] & 127])
+            *out++ = lowered[text[at++] & 127];
+        *ends++ = (uint32_t)(out - base);
+        *out++ = ' ';
+    }
+    signer->words.size = (size_t)(out - base);
+    signer->starts.size = (size_t)((uint8_t *)starts - signer->starts.data);
+    signer->ends.size = (size_t)((uint8_t *)ends - signer->ends.data);
+}
+
 /* Add the words of a text, of which so many characters count; 1 where Python has to do it. */
 static int add_words(Signer *signer, const Text *text, size_t size) {
     size_t widest = text->kind == 1 ? 2 : text->kind == 2 ? 3 : 4;
@@ -116,6 +137,10 @@ static int add_words(Signer *signer, const Text *text, size_t size) {
         || bytes_room(&signer->starts, 2 * size + 16) < 0
         || bytes_room(&signer->ends, 2 * size + 16) < 0)
         return -1;
+    if (text->is_plain) {
+        add_plain_words(signer, text->data, size);
+        return 0;
+    }
     for (size_t at = 0; at < size; at++) {
         Py_UCS4 each = text_at(text, at);
         if (each == 0x130 || each == 0x3a3) /* becomes two letters, or depends on its place */

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from quoth.collection.content import read_content, write_content, write_slowly
+from quoth.collection.content import (
+    _is_usual,
+    read_content,
+    write_content,
+    write_slowly,
+    write_usual,
+)
 from quoth.collection.preparing import DocumentPortion, prepare_document, prepare_portion
 from quoth.records import Document
 from quoth.text.passages import PassageConfig, place_passages
@@ -89,6 +96,20 @@ def test_content(fields: dict[str, tuple[str, ...]], metadata: dict[str, int | s
     content = write_content(document)
     assert content == write_slowly(document)
     assert read_content("d", content) == document
+
+
+ODD = st.sampled_from(
+    ["", "*", "d", "é", "a\0", "x" * 5000, "\ud800", "\U0001f989", 7, ("x",), ["x"]]
+)
+NAMES = st.sampled_from(["", "*", "d", "é", "\ud800", 7])
+
+
+@given(ODD, st.dictionaries(NAMES, ODD | st.tuples(ODD)))
+def test_usual_documents(docid: Any, fields: dict[Any, Any]) -> None:
+    document = Document(docid, fields)
+    expected = write_slowly(document) if _is_usual(document) else None
+    assert write_usual(document) == expected
+    assert native.write_usual(docid, tuple(fields), 9) is None
 
 
 @given(st.lists(FIELDS, max_size=5), BUDGETS, st.sampled_from([0, 1]))

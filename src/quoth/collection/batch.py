@@ -56,13 +56,12 @@ class Batch:
         ready = self._prepared.get(id(document)) or self._prepare(document, stored)
         if ready.digest == stored:
             return "unchanged"
-        # Where it was stored when it was prepared, it has been changed since.
-        derived = ready.derived or self._prepare(document, None).derived
-        assert derived is not None
+        if ready.derived is None:  # it was stored when it was prepared, and has been changed since
+            ready = self._prepare(document, None)
         for name in document.fields:
             if name not in self._field_ids:
                 self._field_ids[name] = _new_field(self._db, name)
-        self.put_prepared(document.docid, ready._replace(derived=derived), row=row)
+        self.put_prepared(document.docid, ready, row=row)
         return "added" if live is None else "updated"
 
     def put_prepared(self, docid: str, ready: PreparedDocument, *, row: int | None = None) -> None:
@@ -77,7 +76,8 @@ class Batch:
         self._documents[row] = [row, docid, ready.digest, ready.content, number, None]
         assert ready.derived is not None
         filters, places, signature = ready.derived
-        self._filter_values += [(*entry, row) for entry in filters]
+        if filters:
+            self._filter_values += [(*entry, row) for entry in filters]
         self._passages += [(row, self._field_ids[name], *rest) for name, *rest in places]
         self._signatures.append((row, signature))
 

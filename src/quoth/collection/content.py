@@ -37,6 +37,21 @@ def write_content(document: Document) -> str:
     return write(dict(document.fields), _write_metadata(document))
 
 
+def write_usual(document: Document) -> str | None:
+    """Write a document that surely can be stored, as most without metadata; None for others.
+
+    >>> write_usual(Document("d", {"text": ("An owl",)}))
+    '{"fields":{"text":["An owl"]},"metadata":{}}'
+    """
+    if document.metadata:
+        return None
+    if not is_compiled():
+        return write_slowly(document) if _is_usual(document) else None
+    from quoth.native import write_usual as write
+
+    return write(document.docid, document.fields, MAX_DOCID_LENGTH)
+
+
 def write_slowly(document: Document) -> str:
     """Do the same without compiled code."""
     fields = [

@@ -8,7 +8,13 @@ from functools import partial
 from itertools import compress
 from typing import NamedTuple
 
-from quoth.collection.content import document_texts, find_problem, hash_content, write_content
+from quoth.collection.content import (
+    document_texts,
+    find_problem,
+    hash_content,
+    write_content,
+    write_usual,
+)
 from quoth.collection.filters import filter_entries
 from quoth.compiled import is_compiled
 from quoth.errors import CorpusError
@@ -76,9 +82,11 @@ def prepare_document(
 
 def _write(document: Document) -> tuple[str, bytes]:
     """Write a document down and hash it; refuses what cannot be stored."""
-    if problem := find_problem(document):
-        raise CorpusError(f"document {document.docid!r} {problem}")
-    content = write_content(document)
+    content = write_usual(document)
+    if content is None:
+        if problem := find_problem(document):
+            raise CorpusError(f"document {document.docid!r} {problem}")
+        content = write_content(document)
     return content, hash_content(document.docid, content)
 
 
