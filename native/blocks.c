@@ -63,11 +63,11 @@ Look look_at(const Text *text) {
 
 size_t count_words(const Text *text, size_t start, size_t end) {
     size_t count = 0;
-    int was_space = 1;
+    unsigned before = SPACE;
     for (size_t at = start; at < end; at++) {
-        int is_space = Py_UNICODE_ISSPACE(text_at(text, at)) != 0;
-        count += (size_t)(was_space & !is_space);
-        was_space = is_space;
+        unsigned found = traits_of(text_at(text, at));
+        count += before & ~found & SPACE;
+        before = found;
     }
     return count;
 }
@@ -81,12 +81,12 @@ Unit trim(const Text *text, size_t start, size_t end, Kind kind) {
 }
 
 size_t find_word(const Text *text, size_t start, size_t end, size_t number) {
-    int was_space = 1;
+    unsigned before = SPACE;
     for (size_t at = start; at < end; at++) {
-        int is_space = Py_UNICODE_ISSPACE(text_at(text, at)) != 0;
-        if (was_space && !is_space && number-- == 0)
+        unsigned found = traits_of(text_at(text, at));
+        if ((before & ~found & SPACE) && number-- == 0)
             return at;
-        was_space = is_space;
+        before = found;
     }
     return end;
 }

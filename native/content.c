@@ -1,5 +1,5 @@
 /* Fields of a document as the JSON that the store keeps: what json.dumps writes of them, without
- * spaces and with all characters as they are. */
+ * spaces and with all characters as they are; and what json.loads reads of that. */
 #include "preparing.h"
 
 #include <stdint.h>
@@ -223,4 +223,119 @@ PyObject *write_usual(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *content = none ? make_content(fields, none) : NULL;
     Py_XDECREF(none);
     return content;
+}
+
+/* Reading back -------------------------------------------------------------------------------- */
+
+/* Go past plain text, if it stands there. */
+static int skip(PyObject *content, Py_ssize_t *at, const char *text) {
+    Py_ssize_t next = *at;
+    for (; *text; text++, next++)
+        if (next >= PyUnicode_GET_LENGTH(content)
+            || PyUnicode_READ_CHAR(content, next) != (Py_UCS4)*text)
+            return 0;
+    *at = next;
+    return 1;
+}
+
+/* Return the character that stands behind a backslash; 0 where Python has to say. */
+static Py_UCS4 unescaped(PyObject *content, Py_ssize_t at) {
+    static const char letters[] = "nrtfb\"\\/", meant[] = "\n\r\t\f\b\"\\/";
+    Py_UCS4 each = at < PyUnicode_GET_LENGTH(content) ? PyUnicode_READ_CHAR(content, at) : 0;
+    const char *found = each && each < 128 ? strchr(letters, (int)each) : NULL;
+    return found ? (Py_UCS4)meant[found - letters] : 0;
+}
+
+/* Return the text of a string from `at` up to `end`, in which so many characters are escaped. */
+static PyObject *unescape(PyObject *content, Py_ssize_t at, Py_ssize_t end, Py_ssize_t escaped) {
+    Py_ssize_t size = end - at - escaped;
+    PyObject *wide = PyUnicode_New(size, PyUnicode_MAX_CHAR_VALUE(content));
+    for (Py_ssize_t next = 0; wide && at < end;) {
+        Py_ssize_t usual = count_usual(content, at);
+        if (usual && PyUnicode_CopyCharacters(wide, next, content, at, usual) < 0)
+            Py_CLEAR(wide);
+        next += usual;
+        at += usual;
+        if (wide && at < end) {
+            PyUnicode_WRITE(
+                PyUnicode_KIND(wide), PyUnicode_DATA(wide), next, unescaped(content, at + 1));
+            next++;
+            at += 2;
+        }
+    }
+    if (wide == NULL || PyUnicode_IS_ASCII(wide))
+        return wide;
+    PyObject *text =
+        PyUnicode_FromKindAndData((int)PyUnicode_KIND(wide), PyUnicode_DATA(wide), size);
+    Py_DECREF(wide); /* as wide as all of the content: perhaps too wide */
+    return text;
+}
+
+/* Read a string without characters that are written by their numbers; NULL where it is no such. */
+static PyObject *read_string(PyObject *content, Py_ssize_t *at) {
+    Py_ssize_t escaped = 0;
+    if (!skip(content, at, "\""))
+        return NULL;
+    Py_ssize_t start = *at, end = start + count_usual(content, start);
+    while (end < PyUnicode_GET_LENGTH(content) && PyUnicode_READ_CHAR(content, end) == '\\') {
+        if (!unescaped(content, end + 1))
+            return NULL;
+        escaped++;
+        end += 2;
+        end += count_usual(content, end);
+    }
+    *at = end;
+    return !skip(content, at, "\"") ? NULL
+           : escaped               ? unescape(content, start, end, escaped)
+                                   : PyUnicode_Substring(content, start, end);
+}
+
+/* Read a list of such strings. */
+static PyObject *read_strings(PyObject *content, Py_ssize_t *at) {
+    PyObject *texts = skip(content, at, "[") ? PyList_New(0) : NULL;
+    if (texts == NULL || skip(content, at, "]"))
+        return texts;
+    do {
+        PyObject *text = read_string(content, at);
+        int failed = text == NULL || PyList_Append(texts, text) < 0;
+        Py_XDECREF(text);
+        if (failed) {
+            Py_DECREF(texts);
+            return NULL;
+        }
+    } while (skip(content, at, ","));
+    if (!skip(content, at, "]"))
+        Py_CLEAR(texts);
+    return texts;
+}
+
+static int read_field(PyObject *content, Py_ssize_t *at, PyObject *fields) {
+    PyObject *name = read_string(content, at);
+    PyObject *texts = name && skip(content, at, ":") ? read_strings(content, at) : NULL;
+    int failed = texts == NULL || PyDict_SetItem(fields, name, texts) < 0;
+    Py_XDECREF(name);
+    Py_XDECREF(texts);
+    return failed ? -1 : 0;
+}
+
+/* read_fields(content): the fields of what write_content wrote without metadata; None where Python
+ * has to read it. */
+PyObject *read_fields(PyObject *Py_UNUSED(module), PyObject *content) {
+    Py_ssize_t at = 0;
+    PyObject *fields = PyDict_New();
+    if (fields == NULL)
+        return NULL;
+    int failed = !PyUnicode_Check(content) || !skip(content, &at, "{\"fields\":{");
+    if (!failed && !skip(content, &at, "}")) {
+        do
+            failed = read_field(content, &at, fields) < 0;
+        while (!failed && skip(content, &at, ","));
+        failed = failed || !skip(content, &at, "}");
+    }
+    failed = failed || !skip(content, &at, ",\"metadata\":{}}")
+             || at != PyUnicode_GET_LENGTH(content);
+    if (!failed)
+        return fields;
+    Py_DECREF(fields);
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }

@@ -198,7 +198,8 @@ static PyObject *derive(PyObject *Py_UNUSED(module), PyObject *args) {
 
 static PyMethodDef methods[] = {{"derive", derive, METH_VARARGS, NULL},
     {"write_content", write_content, METH_VARARGS, NULL},
-    {"write_usual", write_usual, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+    {"write_usual", write_usual, METH_VARARGS, NULL},
+    {"read_fields", read_fields, METH_O, NULL}, {NULL, NULL, 0, NULL}};
 
 int add_preparing_functions(PyObject *module) {
     make_traits();

@@ -7,6 +7,7 @@
 
 PyObject *write_content(PyObject *module, PyObject *args);
 PyObject *write_usual(PyObject *module, PyObject *args);
+PyObject *read_fields(PyObject *module, PyObject *content);
 int add_preparing_functions(PyObject *module);
 
 #endif

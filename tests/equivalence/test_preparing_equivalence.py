@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -96,6 +97,29 @@ def test_content(fields: dict[str, tuple[str, ...]], metadata: dict[str, int | s
     content = write_content(document)
     assert content == write_slowly(document)
     assert read_content("d", content) == document
+    read = native.read_fields(content)
+    assert read == {name: list(texts) for name, texts in fields.items()} or (
+        read is None and (metadata or "\\u00" in content)
+    )
+
+
+PARTS = ("", '"', "\\", "\\n", "\\/", "\\u00e9", ",", "]", "}", " ", "\n", "[", ":", "x")
+
+
+@given(FIELDS, st.data())
+def test_content_that_was_altered(fields: dict[str, tuple[str, ...]], data: st.DataObject) -> None:
+    content = write_content(Document("d", fields))
+    at = data.draw(st.integers(0, len(content)))
+    new = data.draw(
+        st.sampled_from(
+            ["", '"', "\\", "\\n", "\\/", "\\u00e9", ",", "]", "}", " ", "\n", "[", ":", "x"]
+        )
+    )
+    altered = content[:at] + new + content[at + data.draw(st.integers(0, 2)) :]
+    read = native.read_fields(altered)
+    if read is not None:
+        assert json.loads(altered) == {"fields": read, "metadata": {}}
+    assert native.read_fields(altered.encode()) is None
 
 
 ODD = st.sampled_from(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from quoth.collection.content import read_content
+from quoth.compiled import is_compiled
 from quoth.errors import Damaged
 from quoth.records import Document, Passage, Span
 
@@ -90,10 +91,19 @@ def read_document(path: Path, row: int, docid: str, content: str) -> Document:
 
 
 def _read_fields(content: str) -> dict[str, list[str]]:
-    found = json.loads(content)
-    fields: dict[str, list[str]] = found["fields"]
-    found["metadata"].items()
+    fields = _read_usual_fields(content) if is_compiled() else None
+    if fields is None:
+        found = json.loads(content)
+        fields = found["fields"]
+        found["metadata"].items()
     return fields
+
+
+def _read_usual_fields(content: str) -> dict[str, list[str]] | None:
+    """Read fields in compiled code; None where there are metadata, or anything is unusual."""
+    from quoth.native import read_fields
+
+    return read_fields(content)
 
 
 def place_passages(
