@@ -20,7 +20,7 @@ from quoth.engine import adding
 from quoth.engine.engine import Engine
 from quoth.errors import CorpusError
 from quoth.records import Document
-from quoth.search.lexical import upkeep
+from quoth.search.lexical import analysing
 
 COUNT = 6_000
 FILES = ("collection.db", "lexical/statistics.db", "lexical/passages.db")
@@ -59,7 +59,7 @@ def others(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     """Let either threads or processes take part."""
     if request.param == "processes":
         monkeypatch.setattr(adding, "is_compiled", lambda: False)
-        monkeypatch.setattr(upkeep, "is_analysed_at_once", lambda _config: False)
+        monkeypatch.setattr(analysing, "is_analysed_at_once", lambda _config: False)
 
 
 @pytest.fixture(scope="module")

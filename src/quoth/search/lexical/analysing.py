@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from quoth.collection.portions import PlacedText, StoredPortion
 from quoth.compiled import is_compiled
 from quoth.index.lexical.passage_terms import PlacedPassage, write_record
+from quoth.portions import map_portions
 from quoth.records import Document
 from quoth.text.words import Analyser, AnalyserConfig
 from quoth.vocabulary.term_counts import BatchCounts, FieldTerms, JoinedTerms, join_terms
@@ -42,6 +43,15 @@ class AnalysedPortion:
     def numbered_records(self) -> Iterator[tuple[int, bytes]]:
         """Yield rows and their records."""
         return zip(self.rows, self.records, strict=True)
+
+
+def analyse_portions(
+    portions: Iterable[StoredPortion], *, config: AnalyserConfig, workers: int
+) -> Generator[AnalysedPortion, None, None]:
+    """Analyse stored documents, portion by portion, where so many others may take part."""
+    work = functools.partial(analyse_portion, config=config)
+    in_threads = is_analysed_at_once(config)
+    return map_portions(work, portions, workers=workers, in_threads=in_threads)
 
 
 def analyse_portion(portion: StoredPortion, *, config: AnalyserConfig) -> AnalysedPortion:

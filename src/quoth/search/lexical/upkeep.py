@@ -10,7 +10,6 @@ collections get them with the next write.
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import tempfile
 from collections.abc import Generator, Iterator
@@ -27,13 +26,7 @@ from quoth.index.lexical.passage_terms import FILE_NAME as PASSAGES_FILE
 from quoth.index.lexical.passage_terms import PassageTermsFile
 from quoth.index.lexical.postings_writer import PostingsWriter
 from quoth.index.lexical.writer import LexicalWriter
-from quoth.portions import map_portions
-from quoth.search.lexical.analysing import (
-    AnalysedPortion,
-    analyse,
-    analyse_portion,
-    is_analysed_at_once,
-)
+from quoth.search.lexical.analysing import AnalysedPortion, analyse, analyse_portions
 from quoth.search.lexical.kept_postings import ComparedPostings, complete_postings
 from quoth.search.lexical.opening import require_analyser
 from quoth.search.lexical.records import ComparedRecords, record_basis
@@ -333,10 +326,8 @@ class LexicalUpkeep:
 
     def _analysed(self, after: int) -> Generator[AnalysedPortion, None, None]:
         """Analyse the documents that came after a change, each once."""
-        work = functools.partial(analyse_portion, config=self._analyser.config)
         added = self._store.portions_between(after, self._upto)
-        in_threads = is_analysed_at_once(self._analyser.config)
-        return map_portions(work, added, workers=self._workers, in_threads=in_threads)
+        return analyse_portions(added, config=self._analyser.config, workers=self._workers)
 
     @contextlib.contextmanager
     def _records(self) -> Iterator[PassageTermsFile]:
