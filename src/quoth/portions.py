@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 _ALONE = 2
 """Portions that the caller works on alone: starting a process costs about as much as one."""
 
-_FEWEST_SHARED = 2
-"""Portions from which on a thread is started, which costs next to nothing."""
+_ALONE_BEFORE_THREADS = 1
+"""Portions before a thread is started, which costs next to nothing: most writes have one."""
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -65,12 +65,10 @@ def map_portions(
     """
     source = iter(portions)
     calmly = functools.partial(_work_undisturbed, work)
-    alone = 0 if in_threads or _are_waiting() else _ALONE
+    alone = _ALONE_BEFORE_THREADS if in_threads else 0 if _are_waiting() else _ALONE
     yield from map(calmly, source if workers <= 0 else islice(source, alone))
-    first = list(islice(source, _FEWEST_SHARED if in_threads else 1))
-    if len(first) < _FEWEST_SHARED and in_threads:
-        yield from map(calmly, first)
-    elif first:
+    first = list(islice(source, 1))
+    if first:
         with (
             _hire(workers, in_threads=in_threads) as crew,
             contextlib.closing(crew.run(calmly, chain(first, source))) as done,

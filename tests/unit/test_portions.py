@@ -36,8 +36,9 @@ def _is_collecting(_number: int) -> bool:
     return gc.isenabled()
 
 
-def _meet(_number: int, *, meeting: threading.Barrier) -> int:
-    meeting.wait()
+def _meet(number: int, *, meeting: threading.Barrier) -> int:
+    if number:
+        meeting.wait()
     return threading.get_ident()
 
 
@@ -66,11 +67,11 @@ def test_results_of_threads_come_in_order(count: int) -> None:
     assert list(map_portions(_square, range(count), workers=3, in_threads=True)) == expected
 
 
-def test_threads_take_part_from_two_portions_on_and_end_with_the_work() -> None:
+def test_threads_take_part_after_one_portion_and_end_with_the_work() -> None:
     before = threading.active_count()
     meeting = threading.Barrier(2, timeout=60)  # neither portion is done by one thread alone
     work = partial(_meet, meeting=meeting)
-    assert len(set(map_portions(work, range(2), workers=1, in_threads=True))) == 2
+    assert len(set(map_portions(work, range(3), workers=1, in_threads=True))) == 2
     with contextlib.closing(
         map_portions(_square, range(SHARED), workers=2, in_threads=True)
     ) as results:
@@ -139,17 +140,21 @@ def test_so_many_portions_are_drawn_ahead_and_no_more() -> None:
                 break
 
 
+@pytest.mark.parametrize("in_threads", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 40])
 @pytest.mark.parametrize("workers", [0, 1])
-def test_an_error_of_the_source_comes_after_what_it_gave(workers: int) -> None:
+def test_an_error_of_the_source_comes_after_what_it_gave(
+    workers: int, count: int, *, in_threads: bool
+) -> None:
     def draw() -> Iterator[int]:
-        yield from range(40)
+        yield from range(count)
         raise ValueError("the source broke")
 
     found = []
     with pytest.raises(ValueError, match="the source broke"):
-        for each in map_portions(_square, draw(), workers=workers):
+        for each in map_portions(_square, draw(), workers=workers, in_threads=in_threads):
             found.append(each)
-    assert found == [number * number for number in range(40)]
+    assert found == [number * number for number in range(count)]
 
 
 def test_what_cannot_be_sent_is_worked_on_here() -> None:
