@@ -1,6 +1,8 @@
 /* quoth.native: what Python would do too slowly. Each part has a reference in Python that it is
  * tested against, and Quoth works without this module, only slower. */
+#include "analysis_type.h"
 #include "postings_type.h"
+#include "preparing.h"
 #include "records.h"
 #include "showing.h"
 #include "texts.h"
@@ -20,8 +22,9 @@ PyMODINIT_FUNC PyInit_native(void) {
     if (module == NULL)
         return NULL;
     if (add_builder_type(module) < 0 || add_segments_type(module) < 0
-        || add_record_functions(module) < 0
-        || add_showing_functions(module) < 0 || add_text_functions(module) < 0 || add_words_type(module) < 0
+        || add_record_functions(module) < 0 || add_showing_functions(module) < 0
+        || add_text_functions(module) < 0 || add_words_type(module) < 0
+        || add_analysis_type(module) < 0 || add_preparing_functions(module) < 0
         || PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) < 0) {
         Py_DECREF(module);
         return NULL;

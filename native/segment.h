@@ -44,6 +44,11 @@ int bytes_reserve(Bytes *bytes, size_t more); /* 0, or -1 without memory */
 int bytes_add(Bytes *bytes, const void *data, size_t size);
 void bytes_free(Bytes *bytes);
 
+/* Have room for more bytes, without a call where there is. */
+static inline int bytes_room(Bytes *bytes, size_t more) {
+    return bytes->room - bytes->size >= more ? 0 : bytes_reserve(bytes, more);
+}
+
 static inline uint8_t *put_number(uint8_t *at, uint64_t number) {
     while (number >= 0x80) {
         *at++ = (uint8_t)(number | 0x80);

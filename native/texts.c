@@ -1,6 +1,8 @@
 /* What is counted in texts: passages weighed by the terms in them, and signatures of texts. */
 #include "texts.h"
 
+#include "signing.h"
+
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -246,7 +248,7 @@ static void make_crc_table(void) {
 }
 
 /* CRC-32 as zlib has it, eight bytes at a time. */
-static uint32_t crc_of(const uint8_t *data, size_t size) {
+uint32_t crc_of(const uint8_t *data, size_t size) {
     uint32_t crc = 0xffffffffu;
     for (; size >= 8; size -= 8, data += 8) {
         uint32_t low, high;
@@ -287,12 +289,12 @@ static size_t tidy(
     return count;
 }
 
-static size_t hash_runs(const uint8_t *text, const uint32_t *starts, const uint32_t *ends,
-    size_t count, size_t run, uint32_t *hashes) {
+size_t hash_runs(const uint8_t *text, uint32_t *starts, const uint32_t *ends, size_t count,
+    size_t run, uint32_t *hashes) {
     size_t found = count >= run ? count - run + 1 : 0, kept = 0;
     for (size_t at = 0; at < found; at++)
         hashes[at] = crc_of(text + starts[at], ends[at + run - 1] - starts[at]);
-    qsort(hashes, found, sizeof *hashes, compare_hashes);
+    sort_hashes(hashes, starts, found);
     for (size_t at = 0; at < found; at++)
         if (!at || hashes[at] != hashes[at - 1])
             hashes[kept++] = hashes[at];

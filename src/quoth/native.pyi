@@ -1,4 +1,4 @@
-from collections.abc import Callable, Collection, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import ParamSpec, TypeVar
 
 from quoth.records import Passage, Snippet, Span
@@ -34,10 +34,28 @@ def snippets(
     make_snippet: Callable[[str, Span, tuple[Span, ...]], Snippet],
     /,
 ) -> list[Snippet]: ...
+def write_content(fields: dict[str, tuple[str, ...]], metadata: str, /) -> str: ...
+def write_usual(docid: object, fields: object, longest: int, /) -> str | None: ...
+def read_fields(content: object, /) -> dict[str, list[str]] | None: ...
+def derive(
+    documents: list[dict[str, tuple[str, ...]]],
+    only: tuple[str, ...],
+    max_words: int,
+    signature: tuple[int, int, int, int],
+    /,
+) -> list[tuple[tuple[tuple[str, int, int, int], ...] | None, bytes | None]]: ...
 
 class PostingsBuilder:
     def __init__(self, lengths: bytes, default_view: int, /) -> None: ...
-    def add(self, row: int, texts: list[tuple[int, str]], /) -> None: ...
+    def add(
+        self,
+        rows: bytes,
+        documents: tuple[Mapping[str, Sequence[str]], ...],
+        views: dict[str, int],
+        start: int,
+        most: int,
+        /,
+    ) -> int: ...
     def size(self) -> int: ...
     def count(self) -> int: ...
     def write(self, handle: int, k1: float, averages: bytes | None, /) -> None: ...
@@ -70,3 +88,25 @@ class Words:
     def place_known(
         self, text: str, wanted: Container[str], keys: bytes, wanted_keys: bytes, /
     ) -> list[tuple[int, int, str]] | None: ...
+
+class Analysis:
+    def __init__(
+        self,
+        of_words: Callable[[list[str]], list[str]],
+        of_chunk: Callable[[str, bool], Sequence[str]],
+        most: int,
+        /,
+    ) -> None: ...
+    def read(
+        self,
+        documents: list[dict[str, list[str]]],
+        places: list[list[tuple[int, str, int, int, int]]],
+        /,
+    ) -> (
+        tuple[
+            tuple[dict[str, list[str]], ...],
+            tuple[bytes, ...],
+            list[tuple[str | None, bool, int, dict[str, int]]],
+        ]
+        | None
+    ): ...

@@ -16,12 +16,9 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
-from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-AHEAD = 3
-"""Portions at hand for each process, the caller included; they bound what is held in memory."""
+from quoth.portion_threads import Crew, Slot
 
 _IN_HAND = 2
 """Portions that a process has at a time: one to work on, and the next."""
@@ -35,120 +32,40 @@ serve()
 _HEAD_BYTES = 8
 _FAILED = b""
 
-P = TypeVar("P")
-R = TypeVar("R")
 
-
-class _Slot(Generic[P, R]):
-    """A portion and what became of it."""
-
-    def __init__(self, work: Callable[[P], R], portion: P) -> None:
-        self.work = work
-        self.portion = portion
-        self.is_done = threading.Event()
-        self._results: list[R] = []
-
-    def put(self, result: R) -> None:
-        """Keep the result."""
-        self._results.append(result)
-
-    def give(self) -> R:
-        """Return the result; where there is none, it is worked out here, with all its errors."""
-        return self._results.pop() if self._results else self.work(self.portion)
-
-
-class _Source(Generic[P, R]):
-    """Portions that are drawn one by one; an error comes after what was drawn before it."""
-
-    def __init__(self, work: Callable[[P], R], portions: Iterator[P]) -> None:
-        self._work = work
-        self._portions = portions
-        self._failure: Exception | None = None
-
-    def draw(self) -> list[_Slot[P, R]]:
-        """Draw the next portion; none at the end."""
-        if self._failure is not None:
-            return []
-        try:
-            return [_Slot(self._work, portion) for portion in islice(self._portions, 1)]
-        except Exception as error:
-            self._failure = error
-            return []
-
-    def raise_failure(self) -> None:
-        """Raise what ended the drawing, if anything did."""
-        if self._failure is not None:
-            raise self._failure
-
-
-class Crew:
-    """Processes that share the work with the thread that asks for it."""
+class ProcessCrew(Crew):
+    """Processes that do, each with a thread here that hands over to it."""
 
     def __init__(self, workers: int) -> None:
-        self._waiting: queue.SimpleQueue[_Slot[Any, Any] | None] = queue.SimpleQueue()
         self._processes: list[tuple[subprocess.Popen[bytes], socket.socket]] = []
-        self._threads: list[threading.Thread] = []
         path = [each for each in sys.path if each] or [os.getcwd()]
-        command = [sys.executable, "-c", _START.format(path=path)]
-        for _worker in range(workers):
-            with contextlib.suppress(OSError):  # where none can be started, the caller does it all
-                self._start(command)
+        self._command = [sys.executable, "-c", _START.format(path=path)]
+        super().__init__(workers)
 
-    def _start(self, command: list[str]) -> None:
+    def _hire(self) -> None:
+        with contextlib.suppress(OSError):  # where none can be started, the caller does it all
+            self._start_process()
+
+    def _start_process(self) -> None:
         ours, theirs = socket.socketpair()
         with theirs, contextlib.ExitStack() as unless_started:
             unless_started.callback(ours.close)
             process = subprocess.Popen(
-                command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                self._command,
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
             )
             unless_started.pop_all()
         self._processes.append((process, ours))
-        thread = threading.Thread(target=self._hand_over, args=(ours,), daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-    def run(self, work: Callable[[P], R], portions: Iterator[P]) -> Generator[R, None, None]:
-        """Yield results in order, and work on portions while the next result is not there."""
-        slots: deque[_Slot[P, R]] = deque()
-        most, source = AHEAD * (1 + len(self._processes)), _Source(work, portions)
-        try:
-            while True:
-                if slots and slots[0].is_done.is_set():
-                    yield slots.popleft().give()
-                elif len(slots) < most and (drawn := source.draw()):
-                    slots.extend(drawn)
-                    self._waiting.put(drawn[0])
-                elif slots:
-                    self._take_part(slots[0])
-                else:
-                    source.raise_failure()
-                    return
-        finally:
-            self._forget_waiting()
-
-    def _forget_waiting(self) -> None:
-        with contextlib.suppress(queue.Empty):
-            while True:
-                self._waiting.get_nowait()
-
-    def _take_part(self, awaited: _Slot[P, R]) -> None:
-        """Work on the next portion that nobody has taken; where there is none, wait."""
-        try:
-            slot = self._waiting.get_nowait()
-        except queue.Empty:
-            awaited.is_done.wait()
-            return
-        if slot is not None:
-            with contextlib.suppress(Exception):  # it is met again when its turn comes
-                slot.put(slot.work(slot.portion))
-            slot.is_done.set()
+        self._start_thread(self._hand_over, ours)
 
     def _hand_over(self, worker: socket.socket) -> None:
         """Let a process work on one portion after another, until it or the work ends.
 
         It gets the next one before it has answered the last, so that it need not wait.
         """
-        sent: deque[_Slot[Any, Any]] = deque()
+        sent: deque[Slot[Any, Any]] = deque()
         try:
             while True:
                 slot = self._take(wait=not sent) if len(sent) < _IN_HAND else None
@@ -167,7 +84,7 @@ class Crew:
             for slot in sent:
                 slot.is_done.set()
 
-    def _take(self, *, wait: bool) -> _Slot[Any, Any] | None:
+    def _take(self, *, wait: bool) -> Slot[Any, Any] | None:
         """Take the next portion; None where there is none, or will be none."""
         try:
             return self._waiting.get(block=wait)
@@ -176,12 +93,9 @@ class Crew:
 
     def close(self) -> None:
         """End the processes."""
-        self._forget_waiting()
         for process, _connection in self._processes:
-            self._waiting.put(None)
             process.kill()
-        for thread in self._threads:
-            thread.join()
+        super().close()
         for process, connection in self._processes:
             connection.close()
             process.wait()

@@ -1,11 +1,12 @@
-"""Work on portions one after another, with other processes taking some where there is much to do.
+"""Work on portions one after another, with others taking some where there is much to do.
 
 What comes out is the same, in the same order, whether others take part or not: a portion is handed
 to a pure function, and whoever is free takes the next one. The caller takes part as well, so two
-cores need one process more. Others are started only once some portions have been worked on and
-there are more; those that are kept from earlier work take part at once. They end with the work or
-with the block of `kept_workers`, and by themselves where the caller dies, as nobody writes to them
-any more. A portion that fails elsewhere is worked on again by the caller, so errors are the same,
+cores need one more. Others are threads where the work is done in compiled code, without Python's
+lock, and else processes. These are started only once some portions have been worked on and there
+are more; those that are kept from earlier work take part at once. They end with the work or with
+the block of `kept_workers`, and by themselves where the caller dies, as nobody writes to them any
+more. A portion that fails elsewhere is worked on again by the caller, so errors are the same,
 too.
 """
 
@@ -20,11 +21,16 @@ from contextvars import ContextVar
 from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeVar
 
+from quoth.portion_threads import Crew
+
 if TYPE_CHECKING:
-    from quoth.portion_workers import Crew
+    from quoth.portion_workers import ProcessCrew
 
 _ALONE = 2
 """Portions that the caller works on alone: starting a process costs about as much as one."""
+
+_ALONE_BEFORE_THREADS = 1
+"""Portions before a thread is started, which costs next to nothing: most writes have one."""
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -46,24 +52,25 @@ def _count_cores() -> int:
 
 
 def map_portions(
-    work: Callable[[P], R], portions: Iterable[P], *, workers: int
+    work: Callable[[P], R], portions: Iterable[P], *, workers: int, in_threads: bool = False
 ) -> Generator[R, None, None]:
     """Yield what `work` makes of each portion, in order.
 
     `work` must be a function of a module, or a partial one, that depends on nothing but what it is
-    given. Portions are drawn by this thread alone. Close the generator to stop early.
+    given; with `in_threads`, it should seldom need Python's lock. Portions are drawn by this thread
+    alone. Close the generator to stop early.
 
     >>> list(map_portions(len, ["an", "owl"], workers=1))
     [2, 3]
     """
     source = iter(portions)
     calmly = functools.partial(_work_undisturbed, work)
-    alone = 0 if _are_waiting() else _ALONE
+    alone = _ALONE_BEFORE_THREADS if in_threads else 0 if _are_waiting() else _ALONE
     yield from map(calmly, source if workers <= 0 else islice(source, alone))
     first = list(islice(source, 1))
     if first:
         with (
-            _hire(workers) as crew,
+            _hire(workers, in_threads=in_threads) as crew,
             contextlib.closing(crew.run(calmly, chain(first, source))) as done,
         ):
             yield from done
@@ -100,14 +107,14 @@ class _Kept:
 
     def __init__(self, until: contextlib.ExitStack) -> None:
         self._until = until
-        self._crew: Crew | None = None
+        self._crew: ProcessCrew | None = None
 
     @property
     def are_started(self) -> bool:
         """Whether there are any."""
         return self._crew is not None
 
-    def get(self, workers: int) -> Crew:
+    def get(self, workers: int) -> ProcessCrew:
         """Return them; they are started when first asked for."""
         if self._crew is None:
             self._crew = _start(workers)
@@ -125,20 +132,20 @@ def _are_waiting() -> bool:
 
 
 @contextlib.contextmanager
-def _hire(workers: int) -> Iterator[Crew]:
+def _hire(workers: int, *, in_threads: bool) -> Iterator[Crew]:
     kept = _kept.get()
-    if kept is not None:
+    if kept is not None and not in_threads:
         yield kept.get(workers)
         return
-    crew = _start(workers)
+    crew = Crew(workers) if in_threads else _start(workers)
     try:
         yield crew
     finally:
         crew.close()
 
 
-def _start(workers: int) -> Crew:
+def _start(workers: int) -> ProcessCrew:
     """Start processes; what that takes is imported only where there are any."""
-    from quoth.portion_workers import Crew
+    from quoth.portion_workers import ProcessCrew
 
-    return Crew(workers)
+    return ProcessCrew(workers)

@@ -1,4 +1,4 @@
-"""Adding many documents gives the same collection whether other processes take part or not."""
+"""Adding many documents gives the same collection whether others take part or not."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from pathlib import Path
 import pytest
 
 from quoth import portions
+from quoth.engine import adding
 from quoth.engine.engine import Engine
 from quoth.errors import CorpusError
 from quoth.records import Document
+from quoth.search.lexical import analysing
 
 COUNT = 6_000
 FILES = ("collection.db", "lexical/statistics.db", "lexical/passages.db")
@@ -52,6 +54,14 @@ def many_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(portions, "_count_cores", lambda: 8)
 
 
+@pytest.fixture(params=["threads", "processes"])
+def others(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let either threads or processes take part."""
+    if request.param == "processes":
+        monkeypatch.setattr(adding, "is_compiled", lambda: False)
+        monkeypatch.setattr(analysing, "is_analysed_at_once", lambda _config: False)
+
+
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("alone") / "c.quoth"
@@ -60,7 +70,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return _digests(folder)
 
 
-@pytest.mark.usefixtures("many_cores")
+@pytest.mark.usefixtures("many_cores", "others")
 @pytest.mark.parametrize("workers", [1, 3])
 def test_tables_are_the_same_row_by_row(
     tmp_path: Path, alone: dict[str, str], workers: int
@@ -73,7 +83,7 @@ def test_tables_are_the_same_row_by_row(
     assert _digests(folder) == alone
 
 
-@pytest.mark.usefixtures("many_cores")
+@pytest.mark.usefixtures("many_cores", "others")
 def test_an_error_names_the_document_and_keeps_what_came_before(tmp_path: Path) -> None:
     with Engine.open(tmp_path / "c.quoth", settings=(_settings(2),)) as engine:
         with pytest.raises(CorpusError, match="'d5100' has no text"):
@@ -89,14 +99,16 @@ sys.path[:] = {path!r}
 from pathlib import Path
 from quoth import portions
 from quoth.engine.engine import Engine
-from quoth.portion_workers import Crew
+from quoth.portion_workers import ProcessCrew
 import test_workers as own
+from quoth.engine import adding
+adding.is_compiled = lambda: False  # processes take part then
 portions._count_cores = lambda: 8
-start = Crew._start
-def tell(crew, command):
-    start(crew, command)
+start = ProcessCrew._start_process
+def tell(crew):
+    start(crew)
     print(crew._processes[-1][0].pid, flush=True)
-Crew._start = tell
+ProcessCrew._start_process = tell
 def documents():
     for number, document in enumerate(own._documents()):
         if number == own.COUNT - 100:

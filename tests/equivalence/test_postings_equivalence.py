@@ -69,7 +69,7 @@ class World:
             for row in doomed:
                 del self.live[row]
             for row in rows[at : at + size]:
-                writer.add_joined(row, join_terms(self.live[row]))
+                writer.add_joined((row,), (join_terms(self.live[row]),))
             self.entry, _seals = writer.finish()
             at += size
 
@@ -156,7 +156,7 @@ def _segments_of(folder: Path, documents: Documents, sizes: Sequence[int]) -> An
     while at < len(rows):
         writer = PostingsWriter(folder, ["title", "text"], current=entry)
         for row in rows[at : at + sizes[at % len(sizes)]]:
-            writer.add_joined(row, join_terms(documents[row]))
+            writer.add_joined((row,), (join_terms(documents[row]),))
         entry, _seals = writer.finish()
         at += sizes[at % len(sizes)]
     assert entry is not None

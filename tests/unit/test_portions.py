@@ -1,4 +1,4 @@
-"""Portions worked on with other processes: the same results, errors and order as without."""
+"""Portions worked on with other threads and processes: the same results and errors as without."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from quoth import portions
-from quoth.portion_workers import AHEAD
+from quoth.portion_threads import AHEAD
 from quoth.portions import kept_workers, map_portions
 
 SHARED = 200
@@ -33,6 +34,12 @@ def _square(number: int) -> int:
 
 def _is_collecting(_number: int) -> bool:
     return gc.isenabled()
+
+
+def _meet(number: int, *, meeting: threading.Barrier) -> int:
+    if number:
+        meeting.wait()
+    return threading.get_ident()
 
 
 def _refuse(number: int, *, bad: int) -> int:
@@ -52,6 +59,38 @@ def _die_elsewhere(number: int, *, home: int) -> int:
 def test_results_come_in_order_whatever_the_number_of_workers(workers: int, count: int) -> None:
     expected = [number * number for number in range(count)]
     assert list(map_portions(_square, range(count), workers=workers)) == expected
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, SHARED])
+def test_results_of_threads_come_in_order(count: int) -> None:
+    expected = [number * number for number in range(count)]
+    assert list(map_portions(_square, range(count), workers=3, in_threads=True)) == expected
+
+
+def test_threads_take_part_after_one_portion_and_end_with_the_work() -> None:
+    before = threading.active_count()
+    meeting = threading.Barrier(2, timeout=60)  # neither portion is done by one thread alone
+    work = partial(_meet, meeting=meeting)
+    assert len(set(map_portions(work, range(3), workers=1, in_threads=True))) == 2
+    with contextlib.closing(
+        map_portions(_square, range(SHARED), workers=2, in_threads=True)
+    ) as results:
+        for _number in range(20):
+            next(results)
+    assert threading.active_count() == before
+
+
+def test_one_portion_starts_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(portions, "Crew", None)
+    assert list(map_portions(_square, range(1), workers=4, in_threads=True)) == [0]
+
+
+def test_an_error_of_a_thread_comes_where_its_portion_would() -> None:
+    found, work = [], partial(_refuse, bad=60)
+    with pytest.raises(ValueError, match="portion 60 is bad"):
+        for each in map_portions(work, range(SHARED), workers=2, in_threads=True):
+            found.append(each)
+    assert found == list(range(60))
 
 
 def test_others_take_part_and_so_does_the_caller() -> None:
@@ -101,17 +140,21 @@ def test_so_many_portions_are_drawn_ahead_and_no_more() -> None:
                 break
 
 
+@pytest.mark.parametrize("in_threads", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 40])
 @pytest.mark.parametrize("workers", [0, 1])
-def test_an_error_of_the_source_comes_after_what_it_gave(workers: int) -> None:
+def test_an_error_of_the_source_comes_after_what_it_gave(
+    workers: int, count: int, *, in_threads: bool
+) -> None:
     def draw() -> Iterator[int]:
-        yield from range(40)
+        yield from range(count)
         raise ValueError("the source broke")
 
     found = []
     with pytest.raises(ValueError, match="the source broke"):
-        for each in map_portions(_square, draw(), workers=workers):
+        for each in map_portions(_square, draw(), workers=workers, in_threads=in_threads):
             found.append(each)
-    assert found == [number * number for number in range(40)]
+    assert found == [number * number for number in range(count)]
 
 
 def test_what_cannot_be_sent_is_worked_on_here() -> None:
@@ -174,8 +217,8 @@ _ORPHANING = """
 import sys
 sys.path[:] = {path!r}
 import os, itertools
-from quoth.portion_workers import Crew
-crew = Crew(1)
+from quoth.portion_workers import ProcessCrew
+crew = ProcessCrew(1)
 print(crew._processes[0][0].pid, flush=True)
 results = crew.run(abs, itertools.count())
 for _ in range(20):

@@ -56,13 +56,12 @@ class Batch:
         ready = self._prepared.get(id(document)) or self._prepare(document, stored)
         if ready.digest == stored:
             return "unchanged"
-        # Where it was stored when it was prepared, it has been changed since.
-        derived = ready.derived or self._prepare(document, None).derived
-        assert derived is not None
+        if ready.derived is None:  # it was stored when it was prepared, and has been changed since
+            ready = self._prepare(document, None)
         for name in document.fields:
             if name not in self._field_ids:
                 self._field_ids[name] = _new_field(self._db, name)
-        self.put_prepared(document.docid, ready._replace(derived=derived), row=row)
+        self.put_prepared(document.docid, ready, row=row)
         return "added" if live is None else "updated"
 
     def put_prepared(self, docid: str, ready: PreparedDocument, *, row: int | None = None) -> None:
@@ -77,7 +76,8 @@ class Batch:
         self._documents[row] = [row, docid, ready.digest, ready.content, number, None]
         assert ready.derived is not None
         filters, places, signature = ready.derived
-        self._filter_values += [(*entry, row) for entry in filters]
+        if filters:
+            self._filter_values += [(*entry, row) for entry in filters]
         self._passages += [(row, self._field_ids[name], *rest) for name, *rest in places]
         self._signatures.append((row, signature))
 
@@ -88,22 +88,16 @@ class Batch:
 
     def write(self) -> None:
         """Write everything that was taken in."""
-        self._db.run_many(
-            "INSERT INTO changes (number, kind, docid, hash, digest) VALUES (?, ?, ?, ?, ?)",
-            self._changes,
-        )
+        self._db.insert_many("changes (number, kind, docid, hash, digest)", self._changes, width=5)
         self._db.run_many("UPDATE documents SET removed = ? WHERE row = ?", self._retired)
-        self._db.run_many(
-            "INSERT INTO documents (row, docid, hash, content, added, removed)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
+        self._db.insert_many(
+            "documents (row, docid, hash, content, added, removed)",
             map(tuple, self._documents.values()),
+            width=6,
         )
-        self._db.run_many(
-            "INSERT INTO filter_values (key, kind, value, row) VALUES (?, ?, ?, ?)",
-            self._filter_values,
-        )
+        self._db.insert_many("filter_values (key, kind, value, row)", self._filter_values, width=4)
         put_passages(self._db, self._passages)
-        self._db.run_many("INSERT INTO signatures VALUES (?, ?)", self._signatures)
+        self._db.insert_many("signatures (row, signature)", self._signatures, width=2)
 
     def _log(self, kind: str, docid: str, digest: bytes) -> int:
         self._number += 1
@@ -142,10 +136,7 @@ def passage_entries(
 
 def put_passages(database: Database, entries: Sequence[tuple[object, ...]]) -> None:
     """Store passages, in their order."""
-    database.run_many(
-        'INSERT INTO passages (document, field, instance, start, "end") VALUES (?, ?, ?, ?, ?)',
-        entries,
-    )
+    database.insert_many('passages (document, field, instance, start, "end")', entries, width=5)
 
 
 def find_live(database: Database, docids: Iterable[str]) -> dict[str, tuple[int, bytes]]:

@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Iterable
 
+from quoth.compiled import is_compiled
 from quoth.records import Document, Scalar
 
 RESERVED_FIELDS = ("", "*")
@@ -29,12 +30,39 @@ def write_content(document: Document) -> str:
     >>> write_content(Document("d", {"title": ("Œuvre",)}, {"year": 1913}))
     '{"fields":{"title":["Œuvre"]},"metadata":{"year":1913}}'
     """
+    if not is_compiled():
+        return write_slowly(document)
+    from quoth.native import write_content as write
+
+    return write(dict(document.fields), _write_metadata(document))
+
+
+def write_usual(document: Document) -> str | None:
+    """Write a document that surely can be stored, as most without metadata; None for others.
+
+    >>> write_usual(Document("d", {"text": ("An owl",)}))
+    '{"fields":{"text":["An owl"]},"metadata":{}}'
+    """
+    if document.metadata:
+        return None
+    if not is_compiled():
+        return write_slowly(document) if _is_usual(document) else None
+    from quoth.native import write_usual as write
+
+    return write(document.docid, document.fields, MAX_DOCID_LENGTH)
+
+
+def write_slowly(document: Document) -> str:
+    """Do the same without compiled code."""
     fields = [
         f"{_quote(name)}:[{','.join(map(_quote, instances))}]"
         for name, instances in document.fields.items()
     ]
-    metadata = _ENCODER.encode(dict(document.metadata)) if document.metadata else "{}"
-    return f'{{"fields":{{{",".join(fields)}}},"metadata":{metadata}}}'
+    return f'{{"fields":{{{",".join(fields)}}},"metadata":{_write_metadata(document)}}}'
+
+
+def _write_metadata(document: Document) -> str:
+    return _ENCODER.encode(dict(document.metadata)) if document.metadata else "{}"
 
 
 def read_content(docid: str, content: str) -> Document:

@@ -15,6 +15,7 @@ from typing import Any
 from quoth.errors import Busy, Damaged, Interrupted, QuothError, StorageFull
 from quoth.interruption import Interruption, current_interruption, interruptible
 from quoth.open_files import can_open_files, out_of_files, says_out_of_files
+from quoth.sqlite_writing import insert_many
 from quoth.storage_failures import storage_failed
 
 _NEVER = Interruption()
@@ -49,6 +50,13 @@ class Database:
         """Execute one statement for each tuple of parameters."""
         try:
             self.connection.executemany(sql, parameters)
+        except SQLITE_ERRORS as error:
+            raise explain_failure(self.path, error) from error
+
+    def insert_many(self, into: str, rows: Iterable[tuple[object, ...]], *, width: int) -> None:
+        """Insert rows of so many values into columns of a table, in order."""
+        try:
+            insert_many(self.connection, into, rows, width=width)
         except SQLITE_ERRORS as error:
             raise explain_failure(self.path, error) from error
 

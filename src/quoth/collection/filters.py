@@ -43,7 +43,9 @@ def filter_entries(document: Document) -> Iterator[tuple[str, int, Scalar]]:
     for key, value in document.metadata.items():
         pairs.extend((key, each) for each in (value if isinstance(value, tuple) else (value,)))
     for key, instances in document.fields.items():
-        pairs.extend((key, each) for each in instances if len(each) <= _LONGEST_INSTANCE)
+        pairs.extend([(key, each) for each in instances if len(each) <= _LONGEST_INSTANCE])
+    if not pairs:
+        return
     stored = ((clean(key), store_value(value)) for key, value in pairs)
     yield from sorted({(key, *typed): None for key, typed in stored if typed})
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from quoth.collection.content import read_content
+from quoth.compiled import is_compiled
 from quoth.errors import Damaged
 from quoth.records import Document, Passage, Span
 
@@ -19,6 +21,10 @@ StoredContent = tuple[int, str, str]
 
 StoredPlace = tuple[int, str, int, int, int]
 """A passage: row of its document, field, instance, start and end."""
+
+
+StoredFields = tuple[list[int], list[dict[str, list[str]]], list[list[StoredPlace]]]
+"""Rows, the fields of each document, and its passages."""
 
 
 class PlacedText(NamedTuple):
@@ -46,6 +52,17 @@ class StoredPortion:
         for row, document in documents.items():
             yield row, document, texts[row]
 
+    def read_fields(self) -> StoredFields | None:
+        """Read fields alone, and group passages; None where `read` has to say what is damaged."""
+        places: dict[int, list[StoredPlace]] = {row: [] for row, *_rest in self.documents}
+        try:
+            fields = [_read_fields(content) for _row, _docid, content in self.documents]
+            for place in self.places:
+                places[place[0]].append(place)
+        except (ValueError, LookupError, TypeError, AttributeError):
+            return None
+        return list(places), fields, list(places.values())
+
 
 def cut_portions(contents: Iterable[StoredContent]) -> Iterator[tuple[StoredContent, ...]]:
     """Cut a stream of documents into portions that take little memory.
@@ -71,6 +88,22 @@ def read_document(path: Path, row: int, docid: str, content: str) -> Document:
         return read_content(docid, content)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise damaged(path, f"document {docid!r} (row {row})", error) from error
+
+
+def _read_fields(content: str) -> dict[str, list[str]]:
+    fields = _read_usual_fields(content) if is_compiled() else None
+    if fields is None:
+        found = json.loads(content)
+        fields = found["fields"]
+        found["metadata"].items()
+    return fields
+
+
+def _read_usual_fields(content: str) -> dict[str, list[str]] | None:
+    """Read fields in compiled code; None where there are metadata, or anything is unusual."""
+    from quoth.native import read_fields
+
+    return read_fields(content)
 
 
 def place_passages(

@@ -19,6 +19,7 @@ from quoth.collection.preparing import (
 )
 from quoth.collection.seen import SeenDocids
 from quoth.collection.store import Written
+from quoth.compiled import is_compiled
 from quoth.errors import CorpusError
 from quoth.portions import count_workers, map_portions
 from quoth.records import Document, Located, Problem
@@ -102,7 +103,7 @@ def add_in_batches(
 ) -> Written:
     """Add or update documents, batch by batch; each is durable before the next is written.
 
-    Where there are many, other processes prepare batches ahead of the one that is written.
+    Where there are many, others prepare batches ahead of the one that is written.
     """
     cut = functools.partial(cut_document, config=config.passages)
     waiting: deque[list[Document]] = deque()
@@ -115,7 +116,9 @@ def add_in_batches(
     work = functools.partial(prepare_portion, config=config.passages)
     workers = count_workers(config.collection.workers)
     total = Written()
-    with contextlib.closing(map_portions(work, draw(), workers=workers)) as portions:
+    in_threads = is_compiled() and not config.passages.overlap_words
+    prepared = map_portions(work, draw(), workers=workers, in_threads=in_threads)
+    with contextlib.closing(prepared) as portions:
         for portion in portions:
             batch = waiting.popleft()
             done = store.add(batch, cut=cut, prepared=join_prepared(batch, portion))

@@ -52,8 +52,9 @@ class CollectionConfig(CheckedConfig, title="collection"):
     """Documents per transaction; each batch is durable before the next one is written."""
 
     workers: Annotated[int, Range(0, 64)] = 3
-    """Maximum number of further processes that prepare and analyse documents when there are
-    thousands; also limited to the cores besides the first. The outcome is the same; 0 for none."""
+    """Maximum number of further threads (processes where nothing is compiled) that prepare and
+    analyse documents when there are many; also limited to the cores besides the first. The outcome
+    is the same; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True)

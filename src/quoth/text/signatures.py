@@ -25,6 +25,9 @@ LEAST_WORDS = 20
 MOST_CHARACTERS = 400_000
 """So much of a text is looked at, which bounds what a signature costs."""
 
+SIGNATURE_FORM = (SHINGLE_WORDS, SKETCH_SIZE, LEAST_WORDS, MOST_CHARACTERS)
+"""The same numbers, as compiled code takes them."""
+
 _LOOSE = "surrogatepass"  # halves of characters, which are no part of a word
 _WORD = re.compile(r"\w+")
 _WORDS = bytes(

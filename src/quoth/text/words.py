@@ -131,8 +131,31 @@ class Analyser:
                     first, last = word.start + start, word.start + end
                     yield Word(self._cache[text[first:last]], first, last)
 
+    def chunk_terms(self, chunk: str, is_full: bool, /) -> list[str]:
+        """List the terms of a stretch of text, by the full pattern or by that of European words.
+
+        So those of a text can be put together from stretches that no word goes beyond.
+
+        >>> Analyser(AnalyserConfig()).chunk_terms("l’œuvre", False)
+        ["l'œuvr"]
+        """
+        if is_full:
+            return [word.term for word in self._match_words(chunk, _full_pattern(), is_full)]
+        return list(map(self._cache.__getitem__, _EUROPEAN_WORD.findall(chunk)))
+
+    def word_terms(self, words: list[str], /) -> list[str]:
+        """List the terms of plain words in lower case, for who remembers them.
+
+        >>> Analyser(AnalyserConfig()).word_terms(["owls", "hunting"])
+        ['owl', 'hunt']
+        """
+        return self._cache.plain_terms(words)
+
     def _whole_words(self, text: str) -> Iterator[Word]:
-        (pattern, is_full), cache = _pattern_for(text), self._cache
+        return self._match_words(text, *_pattern_for(text))
+
+    def _match_words(self, text: str, pattern: re.Pattern[str], is_full: bool) -> Iterator[Word]:
+        cache = self._cache
         is_unspaced: Callable[[str], object] = _unspaced_pattern().match if is_full else _never
         for match in pattern.finditer(text):
             start, end = match.span()
@@ -274,6 +297,12 @@ class _TermCache(dict[str, str]):
             self.clear()
         self[word] = term = self._plain_term(word) if word.isascii() else self._term(word)
         return term
+
+    def plain_terms(self, words: list[str]) -> list[str]:
+        """Return what `_plain_term` does of each word in lower case, and keep nothing."""
+        stemmed = words if self._stemmer is None else self._stemmer.stemWords(words)
+        pairs = zip(stemmed, words, strict=True)
+        return [(term or word)[:_MAX_TERM_LENGTH] for term, word in pairs]
 
     def _plain_term(self, word: str) -> str:
         """Return what `_term` does, sooner: plain letters are their own compatibility form."""

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from quoth.errors import Busy, CollectionError, Damaged, StorageFull
 from quoth.open_files import can_open_files, out_of_files, says_out_of_files
 from quoth.sqlite_reading import connect_for_reading
+from quoth.sqlite_writing import insert_many
 from quoth.storage_failures import storage_failed
 
 SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
@@ -85,6 +86,14 @@ class DerivedFile:
     def _run_many(self, sql: str, values: Iterable[tuple[object, ...]]) -> None:
         try:
             self._connection.executemany(sql, values)
+        except SQLITE_ERRORS as error:
+            raise explain_failure(self._path, error) from error
+
+    def _insert_many(
+        self, into: str, rows: Iterable[tuple[object, ...]], *, width: int, otherwise: str = ""
+    ) -> None:
+        try:
+            insert_many(self._connection, into, rows, width=width, otherwise=otherwise)
         except SQLITE_ERRORS as error:
             raise explain_failure(self._path, error) from error
 

@@ -172,7 +172,7 @@ class Statistics(DerivedFile):
 
     def commit(self, *, change: int, basis: Mapping[str, Any]) -> None:
         """Make the batch durable, as the state after a change."""
-        self._flush()
+        self.flush()
         self._run("DELETE FROM frequencies WHERE df = 0")
         self._run("DELETE FROM lengths WHERE total = 0")
         for name, value in (
@@ -188,14 +188,16 @@ class Statistics(DerivedFile):
 
     def _flush_if_due(self) -> None:
         if self._pending.num_pending > _MAX_PENDING:
-            self._flush()
+            self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what was counted so far, within the batch."""
         # Sorted, so that neighbouring rows of the B-tree are touched together.
-        self._run_many(
-            "INSERT INTO frequencies VALUES (?, ?, ?)"
-            " ON CONFLICT DO UPDATE SET df = df + excluded.df",
+        self._insert_many(
+            "frequencies (view, term, df)",
             self._pending.frequencies(),
+            width=3,
+            otherwise="ON CONFLICT DO UPDATE SET df = df + excluded.df",
         )
         self._run_many(
             "INSERT INTO lengths VALUES (?, ?)"

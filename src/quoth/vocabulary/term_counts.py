@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 from operator import add
@@ -16,6 +16,10 @@ FieldTerms = Mapping[str, Sequence[Sequence[str]]]
 
 JoinedTerms = Mapping[str, Sequence[str]]
 """The same with the terms of each instance in one text, parted by spaces."""
+
+
+CountedView = tuple[str | None, bool, int, Mapping[str, int]]
+"""A field (None for all together), whether of documents with no other, terms, documents by term."""
 
 
 def join_terms(document: FieldTerms) -> JoinedTerms:
@@ -61,6 +65,17 @@ class BatchCounts:
     _shared: defaultdict[str, Counter[str]] = field(default_factory=_counters)
     _alone: defaultdict[str, Counter[str]] = field(default_factory=_counters)
     """Of documents with one field: the whole document holds what the field does."""
+
+    @classmethod
+    def of(cls, counted: Iterable[CountedView], *, num_documents: int) -> BatchCounts:
+        """Take over what was counted of documents elsewhere."""
+        counts = cls(num_documents)
+        for view, is_alone, length, frequencies in counted:
+            found = counts._alone if is_alone else counts._shared
+            dict.update(found[EVERYTHING if view is None else view], frequencies)
+            if view is not None:
+                counts.lengths[view] += length
+        return counts
 
     def count(self, document: FieldTerms, *, sign: int = 1) -> None:
         """Count a document in (sign 1) or out (sign −1)."""

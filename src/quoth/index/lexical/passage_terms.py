@@ -344,5 +344,10 @@ class PassageTermsFile(DerivedFile):
             raise explain_failure(self._path, error) from error
 
     def _flush(self) -> None:
-        self._run_many("INSERT OR REPLACE INTO records VALUES (?, ?)", self._pending)
+        self._insert_many(
+            "records (row, terms)",
+            self._pending,
+            width=2,
+            otherwise="ON CONFLICT DO UPDATE SET terms = excluded.terms",
+        )
         self._pending = []

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 _FLUSH_BYTES = 24_000_000
 _SMALL = 1_024  # documents; smaller segments are merged whenever one is added
 _BODY = "text"
-_UNNUMBERED = 255  # the view of fields that count in the whole document alone
 _LENGTHS = struct.pack("=256I", *kept_lengths())
 _AVERAGES = struct.Struct(f"={NUM_VIEWS}d")
 
@@ -73,18 +72,14 @@ class PostingsWriter:
         self._has_lost_more |= bool(doomed)
         self._gone |= doomed
 
-    def add_joined(self, row: int, document: JoinedTerms) -> None:
-        """Put a document in whose terms are joined; rows must come in increasing order."""
-        numbers = self._views
-        texts = [
-            (numbers.get(field, _UNNUMBERED), text)
-            for field, instances in document.items()
-            for text in instances
-        ]
-        self._builder.add(row, texts)
-        self._last_row = row
-        if self._builder.size() >= _FLUSH_BYTES:
-            self._flush()
+    def add_joined(self, rows: Sequence[int], documents: Sequence[JoinedTerms]) -> None:
+        """Put documents in whose terms are joined; rows must come in increasing order."""
+        numbers, joined, done = array("q", rows).tobytes(), tuple(documents), 0
+        while done < len(joined):
+            done += self._builder.add(numbers, joined, self._views, done, _FLUSH_BYTES)
+            self._last_row = rows[done - 1]
+            if self._builder.size() >= _FLUSH_BYTES:
+                self._flush()
 
     def finish(self) -> tuple[PostingsEntry, dict[str, FileSeal]]:
         """Write what was added and removed; returns the files, and the seals of new ones."""

@@ -96,10 +96,18 @@ class LexicalWriter:
 
     def add(self, row: int, document: FieldTerms) -> None:
         """Put a document in; rows must come in increasing order."""
-        self.add_joined(row, join_terms(document))
+        self.add_joined((row,), (join_terms(document),))
 
-    def add_joined(self, row: int, document: JoinedTerms) -> None:
-        """Put a document in whose terms are joined; rows must come in increasing order."""
+    def add_joined(self, rows: Sequence[int], documents: Sequence[JoinedTerms]) -> None:
+        """Put documents in whose terms are joined; rows must come in increasing order."""
+        with _writing(self._folder):
+            for row, document in zip(rows, documents, strict=True):
+                self._writer.add_document(self._entry(row, document))
+            if self._postings is not None:
+                self._postings.add_joined(rows, documents)
+        self._max_row = rows[-1]
+
+    def _entry(self, row: int, document: JoinedTerms) -> tantivy.Document:
         entry = tantivy.Document()
         entry.add_unsigned(ROW, row)
         for field, instances in document.items():
@@ -108,19 +116,13 @@ class LexicalWriter:
                 entry.add_text(ALL, text)
                 if name is not None and name != ALL:
                     entry.add_text(name, text)
-        try:  # as in `_writing`, which takes longer than the rest
-            self._writer.add_document(entry)
-            if self._postings is not None:
-                self._postings.add_joined(row, document)
-        except BaseException as error:
-            if not is_failure(error):
-                raise
-            raise _explain(self._folder, error) from error
-        self._max_row = row
+        return entry
 
     def commit(self, *, change: int, log: str) -> None:
         """Make the batch durable and record it as the state after `change` of the log."""
         with _writing(self._folder):
+            # Before tantivy's, as tantivy is at work on what it was given last.
+            postings = None if self._postings is None else self._postings.finish()
             if self._current is not None:
                 write_text_atomically(self._folder / UNFINISHED, "")
             self._writer.commit()
@@ -135,11 +137,13 @@ class LexicalWriter:
                 "max_row": self._max_row,
                 "removed": self._num_removed,
             }
-            kept = self._finish_postings(config, files)
+            if postings is not None:
+                config[ENTRY] = postings[0].as_config()
+                files.update(postings[1])
             save_artifact(self._folder, Artifact(KIND, VERSION, change, config, files))
             (self._folder / UNFINISHED).unlink(missing_ok=True)
         _remove_other_folders(self._folder, keep=self._path.name)
-        drop_other_files(self._folder, kept)
+        drop_other_files(self._folder, postings[0] if postings else None)
 
     def close(self) -> None:
         """Let go of tantivy's lock; a batch that was not committed is dropped."""
@@ -163,17 +167,6 @@ class LexicalWriter:
         if entry is None:
             return None
         return PostingsWriter(self._folder, self._fields, current=entry, seals=artifact.files)
-
-    def _finish_postings(
-        self, config: dict[str, Any], files: dict[str, FileSeal]
-    ) -> PostingsEntry | None:
-        """Write what was collected, and have the artifact name it."""
-        if self._postings is None:
-            return None
-        entry, seals = self._postings.finish()
-        config[ENTRY] = entry.as_config()
-        files.update(seals)
-        return entry
 
     def _seal_files(self) -> dict[str, FileSeal]:
         known = {} if self._current is None else self._current.artifact.files

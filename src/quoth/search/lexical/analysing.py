@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import contextlib
+import functools
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from quoth.collection.portions import PlacedText, StoredPortion
+from quoth.compiled import is_compiled
 from quoth.index.lexical.passage_terms import PlacedPassage, write_record
+from quoth.portions import map_portions
 from quoth.records import Document
 from quoth.text.words import Analyser, AnalyserConfig
 from quoth.vocabulary.term_counts import BatchCounts, FieldTerms, JoinedTerms, join_terms
+
+if TYPE_CHECKING:
+    from quoth.native import Analysis
+
+_MOST_CHUNKS = 200_000
+"""Words, and what else stands between spaces, whose terms are remembered; some 15 MB."""
 
 
 class AnalysedDocument(NamedTuple):
@@ -35,8 +45,69 @@ class AnalysedPortion:
         return zip(self.rows, self.records, strict=True)
 
 
+def analyse_portions(
+    portions: Iterable[StoredPortion], *, config: AnalyserConfig, workers: int
+) -> Generator[AnalysedPortion, None, None]:
+    """Analyse stored documents, portion by portion, where so many others may take part."""
+    work = functools.partial(analyse_portion, config=config)
+    in_threads = is_analysed_at_once(config)
+    return map_portions(work, portions, workers=workers, in_threads=in_threads)
+
+
 def analyse_portion(portion: StoredPortion, *, config: AnalyserConfig) -> AnalysedPortion:
     """Analyse stored documents and their passages; depends on nothing else."""
+    if is_analysed_at_once(config):
+        analysed = _analyse_at_once(portion, config)
+        if analysed is not None:
+            return analysed
+    return analyse_slowly(portion, config=config)
+
+
+def is_analysed_at_once(config: AnalyserConfig) -> bool:
+    """Whether compiled code analyses portions, most of the time without Python's lock."""
+    return is_compiled() and not config.compounds
+
+
+def _analyse_at_once(portion: StoredPortion, config: AnalyserConfig) -> AnalysedPortion | None:
+    """Do it in compiled code; None where something is not as the store writes it."""
+    contents = portion.read_fields()
+    if contents is None:
+        return None
+    rows, fields, places = contents
+    with _borrowed(config) as analysis:
+        read = analysis.read(fields, places)
+    if read is None:
+        return None
+    texts, records, counted = read
+    return AnalysedPortion(
+        tuple(rows), texts, records, BatchCounts.of(counted, num_documents=len(rows))
+    )
+
+
+@contextlib.contextmanager
+def _borrowed(config: AnalyserConfig) -> Iterator[Analysis]:
+    """Lend what remembers the chunks that it has met; each thread gets another."""
+    from quoth.native import Analysis
+
+    idle = _idle(config)
+    try:
+        lent = idle.pop()
+    except IndexError:
+        analyser = Analyser(config)
+        lent = Analysis(analyser.word_terms, analyser.chunk_terms, _MOST_CHUNKS)
+    try:
+        yield lent
+    finally:
+        idle.append(lent)
+
+
+@functools.cache
+def _idle(config: AnalyserConfig) -> list[Analysis]:
+    return []
+
+
+def analyse_slowly(portion: StoredPortion, *, config: AnalyserConfig) -> AnalysedPortion:
+    """Do the same without compiled code; raises where a document cannot be read."""
     analyser, counts = Analyser(config), BatchCounts()
     rows, texts, records = [], [], []
     for row, document, passages in portion.read():

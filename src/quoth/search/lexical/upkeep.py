@@ -10,7 +10,6 @@ collections get them with the next write.
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import tempfile
 from collections.abc import Generator, Iterator
@@ -27,8 +26,7 @@ from quoth.index.lexical.passage_terms import FILE_NAME as PASSAGES_FILE
 from quoth.index.lexical.passage_terms import PassageTermsFile
 from quoth.index.lexical.postings_writer import PostingsWriter
 from quoth.index.lexical.writer import LexicalWriter
-from quoth.portions import map_portions
-from quoth.search.lexical.analysing import AnalysedPortion, analyse, analyse_portion
+from quoth.search.lexical.analysing import AnalysedPortion, analyse, analyse_portions
 from quoth.search.lexical.kept_postings import ComparedPostings, complete_postings
 from quoth.search.lexical.opening import require_analyser
 from quoth.search.lexical.records import ComparedRecords, record_basis
@@ -106,6 +104,7 @@ class LexicalUpkeep:
             with contextlib.closing(self._writer(None)) as writer:
                 self._apply(0, writer=writer, statistics=statistics, records=records)
                 self._commit_records(records)
+                statistics.flush()  # while tantivy is at work on what it was given last
                 writer.commit(change=self._upto, log=self._log())
             statistics.commit(change=self._upto, basis=self._basis())
         self._store.set_setting(_FINISHED, True)
@@ -289,6 +288,8 @@ class LexicalUpkeep:
             )
             if keeps:
                 self._commit_records(records)
+            if statistics is not None:
+                statistics.flush()
             writer.commit(change=self._upto, log=self._log())
 
     def _apply(
@@ -316,8 +317,7 @@ class LexicalUpkeep:
                 self._progress("indexing words", done, total)
                 done += len(portion.rows)
                 if writer is not None:
-                    for row, texts in zip(portion.rows, portion.texts, strict=True):
-                        writer.add_joined(row, texts)
+                    writer.add_joined(portion.rows, portion.texts)
                 if statistics is not None:
                     statistics.count_all(portion.counts)
                 if records is not None:
@@ -326,9 +326,8 @@ class LexicalUpkeep:
 
     def _analysed(self, after: int) -> Generator[AnalysedPortion, None, None]:
         """Analyse the documents that came after a change, each once."""
-        work = functools.partial(analyse_portion, config=self._analyser.config)
         added = self._store.portions_between(after, self._upto)
-        return map_portions(work, added, workers=self._workers)
+        return analyse_portions(added, config=self._analyser.config, workers=self._workers)
 
     @contextlib.contextmanager
     def _records(self) -> Iterator[PassageTermsFile]:

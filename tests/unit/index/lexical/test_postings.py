@@ -52,7 +52,7 @@ def test_small_batches_become_one_segment_and_leave_no_other_file(tmp_path: Path
 def test_rows_that_are_gone_are_listed_until_their_segment_is_merged(tmp_path: Path) -> None:
     writer = PostingsWriter(tmp_path, ["text"])
     for row in range(1, 5):
-        writer.add_joined(row, {"text": ["owl"]})
+        writer.add_joined((row,), ({"text": ["owl"]},))
     entry, _seals = writer.finish()
     writer = PostingsWriter(tmp_path, ["text"], current=entry)
     writer.remove([2, 3, 99])  # nothing was ever added in row 99
@@ -60,7 +60,7 @@ def test_rows_that_are_gone_are_listed_until_their_segment_is_merged(tmp_path: P
     assert entry.gone is not None
     assert (tmp_path / FOLDER / entry.gone).stat().st_size == 2 * 8
     writer = PostingsWriter(tmp_path, ["text"], current=entry)
-    writer.add_joined(5, {"text": ["barn"]})
+    writer.add_joined((5,), ({"text": ["barn"]},))
     entry, _seals = writer.finish()
     assert entry.gone is None
     assert open_segments(tmp_path, entry).counts() == [3]
@@ -69,10 +69,10 @@ def test_rows_that_are_gone_are_listed_until_their_segment_is_merged(tmp_path: P
 def test_what_was_written_before_keeps_its_seal(tmp_path: Path) -> None:
     writer = PostingsWriter(tmp_path, ["text"])
     for row in range(1, 3000):
-        writer.add_joined(row, {"text": [f"owl w{row}"]})
+        writer.add_joined((row,), ({"text": [f"owl w{row}"]},))
     first, seals = writer.finish()
     writer = PostingsWriter(tmp_path, ["text"], current=first, seals=seals)
-    writer.add_joined(3000, {"text": ["barn"]})
+    writer.add_joined((3000,), ({"text": ["barn"]},))
     second, more = writer.finish()
     assert second.segments[:1] == first.segments and len(second.segments) == 2
     assert more.items() >= seals.items()
@@ -131,7 +131,9 @@ def test_other_postings_than_the_documents_have_are_told(tmp_path: Path) -> None
 def test_damaged_bytes_never_end_the_process(tmp_path: Path, at: int) -> None:
     writer = PostingsWriter(tmp_path, ["title", "text"])
     for row in range(1, 300):
-        writer.add_joined(row, {"title": [f"w{row % 5}"], "text": ["owl " * (row % 3) + f"w{row}"]})
+        writer.add_joined(
+            (row,), ({"title": [f"w{row % 5}"], "text": ["owl " * (row % 3) + f"w{row}"]},)
+        )
     entry, _seals = writer.finish()
     path = tmp_path / FOLDER / entry.segments[0]
     content = bytearray(path.read_bytes())
