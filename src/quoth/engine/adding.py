@@ -7,7 +7,7 @@ import functools
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from quoth.collection.content import find_problem
 from quoth.collection.preparing import (
@@ -26,7 +26,9 @@ from quoth.records import Document, Located, Problem
 from quoth.search.searcher import Progress
 from quoth.settings.config import Config
 from quoth.text.passages import cut_document
-from quoth.text.readers.reading import Report, read_documents
+
+if TYPE_CHECKING:
+    from quoth.text.readers.reading import Report
 
 MAX_BATCH_CHARACTERS = 4_000_000
 """So much text is held before it is stored."""
@@ -92,6 +94,8 @@ def add_sources(
         nonlocal skipped
         skipped += 1
         (raise_problem if report is None else report)(problem)
+
+    from quoth.text.readers.reading import read_documents  # of all formats: searches need none
 
     read = read_documents(sources, config=config.readers, report=tell)
     written = add_in_batches(deduplicate(read, tell), store, config, progress=progress)

@@ -16,13 +16,16 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from quoth.collection.schema import require_collection
 from quoth.collection.store import FILE_NAME, Store, Written
+from quoth.engine.adding import AddReport, add_in_batches, add_sources
 from quoth.engine.answering import Asking, OpenModel
 from quoth.engine.base import EngineBase
+from quoth.engine.encoding import encode_all
 from quoth.engine.finding import CutSnippet, Finder
 from quoth.engine.lookup import allowed_rows, newest
 from quoth.engine.models import LoadedModels
 from quoth.engine.searchers import AUTO, Searchers
 from quoth.engine.status import describe
+from quoth.engine.verify import Damage, open_to_verify, unfinished_repairs, verify
 from quoth.engine.writing import after_storing, locked, require_index, require_stored_settings
 from quoth.errors import Busy, CollectionError, Damaged, IndexMoved, NotFound, StorageFailed
 from quoth.portions import kept_workers
@@ -32,9 +35,7 @@ from quoth.search.searcher import Progress, Timed, ignore_progress, untimed
 from quoth.settings.config import Config, Values, build_config
 from quoth.settings.stored import stored_settings
 
-if TYPE_CHECKING:  # what writes is imported by whoever writes
-    from quoth.engine.adding import AddReport
-    from quoth.engine.verify import Damage
+if TYPE_CHECKING:
     from quoth.search.hybrid.calibration import Calibration
     from quoth.text.readers.reading import Report
 
@@ -114,15 +115,11 @@ class Engine(EngineBase):
 
         What cannot be read goes to `report`; without one, the first problem stops the reading.
         """
-        from quoth.engine.adding import add_sources
-
         with self._writing() as (store, config):
             return add_sources(sources, store, config, report=report, progress=self._progress)
 
     def add_documents(self, documents: Iterable[Document]) -> Written:
         """Add or update documents made by the caller."""
-        from quoth.engine.adding import add_in_batches
-
         with self._writing() as (store, config):
             return add_in_batches(documents, store, config, progress=self._progress)
 
@@ -226,8 +223,6 @@ class Engine(EngineBase):
 
         Interrupted, it resumes where it stopped.
         """
-        from quoth.engine.encoding import encode_all
-
         require_collection(self.folder, FILE_NAME)
         with self.writing() as (store, config), closing(self.make_searchers(store)) as searchers:
             calibration = encode_all(searchers, store, config, seed=seed, progress=self._progress)
@@ -251,8 +246,6 @@ class Engine(EngineBase):
 
     def verify(self, *, repair: bool = False) -> Damage:
         """Check every checksum, every index against the store; `repair` rebuilds what differs."""
-        from quoth.engine.verify import open_to_verify, unfinished_repairs, verify
-
         require_collection(self.folder, FILE_NAME)
         self.close()
         with open_to_verify(self.folder, self._locked(), repair=repair) as store:

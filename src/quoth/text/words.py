@@ -132,9 +132,7 @@ class Analyser:
                     yield Word(self._cache[text[first:last]], first, last)
 
     def chunk_terms(self, chunk: str, is_full: bool, /) -> list[str]:
-        """List the terms of a stretch of text, by the full pattern or by that of European words.
-
-        So those of a text can be put together from stretches that no word goes beyond.
+        """List the terms of a stretch that no word goes beyond, by the full or European pattern.
 
         >>> Analyser(AnalyserConfig()).chunk_terms("l’œuvre", False)
         ["l'œuvr"]
@@ -192,10 +190,7 @@ class Analyser:
     def place_known(
         self, text: str, wanted: Collection[str], *, keys: bytes, wanted_keys: bytes
     ) -> list[PlacedTerm]:
-        """List what `place` does, sooner where the key of each term of the text is known.
-
-        A key is a CRC-32 in four bytes; `wanted_keys` are those of the wanted terms.
-        """
+        """List what `place` does, sooner where the CRC-32 of each term of the text is known."""
         if keys and self._plain is not None and self._splitter is None and text.isascii():
             found = self._plain.place_known(text, wanted, keys, wanted_keys)
             if found is not None:
