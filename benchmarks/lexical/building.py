@@ -4,7 +4,7 @@
 
 Real texts of all sets, in equal shares, one field each. Every build has a process of its own, and
 the systems take turns, so that a slow minute of the machine hits all. All see the same terms, made
-by Quoth's analyser. Quoth is built twice: as it is by default, with further processes where there
+by Quoth's analyser. Quoth is built twice: as it is by default, with further threads where there
 are cores for them, and with none. Processor time is that of all processes of a build together, and
 so is memory, which is looked at every fifth of a second. Ratios are medians over rounds of what two
 neighbours took. Writes results/building.json.
