@@ -1,13 +1,15 @@
 """What building a collection costs beside plain tantivy, in turns.
 
     python -m benchmarks.lexical.building [--passages 20000] [--rounds 5]
+    python -m benchmarks.lexical.building --short --passages 300000 [--rounds 3]
 
-Real texts of all sets, in equal shares, one field each. Every build has a process of its own, and
-the systems take turns, so that a slow minute of the machine hits all. All see the same terms, made
-by Quoth's analyser. Quoth is built twice: as it is by default, with further threads where there
-are cores for them, and with none. Processor time is that of all processes of a build together, and
-so is memory, which is looked at every fifth of a second. Ratios are medians over rounds of what two
-neighbours took. Writes results/building.json.
+Real texts of all sets, in equal shares, one field each; with `--short`, passages of 48 words, cut
+of all texts, in random order (`benchmarks.lexical.growth`). Every build has a process of its own,
+and the systems take turns, so that a slow minute of the machine hits all. All see the same terms,
+made by Quoth's analyser. Quoth is built twice: as it is by default, with further threads where
+there are cores for them, and with none. Processor time is that of all processes of a build
+together, and so is memory, which is looked at every fifth of a second. Ratios are medians over
+rounds of what two neighbours took. Writes results/building.json, or results/building_short.json.
 """
 
 from __future__ import annotations
@@ -31,13 +33,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.lexical.growth import take as take_short
 from benchmarks.lexical.quality import join, read
 from benchmarks.lexical.systems import BUILDERS
 from quoth import __version__
 from quoth.engine.engine import Engine
 from quoth.records import Document
 
-RESULTS = Path(__file__).parent / "results" / "building.json"
+RESULTS = Path(__file__).parent / "results"
 SYSTEMS = ("tantivy", "quoth", "quoth_alone")
 MEASURES = ("processor_seconds", "seconds", "peak_mb")
 
@@ -48,13 +51,15 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data/ir"))
     parser.add_argument("--passages", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--short", action="store_true", help="cut all texts into short passages")
+    parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     rounds, loads = [], []
     for _round in range(given.rounds):
         loads.append(os.getloadavg()[0])
-        rounds.append({name: build_apart(name, given.data, given.passages) for name in SYSTEMS})
+        texts = (given.data, given.passages, given.short)
+        rounds.append({name: build_apart(name, *texts) for name in SYSTEMS})
         logging.info("%s", json.dumps(rounds[-1]))
     content = {
         "quoth": __version__,
@@ -74,27 +79,29 @@ def main() -> None:
             for name in SYSTEMS[1:]
         },
     }
-    given.out.write_text(json.dumps(content, indent=1) + "\n")
+    name = "building_short" if given.short else "building"
+    out = given.out or RESULTS / f"{name}.json"
+    out.write_text(json.dumps(content, indent=1) + "\n")
 
 
-def build_apart(system: str, data: Path, count: int) -> dict[str, float]:
+def build_apart(system: str, data: Path, count: int, is_short: bool) -> dict[str, float]:
     """Build one index in a fresh process; reading the texts is not counted."""
     context = multiprocessing.get_context("spawn")
     receive, send = context.Pipe(duplex=False)
-    process = context.Process(target=_build, args=(system, data, count, send))
+    process = context.Process(target=_build, args=(system, data, count, is_short, send))
     process.start()
     found: dict[str, float] = receive.recv()
     process.join()
     return found
 
 
-def _build(system: str, data: Path, count: int, send: Any) -> None:
-    sets = sorted(path.name for path in data.iterdir())
-    passages = [
-        (each.docid, text)
-        for each in take(data, sets, count=count)
-        for (text,) in each.fields.values()
-    ]
+def _build(system: str, data: Path, count: int, is_short: bool, send: Any) -> None:
+    if is_short:
+        documents = take_short(data.parent, count=count)
+    else:
+        documents = take(data, sorted(path.name for path in data.iterdir()), count=count)
+    passages = [(each.docid, text) for each in documents for (text,) in each.fields.values()]
+    del documents
     scratch = Path(tempfile.mkdtemp(prefix="quoth-build-"))
     try:
         with Memory() as memory:

@@ -116,8 +116,10 @@ class StoredChanges:
         if first is not None and any(row >= first for row in gone):
             raise IndexMoved("a document was replaced that had been added before")
         self._total += self._store.count_between(after, self.upto)
-        # Read whole: a reader that stays would keep SQLite's log from ending.
-        added = list(self._store.portions_between(after, self.upto, cutter=cutter))
+        added: Iterable[StoredPortion]
+        added = self._store.portions_between(after, self.upto, cutter=cutter)
+        if first is not None:  # a batch, read whole: a reader that stays makes SQLite's log longer
+            added = list(added)
         self._add(added, self._workers // 2, takers)  # others are at work as well
 
     def _drop(self, after: int, takers: _Takers) -> list[int]:
