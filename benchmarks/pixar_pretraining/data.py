@@ -103,6 +103,43 @@ def _pad_flat(flat: Tensor, lengths: Tensor, room: int, device: torch.device) ->
     return Padded(ids.to(torch.int32).to(device), short.to(device))
 
 
+@dataclass(frozen=True)
+class Field:
+    """The passages that held-out queries search."""
+
+    place: Tensor  # (queries,) of each one's own passage
+    identifiers: Tensor  # (I,)
+    owner: Tensor  # (I,)
+    counts: Tensor  # (passages,) identifiers of each
+
+    def ways(self, sheet: Tensor, *, heats: tuple[float, ...] = ()) -> dict[str, Tensor]:
+        """Make scores of passages of those of identifiers (B, I), in several ways."""
+        empty = torch.zeros(len(sheet), len(self.counts), device=sheet.device)
+        best = (empty - 1e9).index_reduce(1, self.owner, sheet, "amax")
+        mean = empty.index_add(1, self.owner, sheet) / self.counts
+        ways = {"max": best, "max+mean": best + mean, "max+mean/2": best + mean / 2}
+        for heat in heats:
+            scale = 20.0 / heat
+            shifted = (scale * (sheet - best.amax(1, keepdim=True))).exp()
+            ways[f"logsumexp {heat}"] = (
+                empty.index_add(1, self.owner, shifted).clamp_min(1e-30).log()
+            )
+        return ways
+
+
+def held_out_field(pairs: Pairs, num_passages: int) -> Field:
+    """Return the passages of held-out queries and so many others, with their identifiers."""
+    own = pairs.passage_of[pairs.held_out].unique()
+    chance = torch.Generator().manual_seed(1)
+    others = torch.randperm(len(pairs.starts) - 1, generator=chance)[:num_passages]
+    passages = torch.cat((own, others.to(own.device))).unique()
+    counts = pairs.starts.diff()[passages]
+    owner = torch.repeat_interleave(torch.arange(len(passages), device=own.device), counts)
+    within = torch.arange(len(owner), device=own.device) - (counts.cumsum(0) - counts)[owner]
+    place = torch.searchsorted(passages, pairs.passage_of[pairs.held_out])
+    return Field(place, pairs.starts[passages][owner] + within, owner, counts)
+
+
 # --- the teacher ----------------------------------------------------------------------------------
 
 

@@ -36,6 +36,7 @@ from benchmarks.pixar_pretraining.data import (
     Pairs,
     encode_all,
     find_neighbours,
+    held_out_field,
     make_teacher,
     read_pairs,
 )
@@ -148,21 +149,14 @@ class Trainer:
     def judge(self, *, num_passages: int = 20_000) -> dict[str, float]:
         """Return RR@10 of held-out queries among their own and other passages."""
         pairs, held = self.pairs, self.pairs.held_out
-        own = pairs.passage_of[held].unique()
-        chance = torch.Generator().manual_seed(1)
-        others = torch.randperm(len(pairs.starts) - 1, generator=chance)[:num_passages]
-        passages = torch.cat((own, others.to(own.device))).unique()
-        place = torch.searchsorted(passages, pairs.passage_of[held])
-        counts = pairs.starts.diff()[passages]
-        owner = torch.repeat_interleave(torch.arange(len(passages), device=own.device), counts)
-        within = torch.arange(len(owner), device=own.device) - (counts.cumsum(0) - counts)[owner]
-        identifiers = pairs.starts[passages][owner] + within
+        field = held_out_field(pairs, num_passages)
+        identifiers = field.identifiers
         self.refresh()
         self.network.eval()
         bags = self.bags(identifiers)
         found: dict[str, list[Tensor]] = {}
-        for some, spot in zip(held.split(100), place.split(100), strict=True):
-            with torch.autocast(own.device.type, dtype=torch.bfloat16, enabled=own.is_cuda):
+        for some, spot in zip(held.split(100), field.place.split(100), strict=True):
+            with torch.autocast(held.device.type, dtype=torch.bfloat16, enabled=held.is_cuda):
                 vectors = self.network(pairs.queries.batch(some))
             unit = functional.normalize(vectors.pooled, dim=1)
             sheets = {"bag_cos": unit @ bags.T, "bag_max": self.by_words(vectors, identifiers)}
@@ -170,15 +164,8 @@ class Trainer:
             sheets["vectors"] = self.teacher.cosines(some, identifiers)
             sheets["teacher"] = self._mixed(some, identifiers) / self.mix[0]
             for name, sheet in sheets.items():
-                best = torch.full((len(some), len(passages)), -1e9, device=own.device)
-                best = best.index_reduce(1, owner, sheet, "amax")
-                mean = torch.zeros_like(best).index_add(1, owner, sheet) / counts
-                ways = {"max": best, "max+mean": best + mean, "max+mean/2": best + mean / 2}
-                for heat in (0.5, 1.0, 2.0) if name != "ordered" else ():
-                    scale = 20.0 / heat
-                    shifted = (scale * (sheet - best.amax(1, keepdim=True))).exp()
-                    sums = torch.zeros_like(best).index_add(1, owner, shifted)
-                    ways[f"logsumexp {heat}"] = sums.clamp_min(1e-30).log()
+                heats = (0.5, 1.0, 2.0) if name != "ordered" else ()
+                ways = field.ways(sheet, heats=heats)
                 for way, final in ((f"{name} {way}", own) for way, own in ways.items()):
                     rank = 1 + (final > final.gather(1, spot[:, None])).sum(1)
                     found.setdefault(way, []).append(torch.where(rank <= 10, 1.0 / rank, 0.0))
