@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import itertools
 import json
 import logging
@@ -102,6 +103,8 @@ def _build(system: str, data: Path, count: int, is_short: bool, send: Any) -> No
         documents = take(data, sorted(path.name for path in data.iterdir()), count=count)
     passages = [(each.docid, text) for each in documents for (text,) in each.fields.values()]
     del documents
+    gc.collect()
+    gc.freeze()  # nobody else's build would look through these texts for dead objects
     scratch = Path(tempfile.mkdtemp(prefix="quoth-build-"))
     try:
         with Memory() as memory:
