@@ -1,7 +1,4 @@
-"""Write to a collection at random until killed, saying what is being done and what is done.
-
-With `followed`, documents are added in many small batches, and the index follows in a thread.
-"""
+"""Write to a collection at random until killed, saying what is being done and what is done."""
 
 from __future__ import annotations
 
@@ -10,7 +7,6 @@ import random
 import sys
 from pathlib import Path
 
-from quoth import portions
 from quoth.engine.engine import Engine
 from quoth.records import Document
 
@@ -22,18 +18,14 @@ def _say(*values: object) -> None:
     sys.stdout.flush()
 
 
-def main(folder: str, seed: str, how: str = "at once") -> None:
+def main(folder: str, seed: str) -> None:
     chance = random.Random(int(seed))
-    settings, least, most = {}, 1, 6
-    if how == "followed":
-        settings, least, most = {"workers": 1, "batch_documents": 2}, 20, 40
-        portions._count_cores = lambda: 2
-    engine = Engine.open(Path(folder), settings=[{"collection": settings}])
+    engine = Engine.open(Path(folder))
     engine.add_documents([])
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     while True:
-        docids = [f"d{number}" for number in chance.sample(range(40), chance.randint(least, most))]
+        docids = [f"d{number}" for number in chance.sample(range(40), chance.randint(1, 6))]
         if chance.random() < 0.3:
             _say("doing", dict.fromkeys(docids))
             engine.remove(docids)

@@ -64,42 +64,22 @@ class StoredPortion:
         return list(places), fields, list(places.values())
 
 
-class PortionCutter:
-    """Cuts streams of documents into portions that take little memory.
+def cut_portions(contents: Iterable[StoredContent]) -> Iterator[tuple[StoredContent, ...]]:
+    """Cut a stream of documents into portions that take little memory.
 
-    While it holds back, what does not fill a portion waits for the next stream: so portions are the
-    same, whether documents come in one stream or in several.
-
-    >>> cutter = PortionCutter(holds_back=True)
-    >>> [len(each) for each in cutter.cut([(1, "a", "x"), (2, "b", "x" * 2_000_000), (3, "c", "")])]
-    [2]
-    >>> cutter.holds_back = False
-    >>> list(cutter.cut([]))
-    [((3, 'c', ''),)]
+    >>> [len(portion) for portion in cut_portions([(1, "a", "x"), (2, "b", "x" * 2_000_000)] * 2)]
+    [2, 2]
     """
-
-    def __init__(self, *, holds_back: bool = False) -> None:
-        self.holds_back = holds_back
-        self.first_row: int | None = None
-        self._held: list[StoredContent] = []
-        self._length = 0
-
-    def cut(self, contents: Iterable[StoredContent]) -> Iterator[tuple[StoredContent, ...]]:
-        """Yield the portions of a stream, each as soon as it is full."""
-        for each in contents:
-            if self.first_row is None:
-                self.first_row = each[0]
-            self._held.append(each)
-            # It may be damaged.
-            self._length += len(each[2]) if isinstance(each[2], str) else 0
-            if len(self._held) >= MOST_DOCUMENTS or self._length >= MOST_CHARACTERS:
-                yield self._release()
-        if self._held and not self.holds_back:
-            yield self._release()
-
-    def _release(self) -> tuple[StoredContent, ...]:
-        released, self._held, self._length = tuple(self._held), [], 0
-        return released
+    portion: list[StoredContent] = []
+    length = 0
+    for each in contents:
+        portion.append(each)
+        length += len(each[2]) if isinstance(each[2], str) else 0  # it may be damaged
+        if len(portion) >= MOST_DOCUMENTS or length >= MOST_CHARACTERS:
+            yield tuple(portion)
+            portion, length = [], 0
+    if portion:
+        yield tuple(portion)
 
 
 def read_document(path: Path, row: int, docid: str, content: str) -> Document:

@@ -13,10 +13,10 @@ from quoth.collection.filter_examples import SAMPLE, FilterExample, choose_examp
 from quoth.collection.filter_rows import find_rows
 from quoth.collection.filter_syntax import Condition
 from quoth.collection.portions import (
-    PortionCutter,
     StoredContent,
     StoredPlace,
     StoredPortion,
+    cut_portions,
     damaged,
     place_passages,
     read_document,
@@ -255,12 +255,10 @@ class StoreReader:
         """Yield documents that an index at change `after` lacks at change `upto`."""
         return self._stream(_ADDED, (after, upto, upto))
 
-    def portions_between(
-        self, after: int, upto: int, *, cutter: PortionCutter | None = None
-    ) -> Iterator[StoredPortion]:
+    def portions_between(self, after: int, upto: int) -> Iterator[StoredPortion]:
         """Yield what `added_between` would, with passages, portion by portion and unread."""
         added = self._contents(_ADDED, (after, upto, upto))
-        for portion in (cutter or PortionCutter()).cut(added):
+        for portion in cut_portions(added):
             yield StoredPortion(self.path, portion, self._places([each[0] for each in portion]))
 
     def removed_between(self, after: int, upto: int) -> Iterator[StoredDocument]:

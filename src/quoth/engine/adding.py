@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,13 +18,11 @@ from quoth.collection.preparing import (
     prepare_portion,
 )
 from quoth.collection.seen import SeenDocids
-from quoth.collection.store import Store, Written
+from quoth.collection.store import Written
 from quoth.compiled import is_compiled
-from quoth.engine.searchers import Searchers
 from quoth.errors import CorpusError
 from quoth.portions import count_workers, map_portions
 from quoth.records import Document, Located, Problem
-from quoth.search.lexical.follower import Follower
 from quoth.search.searcher import Progress
 from quoth.settings.config import Config
 from quoth.text.passages import cut_document
@@ -85,7 +83,6 @@ def add_sources(
     *,
     report: Report | None,
     progress: Progress,
-    follower: Follower | None = None,
 ) -> AddReport:
     """Read sources and add or update their documents; each batch is durable before the next.
 
@@ -101,23 +98,16 @@ def add_sources(
     from quoth.text.readers.reading import read_documents  # of all formats: searches need none
 
     read = read_documents(sources, config=config.readers, report=tell)
-    documents = deduplicate(read, tell)
-    written = add_in_batches(documents, store, config, progress=progress, follower=follower)
+    written = add_in_batches(deduplicate(read, tell), store, config, progress=progress)
     return AddReport(written.added, written.updated, written.unchanged, skipped)
 
 
 def add_in_batches(
-    documents: Iterable[Document],
-    store: DocumentSink,
-    config: Config,
-    *,
-    progress: Progress,
-    follower: Follower | None = None,
+    documents: Iterable[Document], store: DocumentSink, config: Config, *, progress: Progress
 ) -> Written:
     """Add or update documents, batch by batch; each is durable before the next is written.
 
-    Where there are many, others prepare batches ahead of the one that is written, and index those
-    before it where there is a `follower`.
+    Where there are many, others prepare batches ahead of the one that is written.
     """
     cut = functools.partial(cut_document, config=config.passages)
     waiting: deque[list[Document]] = deque()
@@ -141,22 +131,8 @@ def add_in_batches(
                 total.updated + done.updated,
                 total.unchanged + done.unchanged,
             )
-            if follower and in_threads and waiting and (done.added or done.updated):
-                follower.go_on()
             progress("reading documents", total.added + total.updated + total.unchanged, 0)
     return total
-
-
-def follow_words(store: Store, open_searchers: Callable[[Store], Searchers]) -> Follower:
-    """Return what indexes the words of documents while more are stored."""
-
-    def follow(further: Iterator[int], progress: Progress) -> None:
-        with contextlib.closing(Store.open(store.path.parent)) as own:
-            searchers = open_searchers(own)
-            searchers.lexical(syntax=True).follow(own, further, progress=progress)
-            searchers.close()
-
-    return Follower(follow, last_change=lambda: store.change)
 
 
 def _batches(documents: Iterable[Document], size: int) -> Iterator[list[Document]]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from quoth.collection.schema import require_collection
 from quoth.collection.store import FILE_NAME, Store, Written
-from quoth.engine.adding import AddReport, add_in_batches, add_sources, follow_words
+from quoth.engine.adding import AddReport, add_in_batches, add_sources
 from quoth.engine.answering import Asking, OpenModel
 from quoth.engine.base import EngineBase
 from quoth.engine.encoding import encode_all
@@ -26,8 +26,8 @@ from quoth.engine.models import LoadedModels
 from quoth.engine.searchers import AUTO, Searchers
 from quoth.engine.status import describe
 from quoth.engine.verify import Damage, open_to_verify, unfinished_repairs, verify
-from quoth.engine.writing import caught_up, locked, require_index, require_stored_settings
-from quoth.errors import Busy, Damaged, IndexMoved, NotFound, StorageFailed
+from quoth.engine.writing import after_storing, locked, require_index, require_stored_settings
+from quoth.errors import Busy, CollectionError, Damaged, IndexMoved, NotFound, StorageFailed
 from quoth.portions import kept_workers
 from quoth.records import Attention, Document, Part, Query, Run, SearchRequest, ShownHits
 from quoth.search.near import NearUnits
@@ -116,21 +116,12 @@ class Engine(EngineBase):
         What cannot be read goes to `report`; without one, the first problem stops the reading.
         """
         with self._writing() as (store, config):
-            return add_sources(
-                sources,
-                store,
-                config,
-                report=report,
-                progress=self._progress,
-                follower=self._follower,
-            )
+            return add_sources(sources, store, config, report=report, progress=self._progress)
 
     def add_documents(self, documents: Iterable[Document]) -> Written:
         """Add or update documents made by the caller."""
         with self._writing() as (store, config):
-            return add_in_batches(
-                documents, store, config, progress=self._progress, follower=self._follower
-            )
+            return add_in_batches(documents, store, config, progress=self._progress)
 
     def remove(self, docids: Sequence[str]) -> tuple[str, ...]:
         """Remove documents; returns the docids that were not there."""
@@ -293,9 +284,15 @@ class Engine(EngineBase):
         """Be the one writer; afterwards every index has caught up, even if the writing failed."""
         with self._locked(), kept_workers(), closing(Store.create(self.folder)) as store:
             config = self._require_stored_settings(store)
-            self._follower = follow_words(store, self.make_searchers)
-            with caught_up(store, self._follower, self._catch_up, self._progress):
+            try:
                 yield store, config
+            except BaseException:
+                store.undo_unfinished()
+                with suppress(CollectionError, OSError):  # the next search catches up
+                    self._catch_up(store)
+                raise
+            with after_storing():
+                self._catch_up(store)
 
     def _require_stored_settings(self, store: Store) -> Config:
         config = self._resolve(store)

@@ -24,7 +24,6 @@ from quoth.errors import (
     StorageFull,
 )
 from quoth.interruption import Interruption, check_interruption, interruptible
-from quoth.search.lexical.follower import Follower
 from quoth.search.searcher import KeptIndex, Progress
 from quoth.settings.config import Config, stored_values
 from quoth.settings.stored import store_answer
@@ -67,24 +66,6 @@ def require_index(folder: Path, busy: Busy) -> None:
             f"the index of {folder} is being built or repaired by another process; search again"
             " when it has finished"
         ) from busy
-
-
-@contextlib.contextmanager
-def caught_up(
-    store: Store, follower: Follower, catch_up: Callable[[Store], None], progress: Progress
-) -> Iterator[None]:
-    """Bring every index up to date after the block, even if it fails."""
-    try:
-        yield
-    except BaseException:
-        store.undo_unfinished()
-        with contextlib.suppress(CollectionError, OSError):  # the next search catches up
-            follower.finish(progress)
-            catch_up(store)
-        raise
-    with after_storing():
-        follower.finish(progress)
-        catch_up(store)
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ best. So scores depend neither on history nor on shards.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,6 @@ from quoth.records import Document, Hit, Part, Query, Run
 from quoth.search.lexical.agreement import CountAgreement
 from quoth.search.lexical.analysing import analyse
 from quoth.search.lexical.by_postings import PostingsRanking
-from quoth.search.lexical.changes import StoredChanges
 from quoth.search.lexical.checking import find_wrong_scores
 from quoth.search.lexical.config import LexicalConfig
 from quoth.search.lexical.exact import MOVED, ExactScorer
@@ -277,21 +276,15 @@ class LexicalSearcher:
         """Count the changes that catching up would bring."""
         return self._upkeep(store, ignore_progress).num_behind()
 
-    def follow(self, store: Store, further: Iterator[int], *, progress: Progress) -> None:
-        """Apply changes while they are stored, in a thread that has the store for itself."""
-        self._upkeep(store, progress, further).follow()
-
-    def _upkeep(
-        self, store: Store, progress: Progress, further: Iterator[int] | None = None
-    ) -> LexicalUpkeep:
+    def _upkeep(self, store: Store, progress: Progress) -> LexicalUpkeep:
         self.close()
-        changes = StoredChanges(store, self._analyser, progress, self._workers, further)
         return LexicalUpkeep(
             self.folder,
             store,
             analyser=self._analyser,
             compact_share=self._config.compact_share,
-            changes=changes,
+            progress=progress,
+            workers=self._workers,
         )
 
     # Inner workings --------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
@@ -26,15 +26,19 @@ from quoth.index.lexical.passage_terms import FILE_NAME as PASSAGES_FILE
 from quoth.index.lexical.passage_terms import PassageTermsFile
 from quoth.index.lexical.postings_writer import PostingsWriter
 from quoth.index.lexical.writer import LexicalWriter
-from quoth.search.lexical.changes import StoredChanges
+from quoth.search.lexical.analysing import AnalysedPortion, analyse, analyse_portions
 from quoth.search.lexical.kept_postings import ComparedPostings, complete_postings
 from quoth.search.lexical.opening import require_analyser
 from quoth.search.lexical.records import ComparedRecords, record_basis
+from quoth.search.searcher import Progress
 from quoth.text.words import Analyser
 from quoth.vocabulary.derived_file import open_or_replace
 from quoth.vocabulary.statistics import Statistics
 
 STATISTICS_FILE = "statistics.db"
+MAX_FIELDS = 32
+"""Fields searched one by one, in order of appearance; later ones count in the whole only."""
+
 _FINISHED = "lexical_finished"  # setting of the store: from then on, no index means a lost one
 _KEPT = "passage_terms_kept"  # setting of the store: from then on, no such file means a lost one
 _logger = logging.getLogger(__name__)
@@ -50,56 +54,42 @@ class LexicalUpkeep:
         *,
         analyser: Analyser,
         compact_share: float,
-        changes: StoredChanges,
+        progress: Progress,
+        workers: int,
     ) -> None:
-        """Keep up with changes that are there, or with further ones while they are stored."""
+        """`workers` is how many processes may help to analyse documents where there are many."""
         self._folder = folder
         self._store = store
         self._analyser = analyser
         self._compact_share = compact_share
-        self._changes = changes
+        self._progress = progress
+        self._workers = workers
+        self._upto = store.change
+        self._fields = store.fields()[:MAX_FIELDS]
 
     def catch_up(self) -> None:
         """Apply what changed since the last time; rebuild where that is impossible or wasteful."""
-        if not self._bring_up() or self._compact_if_due():
-            self._remember_all()
-            return
-        self._complete_records()
-        complete_postings(self._folder, lambda fresh: self._changes.apply(0, writer=fresh))
-        self._remember_all()  # it may have followed what was being stored, which left that to us
-
-    def follow(self) -> None:
-        """Apply changes while they are stored; the store is not written to meanwhile.
-
-        Whatever else is due is left to the next catching up.
-        """
-        self._bring_up()
-
-    def rebuild(self) -> None:
-        """Build index and statistics from the store alone."""
-        self._build()
-        self._remember_all()
-
-    def _bring_up(self) -> bool:
-        """Extend index and statistics, or build them anew and return False."""
         index = LexicalIndex.open(self._folder)
         if index is not None:
             require_analyser(index, self._analyser, self._folder.parent)
         if (
             index is None
-            or index.fields != self._changes.fields
-            or not self._changes.follows(index.artifact.change, index.artifact.config["log"])
+            or index.fields != self._fields
+            or not self._follows(index.artifact.change, index.artifact.config["log"])
         ):
-            self._build()
-            return False
+            self.rebuild()
+            return
         path = self._folder / STATISTICS_FILE
         with contextlib.closing(Statistics.open(path, write=True)) as statistics:
-            if not self._changes.follows(statistics.change, statistics.basis.get("log", "")):
+            if not self._follows(statistics.change, statistics.basis.get("log", "")):
                 self._recount(statistics)
             self._extend(index, statistics)
-        return True
+        if not self._compact_if_due():
+            self._complete_records()
+            complete_postings(self._folder, lambda fresh: self._apply(0, writer=fresh))
 
-    def _build(self) -> None:
+    def rebuild(self) -> None:
+        """Build index and statistics from the store alone."""
         _logger.info("building the lexical index of %s", self._folder.parent)
         self._folder.mkdir(parents=True, exist_ok=True)
         with (
@@ -112,34 +102,26 @@ class LexicalUpkeep:
             statistics.clear()
             records.clear()
             with contextlib.closing(self._writer(None)) as writer:
-                self._changes.apply_further(
-                    0, writer=writer, statistics=statistics, records=records
-                )
+                self._apply(0, writer=writer, statistics=statistics, records=records)
                 self._commit_records(records)
                 statistics.flush()  # while tantivy is at work on what it was given last
-                writer.commit(change=self._changes.upto, log=self._changes.log())
-            statistics.commit(change=self._changes.upto, basis=self._basis())
-
-    def _remember_all(self) -> None:
-        """Let the store know that there are an index and terms of passages from now on."""
-        for name in (_FINISHED, _KEPT):
-            if not self._store.setting(name):
-                self._store.set_setting(name, True)
+                writer.commit(change=self._upto, log=self._log())
+            statistics.commit(change=self._upto, basis=self._basis())
+        self._store.set_setting(_FINISHED, True)
+        self._store.set_setting(_KEPT, True)
 
     def num_behind(self) -> int:
         """Count the changes that the next catching up brings, unless it has to start over."""
         try:
             artifact = read_artifact(self._folder)
             if artifact is None:
-                return 0 if self._was_finished() else self._changes.upto
+                return 0 if self._was_finished() else self._upto
             reached = [(artifact.change, artifact.config["log"])]
             with contextlib.closing(Statistics.open(self._folder / STATISTICS_FILE)) as counted:
                 reached.append((counted.change, counted.basis.get("log", "")))
         except CollectionError:
             return 0  # damage, which `find_damage` tells of
-        return max(
-            self._changes.upto - at if self._changes.follows(at, log) else 0 for at, log in reached
-        )
+        return max(self._upto - at if self._follows(at, log) else 0 for at, log in reached)
 
     def find_damage(self) -> Iterator[str]:
         """Say what is wrong with the index or the statistics, compared with the store.
@@ -189,13 +171,13 @@ class LexicalUpkeep:
 
     def _compare(self, index: LexicalIndex, *, is_unfinished: bool) -> Iterator[str]:
         change, log = index.artifact.change, index.artifact.config["log"]
-        if not self._changes.follows(change, log):
+        if not self._follows(change, log):
             yield (
                 f"{self._folder} is at change {change} of another history than the store, which is"
-                f" at {self._changes.upto}"
+                f" at {self._upto}"
             )
             return
-        if change < self._changes.upto or (is_unfinished and not index.is_settled):
+        if change < self._upto or (is_unfinished and not index.is_settled):
             yield from self._check_statistics()
             return
         if not index.holds(self._store.ordered_rows()):
@@ -206,13 +188,13 @@ class LexicalUpkeep:
         ):
             compared = ComparedRecords(records)
             broken = tuple(self._check_records(records))
-            is_comparable = not broken and self._keeps(records, self._changes.upto)
+            is_comparable = not broken and self._keeps(records, self._upto)
             yield from self._compare_counts(
                 index, statistics, records=compared if is_comparable else None
             )
             yield from broken
             if is_comparable and not compared.is_begun:
-                self._changes.apply(0, records=compared)
+                self._apply(0, records=compared)
             if is_comparable and compared.differs():
                 yield f"{self._folder / PASSAGES_FILE}: terms of passages differ from the documents"
 
@@ -228,10 +210,10 @@ class LexicalUpkeep:
         path = self._folder / STATISTICS_FILE
         broken = statistics.check_structure()
         yield from broken
-        follows = self._changes.follows(statistics.change, statistics.basis.get("log", ""))
-        if broken or (follows and statistics.change < self._changes.upto):
+        follows = self._follows(statistics.change, statistics.basis.get("log", ""))
+        if broken or (follows and statistics.change < self._upto):
             return
-        if (statistics.change, statistics.basis) != (self._changes.upto, self._basis()):
+        if (statistics.change, statistics.basis) != (self._upto, self._basis()):
             yield f"{path}: counted at another change, or otherwise, than the store's last one"
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
             recounted = Statistics.open(Path(scratch) / STATISTICS_FILE, write=True)
@@ -270,20 +252,26 @@ class LexicalUpkeep:
         if change >= 0 and log != self._store.log_digest(change):
             yield f"{path} is of another history than the store"
 
+    def _follows(self, change: int, log: str) -> bool:
+        """Whether something at this point of this history can be caught up."""
+        return self._store.forgotten <= change <= self._upto and log == self._store.log_digest(
+            change
+        )
+
     def _extend(self, index: LexicalIndex, statistics: Statistics) -> None:
         after, counted = index.artifact.change, statistics.change
-        if counted < self._changes.upto:
+        if counted < self._upto:
             statistics.begin()
         try:
-            if after == self._changes.upto and index.is_settled:
-                self._changes.apply(counted, statistics=statistics)
+            if after == self._upto and index.is_settled:
+                self._apply(counted, statistics=statistics)
             else:
                 both = statistics if after == counted else None
                 self._extend_index(index, both)
                 if both is None:  # a crash fell between the two commits
-                    self._changes.apply(counted, statistics=statistics)
-            if counted < self._changes.upto:
-                statistics.commit(change=self._changes.upto, basis=self._basis())
+                    self._apply(counted, statistics=statistics)
+            if counted < self._upto:
+                statistics.commit(change=self._upto, basis=self._basis())
         except BaseException:
             statistics.roll_back()
             raise
@@ -295,14 +283,51 @@ class LexicalUpkeep:
             self._records() as records,
         ):
             keeps = self._keeps(records, after)
-            self._changes.apply_further(
+            self._apply(
                 after, writer=writer, statistics=statistics, records=records if keeps else None
             )
             if keeps:
                 self._commit_records(records)
             if statistics is not None:
                 statistics.flush()
-            writer.commit(change=self._changes.upto, log=self._changes.log())
+            writer.commit(change=self._upto, log=self._log())
+
+    def _apply(
+        self,
+        after: int,
+        *,
+        writer: LexicalWriter | PostingsWriter | None = None,
+        statistics: Statistics | None = None,
+        records: PassageTermsFile | ComparedRecords | None = None,
+    ) -> None:
+        if after == self._upto:
+            return
+        gone = []
+        for stored in self._store.removed_between(after, self._upto):
+            gone.append(stored.row)
+            if statistics is not None:
+                statistics.count(analyse(stored.document, self._analyser), sign=-1)
+        if writer is not None:
+            writer.remove(gone)
+        if records is not None:
+            records.drop(gone)
+        done, total = 0, self._store.count_between(after, self._upto)
+        with contextlib.closing(self._analysed(after)) as portions:
+            for portion in portions:
+                self._progress("indexing words", done, total)
+                done += len(portion.rows)
+                if writer is not None:
+                    writer.add_joined(portion.rows, portion.texts)
+                if statistics is not None:
+                    statistics.count_all(portion.counts)
+                if records is not None:
+                    records.put(portion.numbered_records())
+        self._progress("indexing words", total, total)
+
+    def _analysed(self, after: int) -> Generator[AnalysedPortion, None, None]:
+        """Analyse the documents that came after a change, each once."""
+        added = self._store.portions_between(after, self._upto)
+        return analyse_portions(added, config=self._analyser.config, workers=self._workers)
 
     @contextlib.contextmanager
     def _records(self) -> Iterator[PassageTermsFile]:
@@ -318,21 +343,20 @@ class LexicalUpkeep:
     def _complete_records(self) -> None:
         """Write the terms of all passages where they are missing, or of otherwise cut ones."""
         with self._records() as records:
-            if not self._keeps(records, self._changes.upto):
+            if not self._keeps(records, self._upto):
                 records.clear()
-                self._changes.apply(0, records=records)
+                self._apply(0, records=records)
                 self._commit_records(records)
+                self._store.set_setting(_KEPT, True)
 
     def _keeps(self, records: PassageTermsFile, change: int) -> bool:
         """Whether records hold all passages up to a change, as they are cut and analysed now."""
         reached, log = records.reached
-        is_ours = reached >= change and self._changes.follows(reached, log)
+        is_ours = reached >= change and self._follows(reached, log)
         return is_ours and records.basis == self._record_basis()
 
     def _commit_records(self, records: PassageTermsFile) -> None:
-        records.commit(
-            basis=self._record_basis(), change=self._changes.upto, log=self._changes.log()
-        )
+        records.commit(basis=self._record_basis(), change=self._upto, log=self._log())
 
     def _record_basis(self) -> dict[str, Any]:
         return record_basis(self._store, self._analyser)
@@ -346,8 +370,8 @@ class LexicalUpkeep:
     ) -> None:
         statistics.begin()
         statistics.clear()
-        self._changes.apply(0, writer=postings, statistics=statistics, records=records)
-        statistics.commit(change=self._changes.upto, basis=self._basis())
+        self._apply(0, writer=postings, statistics=statistics, records=records)
+        statistics.commit(change=self._upto, basis=self._basis())
 
     def _compact_if_due(self) -> bool:
         index = LexicalIndex.open(self._folder)
@@ -356,16 +380,19 @@ class LexicalUpkeep:
         gone = index.num_removed
         if gone <= self._compact_share * (index.num_documents + gone):
             return False
-        self._build()
+        self.rebuild()
         return True
 
     def _writer(self, current: LexicalIndex | None) -> LexicalWriter:
         return LexicalWriter(
             self._folder,
-            fields=self._changes.fields,
+            fields=self._fields,
             identity=self._analyser.identity(),
             current=current,
         )
 
+    def _log(self) -> str:
+        return self._store.log_digest(self._upto)
+
     def _basis(self) -> dict[str, Any]:
-        return {"log": self._changes.log(), "analyser": self._analyser.identity()}
+        return {"log": self._log(), "analyser": self._analyser.identity()}
